@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
 
 from playwright.sync_api import Page
 
-from browse_server import Visitor
+from apps.browse.browse_server import Visitor
 from real_browser import PATIENCE_MS, launched
 
 PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null"""

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from fastopen.clients import CHROMIUM
+from fastopen.common.errors import MachineError
 from fastopen.contract import CONTRACT
+from fastopen.contract.client_types import CHROMIUM
 from fastopen.engines import find_program
-from fastopen.errors import MachineError
 from fastopen.pages import load_pages
 
 PAGES: Final = ("example", "wikipedia-tcp", "cs244-2015")

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fastopen import kernels
-from fastopen.engines import LoadDone, ResultsStore, StoredEngine, VirtualEngine, find_program
+from fastopen.engines import LoadDone, ResultsStore, StoredEngine, VirtualEngine, find_program, kernels
 from fastopen.engines.results_store import Result
 from fastopen.workflows.engines import maker_of
 

@@ -8,10 +8,9 @@ import json
 import subprocess
 from typing import Any, Final
 
-from fastopen import kernels
+from fastopen.common.errors import MachineError
 from fastopen.contract import CONTRACT
-from fastopen.engines import find_program
-from fastopen.errors import MachineError
+from fastopen.engines import find_program, kernels
 
 RTT_MS: Final = 100
 FREE: Final = {"rate_bit_per_s": None, "queue_bytes": None}

@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastopen import kernels
+from fastopen.common.errors import MachineError
 from fastopen.contract import CONTRACT
-from fastopen.engines import find_program
-from fastopen.errors import MachineError
+from fastopen.engines import find_program, kernels
 from fastopen.pages import load_pages
 
 RTT_US = 100_000

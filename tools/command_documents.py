@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from inspect import cleandoc
 from typing import Any
 
-from fastopen.cli.commands import Commands
+from fastopen.cli.discovery import Commands
 from fastopen.experiments import FACTORS, load_experiment, packaged_experiments
 
 OF_FACTORS = frozenset(factor.flag for factor in FACTORS)

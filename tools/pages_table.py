@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.library import load_pages
 

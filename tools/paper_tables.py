@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import load_rigs, packaged_experiments
 from fastopen.report.explained import cells_grid, property_lines, sentences, unreached_lines
 from fastopen.report.markdown import escaped, table

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastopen import kernels
-from fastopen.errors import MachineError
-from fastopen.kernels.build import is_outdated
+from fastopen.common.errors import MachineError
+from fastopen.engines import kernels
+from fastopen.engines.kernels.recipe import is_outdated
 from manual_pages import write_share
 
 ROOT: Final = Path(__file__).resolve().parents[1]

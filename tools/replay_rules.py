@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from statistics import mean
 
-from fastopen.errors import InputError, MachineError
+from fastopen.apps.validate.replays_loads import ReplayValidation, validate_replays
+from fastopen.common.errors import InputError, MachineError
 from fastopen.pages import load_pages
-from fastopen.replay_validation import Rules, median_error_percent
-from fastopen.workflows.validate_replays import ReplayValidation, validate_replays
+from fastopen.workflows.replays import Rules, median_error_percent
 
 VARIANTS: dict[str, Rules] = {
     "all rules": Rules(),

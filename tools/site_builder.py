@@ -34,10 +34,10 @@ DOCSTRINGS: Final = (
     ("class", "fastopen.api.Run"),
     ("function", "fastopen.api.run"),
     ("function", "fastopen.api.open_run"),
-    ("class", "fastopen.errors.InputError"),
-    ("class", "fastopen.errors.MachineError"),
+    ("class", "fastopen.common.errors.InputError"),
+    ("class", "fastopen.common.errors.MachineError"),
 )
-MODULES: Final = ("__init__.py", "errors.py", "api/*.py")
+MODULES: Final = ("__init__.py", "common/__init__.py", "common/errors.py", "api/*.py")
 LINK: Final = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 CRATE: Final = re.compile(r"\]\((?:\.\./)*crates/(\w+)/src/lib\.rs\)")
 # Attributes by which a browser loads something without being asked; `href` does for <link> alone.

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from fastopen import kernels
+from fastopen.common.errors import InputError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
-from fastopen.engines import LoadDone, VirtualEngine, find_program
-from fastopen.errors import InputError
+from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import COMMAND_LINE, make_plan, read_asked
 from fastopen.pages import Page
 from fastopen.pages.model import parse_page

@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastopen.api import Experiment, Run, open_run, run
+    from fastopen.common.errors import InputError, MachineError
 
-__all__ = ["Experiment", "Run", "open_run", "run"]
+__all__ = ["Experiment", "InputError", "MachineError", "Run", "open_run", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """The names of the Python API, imported when they are asked for: the command line needs none of them."""
+    """Import a name of the Python API when it is asked for: the command line needs none of them."""
     if name in __all__:
         from fastopen import api
 

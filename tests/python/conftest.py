@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fastopen import kernels
+from fastopen.common.errors import MachineError
 from fastopen.contract import Job
-from fastopen.errors import MachineError
+from fastopen.engines import kernels
 from fastopen.experiments import Experiment, Plan, make_plan
 from fastopen.pages import Page
 

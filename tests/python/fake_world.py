@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).parents[1] / "contract"
+from places import GOLDEN
 
 
 def golden(name: str) -> Any:

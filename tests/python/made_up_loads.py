@@ -1,13 +1,11 @@
 """Loads that nobody did: records with the moments of their requests, for what is held against each other."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
-
-GOLDEN = Path(__file__).parents[1] / "contract"
+from places import GOLDEN
 
 
 def page(*think_ms: int) -> Page:

@@ -9,8 +9,8 @@ from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.experiments import Experiment, Plan, PlannedJob, make_plan
 from fastopen.pages import Page
 from fastopen.runs import RunStore
+from places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "contract"
 MS = 1_000_000
 LATE = {"kind": "link_late", "detail": "a packet left the link down 9.1 ms later than due"}
 ENVIRONMENT = {

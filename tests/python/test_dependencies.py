@@ -1,12 +1,13 @@
 """What Cargo.lock may bring: licences, sources and versions."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
+from places import ROOT
+
+sys.path.append(str(ROOT / "tools"))
 
 from check_dependencies import allowed, faults
 

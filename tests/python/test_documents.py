@@ -8,12 +8,11 @@ from typing import Any, get_args
 
 import pytest
 
-from fastopen.cli.commands import Commands
+from fastopen.cli.discovery import Commands
 from fastopen.contract.records import Record
 from fastopen.experiments import FACTORS, packaged_experiments
 from fastopen.pages.library import packaged_pages
-
-ROOT = Path(__file__).parents[2]
+from places import ROOT
 
 
 @cache

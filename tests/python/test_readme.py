@@ -18,8 +18,8 @@ import pytest
 
 from command_line import FASTOPEN, fastopen
 from made_up_run import made_up_page, made_up_plan, made_up_run
+from places import ROOT
 
-ROOT: Final = Path(__file__).parents[2]
 TUTORIAL: Final = ROOT / "docs" / "tutorial.md"
 ENTRY: Final = {
     "startedDateTime": "2026-01-01T00:00:00Z",

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from command_documents import commands
-from fastopen.errors import MachineError
-from fastopen.kernels.manifest import read_kernel, sha256_of
+from fastopen.common.errors import MachineError
+from fastopen.engines.kernels.manifest import read_kernel, sha256_of
 from kernel_wheel import platform_tag, source_offer
 from manual_pages import completions, manual_pages
+from places import ROOT
 from release import check_wheel, checksums
 
-ROOT = Path(__file__).parents[2]
 PAGES = dict(manual_pages("1.2.3"))
 
 

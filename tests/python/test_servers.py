@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from fastopen.common.errors import MachineError
 from fastopen.contract import Job
 from fastopen.engines import describe_servers
 from fastopen.engines.clients import with_programs
 from fastopen.engines.stored import can_be_stored
-from fastopen.errors import MachineError
 from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_asked, read_experiment
 from fastopen.workflows.commands import foreign_commands
 from made_up_run import made_up_page
+from places import ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "servers"
+EXAMPLES = ROOT / "examples" / "servers"
 
 
 def asked(**written: object) -> Experiment:

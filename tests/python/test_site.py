@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import site_builder as site
-
-ROOT = Path(__file__).parents[2]
+from places import ROOT
 
 
 @pytest.fixture(name="project")
@@ -100,7 +99,7 @@ def test_a_heading_that_is_not_there_fails_the_build(
 ) -> None:
     """A small project by the site's own tools and settings; the whole takes `make docs`."""
     configuration = {name: (ROOT / name).read_text() for name in ("docs/conf.py", "docs/site.css")}
-    modules = {"python/fastopen/errors.py": '"""Nothing."""\n'}
+    modules = {"python/fastopen/common/errors.py": '"""Nothing."""\n'}
     text = "# Front\n\n[there](#front)\n\n[gone](#gone)\n"
     source = project({"docs/README.md": text, **configuration, **modules})
     assert site.sphinx(source, tmp_path / "site") == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from places import ROOT
 
 # An installed wheel is found by itself, whatever the tests are run with.
 CLEAN = {name: value for name, value in os.environ.items() if name not in ("FASTOPEN_WORLD", "PYTHONPATH")}

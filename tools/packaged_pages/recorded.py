@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import load_pages
 from fastopen.pages.model import Page, write_page
 from packaged_pages.shorter import without_query

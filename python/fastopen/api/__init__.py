@@ -2,5 +2,6 @@
 
 from fastopen.api.experiment import Experiment
 from fastopen.api.runs import Run, open_run, run
+from fastopen.common.errors import InputError, MachineError
 
-__all__ = ["Experiment", "Run", "open_run", "run"]
+__all__ = ["Experiment", "InputError", "MachineError", "Run", "open_run", "run"]

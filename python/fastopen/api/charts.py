@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from fastopen.figures import Figure
+from fastopen.report.figures import Figure
 
 
 def chart_of(figure: Figure) -> alt.TopLevelMixin:

@@ -7,12 +7,12 @@ from typing import Any, Final, Self
 
 from pydantic import ValidationError
 
+from fastopen.common.pydantic_errors import input_error
 from fastopen.experiments import ASKED, Combine, Source, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
 from fastopen.experiments.plan import counted
 from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
 from fastopen.pages import ImportedPage, Page, load_chosen
-from fastopen.pydantic_errors import input_error
 from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine
 

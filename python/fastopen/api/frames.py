@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fastopen.errors import MachineError
+from fastopen.analysis.statistics import Results
+from fastopen.common.errors import MachineError
 from fastopen.experiments.quantities import Kind
 from fastopen.report import flat_cells
 from fastopen.runs import RunReader
 from fastopen.runs.tables import TABLES, Flattener, Row
-from fastopen.statistics import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
+from fastopen.analysis.statistics import Results, collect
 from fastopen.api.experiment import Experiment
 from fastopen.api.frames import cells_frame, table_frame
 from fastopen.api.progress import NotebookProgress
-from fastopen.atomic import write_atomic
-from fastopen.closing import Closing
+from fastopen.common.atomic import write_atomic
+from fastopen.common.closing import Closing
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Shard
 from fastopen.report import results_renderables
 from fastopen.runs import RunOutcome, RunStore, find_run
 from fastopen.runs.export import Format, export
-from fastopen.statistics import Results, collect
 from fastopen.workflows.run import RunOptions, StartedRun, Watch, run_experiment, until_interval
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Run(Closing):
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
         """Charts by name, as the report has them; with `loads` also the waterfalls of the median loads."""
+        from fastopen.analysis.attribution import read_source
         from fastopen.api.charts import chart_of
-        from fastopen.attribution import read_source
-        from fastopen.figures import load_figures, overview_figures
+        from fastopen.report.figures import load_figures, overview_figures
 
         source = read_source(self._store)
         made = [*overview_figures(source), *(load_figures(source) if loads else ())]
@@ -93,7 +93,7 @@ class Run(Closing):
 
     def report(self, path: str | Path) -> Path:
         """Writes the report, one HTML file."""
-        from fastopen.attribution import read_source
+        from fastopen.analysis.attribution import read_source
         from fastopen.report.page import html
 
         write_atomic(path, html(read_source(self._store)))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fastopen.cli.output import errors_console
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import Experiment
 from fastopen.workflows.commands import foreign_commands
 

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli.commands import Commands
+from fastopen.cli.discovery import Commands
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
-from fastopen.errors import InputError, MachineError, one_line
-from fastopen.versions import version_of
+from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.common.versions import version_of
 
 EXIT_HELP: Final = (
     "Exit codes: 0 done; 1 done, but a cell has no valid load, or a bug; 2 bad input; "

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from fastopen.cli.compare import print_comparisons
+from fastopen.analysis.comparison import Check, Side, compare_runs
+from fastopen.cli.commands.compare import print_comparisons
 from fastopen.cli.output import print_json
-from fastopen.comparison import Check, Side, compare_runs
 from fastopen.report import results_document
 from fastopen.report.compared_document import comparison_document
 

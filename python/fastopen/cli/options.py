@@ -8,8 +8,10 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import ValidationError
 
-from fastopen.clients import COMMAND
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import input_error
+from fastopen.common.units import UnitError
+from fastopen.contract.client_types import COMMAND
 from fastopen.experiments import (
     COMMAND_LINE,
     KINDS,
@@ -22,8 +24,6 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import choice
-from fastopen.pydantic_errors import input_error
-from fastopen.units import UnitError
 
 # Headings of the help text, by the part of a job.
 PANELS: Final = {"network": "Network", "client": "Client", "origins": "Origins", "tls": "TLS", "tcp": "TCP"}

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fastopen.cli.output import errors_console
-from fastopen.closing import Closing
+from fastopen.common.closing import Closing
 from fastopen.experiments import Pace
 from fastopen.runs import RunProgress, TimeLimit
 

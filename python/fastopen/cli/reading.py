@@ -11,11 +11,11 @@ import typer
 
 from fastopen.cli.output import errors_console
 from fastopen.cli.progress import LiveBar
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
+from fastopen.common.units import UnitError, parse_size_bytes
 from fastopen.pages import Choice, ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning, damage_notes
-from fastopen.units import UnitError, parse_size_bytes
 
 # What is read within this needs no bar.
 BAR_AFTER_S: Final = 0.5

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from fastopen.cli.commands.report import ReportOption
 from fastopen.cli.options import changed
 from fastopen.cli.output import errors_console
-from fastopen.cli.report import ReportOption
 from fastopen.cli.running import Printing, on_workers, run_and_print
 from fastopen.cli.shared_options import (
     JobsOption,
@@ -21,7 +21,7 @@ from fastopen.cli.shared_options import (
     StoreOption,
     WorkersOption,
 )
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import (
     BASELINE,
     CONTROL,

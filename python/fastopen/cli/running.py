@@ -10,14 +10,15 @@ from typing import Final
 
 import typer
 
-from fastopen.attribution import reasons_slower
-from fastopen.attribution.phrases import plural
+from fastopen.analysis.attribution import reasons_slower
+from fastopen.analysis.attribution.phrases import plural
+from fastopen.analysis.statistics import FULL_MIN, Results
+from fastopen.cli.commands.report import announce_report
+from fastopen.cli.commands.show import print_results
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
-from fastopen.cli.report import announce_report
-from fastopen.cli.show import print_results
-from fastopen.clients import LOADER
 from fastopen.contract import InvalidKind
+from fastopen.contract.client_types import LOADER
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
@@ -26,7 +27,6 @@ from fastopen.report.summary import verdict_line
 from fastopen.report.terminal import plain
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
-from fastopen.statistics import FULL_MIN, Results
 from fastopen.workflows.engines import auto_engine, slower_now
 from fastopen.workflows.run import (
     ExecutedRun,
@@ -80,8 +80,8 @@ def _run_on_kernels(
     printing: Printing,
 ) -> None:
     # Comparing has many modules, which other runs need not read.
+    from fastopen.analysis.comparison import Side, side_of
     from fastopen.cli.compared_kernels import print_kernels
-    from fastopen.comparison import Side, side_of
 
     experiment = on_virtual_engine(experiment)
     sides: dict[str, Side] = {}

@@ -5,11 +5,19 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from fastopen.clients import CLIENTS, COMMAND, LOADER, PICTURES, ClientKind, ClientType, client_type
+from fastopen.common.errors import any_of
+from fastopen.common.pydantic_errors import conflict
+from fastopen.contract.client_types import (
+    CLIENTS,
+    COMMAND,
+    LOADER,
+    PICTURES,
+    ClientKind,
+    ClientType,
+    client_type,
+)
 from fastopen.contract.part import RTT_MAX_US, NotEmpty, Part, Scale, Word
-from fastopen.errors import any_of
 from fastopen.pages.model import Phase
-from fastopen.pydantic_errors import conflict
 
 Profile = Literal["browser", "mget"]
 View = Literal["first", "repeat"]

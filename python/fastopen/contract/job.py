@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fastopen.clients import CLIENTS
 from fastopen.contract.client import Client
+from fastopen.contract.client_types import CLIENTS
 from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES, Network, Tcp
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.part import NotEmpty, Part

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
+from fastopen.common.pydantic_errors import Items
 from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
 from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
-from fastopen.pydantic_errors import Items
 
 # Null where it was not reached.
 Nanoseconds = Annotated[int, Field(ge=0)]

@@ -4,9 +4,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.part import RTT_MAX_US, Part, RttUs
 from fastopen.pages.model import Bytes
-from fastopen.pydantic_errors import conflict
 
 RATE_MIN_BIT_PER_S: Final = 64_000
 RATE_MAX_BIT_PER_S: Final = 1_000_000_000

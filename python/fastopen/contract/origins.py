@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.part import Part, RttUs, Scale, Word
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.url import host_of
-from fastopen.pydantic_errors import conflict
 
 # What rustls' clients keep of a host.
 TICKETS_MAX: Final = 8

@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from fastopen.common.pydantic_errors import problems_of
 from fastopen.contract.job import CONTRACT
 from fastopen.contract.load_record import LoadRecord
 from fastopen.contract.record_part import Count, RecordPart
 from fastopen.contract.transactions_record import TransactionsRecord
 from fastopen.contract.world_record import WorldRecord
-from fastopen.pydantic_errors import problems_of
 
 
 class PacketsRecord(RecordPart):

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fastopen.common.pydantic_errors import Items
 from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
-from fastopen.pydantic_errors import Items
 
 # Of a histogram: a value, and how often it occurred.
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]

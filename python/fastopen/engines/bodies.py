@@ -2,11 +2,11 @@
 
 from typing import IO, Self
 
+from fastopen.common.temporary import filling, new_temporary_file
 from fastopen.contract import Job
 from fastopen.engines.base import Bodies
 from fastopen.pages import Page
 from fastopen.pages.bodies import RecordedBodies
-from fastopen.temporary import filling, new_temporary_file
 
 
 class BodiesFile:

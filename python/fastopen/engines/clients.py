@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from fastopen.common.errors import MachineError
 from fastopen.contract import Client, Job
-from fastopen.errors import MachineError
-from fastopen.kernels.manifest import sha256_of
+from fastopen.engines.kernels.manifest import sha256_of
 
 VERSION_TIMEOUT_S: Final = 10.0
 # Where Debian and its like have servers.

@@ -24,8 +24,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen import kernels
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job, LoadRecord, TransactionsRecord, WorldRecord, parse_record
+from fastopen.engines import kernels
 from fastopen.engines.base import (
     Bodies,
     Event,
@@ -37,11 +38,10 @@ from fastopen.engines.base import (
     WorldBuilt,
 )
 from fastopen.engines.host import faulty_load
+from fastopen.engines.kernels import Kernel
 from fastopen.engines.program import find_program, program_digest
 from fastopen.engines.results_store import Maker
 from fastopen.engines.virtual import VirtualEngine, batches
-from fastopen.errors import InputError, MachineError
-from fastopen.kernels import Kernel
 
 # Tasks that wait for each worker, so that none waits for its next one.
 AHEAD: Final = 2

@@ -11,15 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from fastopen.clients import LOADER, ClientType
-from fastopen.closing import Closing, interrupts_held_back
+from fastopen.common.closing import Closing, interrupts_held_back
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
+from fastopen.contract.client_types import LOADER, ClientType
 from fastopen.contract.record_part import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.clients import with_programs
 from fastopen.engines.world_process import WorldProcess
-from fastopen.errors import InputError, MachineError
 
 # A world whose measured network is not as asked has loaded nothing yet: it is built again, so often in all.
 ATTEMPTS: Final = 3

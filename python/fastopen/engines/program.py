@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.errors import MachineError
+from fastopen.common.errors import MachineError
 
 NAME: Final = "fastopen-world"
 VARIABLE: Final = "FASTOPEN_WORLD"

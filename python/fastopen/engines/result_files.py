@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from fastopen.errors import InputError, MachineError, one_line
+from fastopen.common.errors import InputError, MachineError, one_line
 
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2

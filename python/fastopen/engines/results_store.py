@@ -15,7 +15,8 @@ from typing import Final, Self
 
 import zstandard
 
-from fastopen import json_memory
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError, MachineError, unwritable
 from fastopen.contract import CONTRACT, Job
 from fastopen.engines.result_files import (
     FOLDER_NAME_CHARS,
@@ -24,7 +25,6 @@ from fastopen.engines.result_files import (
     ResultFiles,
     files_at,
 )
-from fastopen.errors import InputError, MachineError, unwritable
 
 FORMAT: Final = "fastopen-result/1"
 MARK: Final = "fastopen-store"

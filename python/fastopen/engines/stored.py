@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 
-from fastopen.clients import LOADER
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
+from fastopen.contract.client_types import LOADER
 from fastopen.contract.records import ContractError, RecordError
 from fastopen.engines.base import ATTEMPTS, Bodies, Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.results_store import Maker, Result, ResultsStore, decided_by, with_name, without_name

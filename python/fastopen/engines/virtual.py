@@ -10,7 +10,7 @@ from typing import Final
 from fastopen.contract import Job
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
-from fastopen.kernels import Kernel
+from fastopen.engines.kernels import Kernel
 
 # The most jobs of a kernel.
 TOGETHER: Final = 10

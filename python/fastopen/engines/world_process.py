@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from fastopen.common.temporary import filling, temporary_file
 from fastopen.contract import (
     EndRecord,
     ErrorRecord,
@@ -32,7 +33,6 @@ from fastopen.engines.base import (
     TransactionsDone,
     WorldBuilt,
 )
-from fastopen.temporary import filling, temporary_file
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192

@@ -14,11 +14,13 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from fastopen.clients import CLIENTS
+from fastopen.common.errors import InputError, any_of, collected, nearest, raise_all
+from fastopen.common.pydantic_errors import input_error, problems_of
+from fastopen.common.units import UnitError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
+from fastopen.contract.client_types import CLIENTS
 from fastopen.contract.network import QUIC_CONGESTION_CONTROLS
 from fastopen.contract.origins import Http, SessionStart
-from fastopen.errors import InputError, any_of, collected, nearest, raise_all
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
@@ -27,8 +29,6 @@ from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 from fastopen.experiments.transports import ALL, arms_and_tls
-from fastopen.pydantic_errors import input_error, problems_of
-from fastopen.units import UnitError
 
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]

@@ -6,7 +6,9 @@ from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fastopen.clients import (
+from fastopen.contract import Client, Origins, Tls
+from fastopen.contract.client import RequestHeads
+from fastopen.contract.client_types import (
     CLIENTS,
     COMMAND,
     CONNECTIONS,
@@ -18,8 +20,6 @@ from fastopen.clients import (
     URLS,
     ClientType,
 )
-from fastopen.contract import Client, Origins, Tls
-from fastopen.contract.client import RequestHeads
 from fastopen.experiments.quantities import not_accepted
 from fastopen.pages import Page
 

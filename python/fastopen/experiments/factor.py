@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from fastopen.common.pydantic_errors import input_error
+from fastopen.common.units import UnitError
 from fastopen.contract import Client, EngineName, Network, Origins, Tcp, Tls
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.model import Setup
 from fastopen.experiments.quantities import Kind, Quantity, not_accepted, shown
-from fastopen.pydantic_errors import input_error
-from fastopen.units import UnitError
 
 Part = Literal["network", "client", "origins", "tls", "tcp", "arm", "engine"]
 MODELS: Final[dict[Part, type[BaseModel]]] = {

@@ -6,9 +6,9 @@ Their order is that of options, columns of tables and phrases. In tables the RTT
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
-from fastopen.clients import LOADER
 from fastopen.contract import Origins, Tls
 from fastopen.contract.client import PROFILES
+from fastopen.contract.client_types import LOADER
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS
 from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for

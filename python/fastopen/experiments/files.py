@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, collected, nearest, raise_all
+from fastopen.common.errors import InputError, collected, nearest, raise_all
+from fastopen.common.resources import packaged_folder
+from fastopen.common.user_files import read_toml
 from fastopen.experiments.asked import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.rigs import RigSpace, rig_space
 from fastopen.experiments.spec import experiment_of
 from fastopen.pages import missing
-from fastopen.resources import packaged_folder
-from fastopen.user_files import read_toml
 
 SUFFIX: Final = ".toml"
 

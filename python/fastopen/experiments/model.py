@@ -4,15 +4,15 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fastopen.clients import CHROMIUM, CLIENTS
+from fastopen.common.errors import any_of
+from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
+from fastopen.contract.client_types import CHROMIUM, CLIENTS
 from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
 from fastopen.contract.origins import Http
-from fastopen.errors import any_of
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
-from fastopen.pydantic_errors import Items, conflict
 
 # At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
 QUEUE_MIN_BYTES: Final = 256_000

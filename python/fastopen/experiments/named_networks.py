@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from fastopen import units
+from fastopen.common import units
 from fastopen.contract import Network
 from fastopen.experiments import quantities as q
 from fastopen.experiments.factor import Factor, Point

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import input_error
 from fastopen.contract import CONTRACT, EngineName, Job, LoadSpec, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
-from fastopen.errors import InputError
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
 from fastopen.experiments.factors import FACTORS, Point
@@ -32,7 +33,6 @@ from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, draw
 from fastopen.experiments.varying import network_labels, setup_labels
 from fastopen.pages import Page
-from fastopen.pydantic_errors import input_error
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000

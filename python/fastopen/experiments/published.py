@@ -5,10 +5,10 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import input_error
+from fastopen.common.resources import packaged_folder
 from fastopen.experiments.model import Experiment
-from fastopen.pydantic_errors import input_error
-from fastopen.resources import packaged_folder
 
 FILE: Final = "published.csv"
 

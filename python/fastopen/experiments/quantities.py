@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from fastopen import units
+from fastopen.common import units
+from fastopen.common.errors import nearest
+from fastopen.common.units import UnitError
 from fastopen.contract.part import RTT_MAX_US
-from fastopen.errors import nearest
-from fastopen.units import UnitError
 
 Kind = Literal["int", "float", "text", "flag"]
 DEFAULT_QUEUE: Final = "default"

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fastopen import units
+from fastopen.common import units
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
-from fastopen.errors import InputError
 from fastopen.experiments.arms import HEADLINE, ArmName
 from fastopen.experiments.asked import Source
 from fastopen.experiments.factors import BY_NAME
@@ -23,7 +24,6 @@ from fastopen.experiments.model import Experiment
 from fastopen.experiments.published import PublishedCell, published_cells
 from fastopen.experiments.spec import experiment_of
 from fastopen.pages import Page
-from fastopen.pydantic_errors import input_errors
 
 KEY: Final = "rig"
 ASSUMED: Final = "assumed"

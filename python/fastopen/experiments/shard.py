@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments.plan import Plan
 
 OPTION: Final = "--shard"

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from fastopen.common.errors import InputError, collected, raise_all
+from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Tolerance
-from fastopen.errors import InputError, collected, raise_all
 from fastopen.experiments.asked import Source, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
 from fastopen.experiments.variation import DRAWS, Variation
 from fastopen.pages import Choice
-from fastopen.pydantic_errors import input_errors
 
 FORMAT: Final = "fastopen-experiment/1"
 TABLES: Final = ("network", "tcp", "client", "origins", "tls")

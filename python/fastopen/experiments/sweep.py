@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, TypeVar
 
-from fastopen.clients import COMMAND, OWN_SETTINGS, PICTURES
 from fastopen.contract import Client, Origins, Tcp, Tls
+from fastopen.contract.client_types import COMMAND, OWN_SETTINGS, PICTURES
 from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError
-from fastopen.user_files import read_bytes
+from fastopen.common.errors import InputError
+from fastopen.common.user_files import read_bytes
 
 PACKET_BYTES: Final = 1500
 MAX_LINES: Final = 10_000_000

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fastopen import units
+from fastopen.common import units
 from fastopen.contract import Client, EngineName, Network, Origins, RateLimit
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
 from fastopen.contract.part import RTT_MAX_US, SCALE_MAX

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
 
-from fastopen import units
+from fastopen.common import units
 from fastopen.contract import EngineName
 from fastopen.experiments.factors import FACTORS, RTT, Factor, Part, Point
 from fastopen.experiments.model import Experiment

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Final
 
-from fastopen.temporary import filling, new_temporary_file
+from fastopen.common.temporary import filling, new_temporary_file
 
 # Below this a store needs no file; a recording of 100 MB should not cost 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20

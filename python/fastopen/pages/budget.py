@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from gzip import GzipFile
 from typing import IO, Final
 
-from fastopen.errors import InputError
-from fastopen.temporary import filling
+from fastopen.common.errors import InputError
+from fastopen.common.temporary import filling
 
 # Recordings of the largest pages unpack to some 300 MB, bodies and all.
 MAX_UNPACKED_BYTES: Final = 2**30

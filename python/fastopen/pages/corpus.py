@@ -18,8 +18,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fastopen.csv_cells import as_written
-from fastopen.errors import InputError, unreadable
+from fastopen.common.csv_cells import as_written
+from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts

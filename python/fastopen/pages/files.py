@@ -9,11 +9,11 @@ import zlib
 from io import BufferedReader
 from pathlib import Path, PurePath
 
-from fastopen.closing import Closing
-from fastopen.errors import InputError, unreadable
+from fastopen.common.closing import Closing
+from fastopen.common.errors import InputError, unreadable
+from fastopen.common.user_files import open_file
 from fastopen.pages import budget
 from fastopen.pages.progress import Progress, silent
-from fastopen.user_files import open_file
 
 GZIP = b"\x1f\x8b"
 _PIECE = 2**20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastopen.errors import InputError, unreadable
+from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 

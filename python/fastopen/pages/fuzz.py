@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import load_pages, packaged_pages, page_json
 from fastopen.pages.model import decode_json, parse_page
 

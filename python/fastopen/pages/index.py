@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastopen.errors import InputError, MachineError, unreadable
+from fastopen.common.errors import InputError, MachineError, unreadable
 from fastopen.pages.describe import summary
 from fastopen.pages.domains import third_parties
 from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, load_pages

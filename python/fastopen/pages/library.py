@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.errors import InputError, collected, nearest, raise_all
+from fastopen.common.errors import InputError, collected, nearest, raise_all
+from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
@@ -21,7 +22,6 @@ from fastopen.pages.folders import NoPageError, import_folder
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import FileProgress, Progress, part_of, silent
-from fastopen.resources import packaged_folder
 
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.archives.build import pages_of
 from fastopen.pages.archives.chunks import without_chunks

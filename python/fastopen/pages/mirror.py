@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from fastopen.errors import unreadable
+from fastopen.common.errors import unreadable
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.archives.build import pages_of

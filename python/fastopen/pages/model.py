@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from fastopen import json_memory
-from fastopen.atomic import write_atomic
-from fastopen.errors import InputError
+from fastopen.common import json_memory
+from fastopen.common.atomic import write_atomic
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import input_error, problems_of
+from fastopen.common.user_files import read_text
 from fastopen.pages import url as urls
-from fastopen.pydantic_errors import input_error, problems_of
-from fastopen.user_files import read_text
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000

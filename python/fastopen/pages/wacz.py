@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fastopen import json_memory
-from fastopen.errors import InputError
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
+from fastopen.common.temporary import temporary_file
 from fastopen.pages import url as urls
 from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.bodies import RecordedBodies
@@ -25,7 +26,6 @@ from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import Resource
 from fastopen.pages.progress import Progress, silent
 from fastopen.pages.warc import Archive
-from fastopen.temporary import temporary_file
 
 # ValueError and struct.error: zipfile passes on what it cannot decode of names, dates and extra fields.
 _DAMAGE: Final = (

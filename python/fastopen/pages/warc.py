@@ -22,7 +22,8 @@ from warcio.bufferedreaders import DecompressingBufferedReader
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
+from fastopen.common.temporary import temporary_file
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.archives.build import pages_of
@@ -36,7 +37,6 @@ from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.progress import Progress, silent
-from fastopen.temporary import temporary_file
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from fastopen.errors import InputError, nearest
+from fastopen.common.errors import InputError, nearest
 
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]

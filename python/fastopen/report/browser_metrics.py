@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 
-from fastopen.attribution.phrases import NBSP, plural, time, with_sign
+from fastopen.analysis.attribution.phrases import NBSP, plural, time, with_sign
+from fastopen.analysis.statistics import BrowserMetrics, CellResult, Results
 from fastopen.experiments import baseline_of, headline_of
 from fastopen.report.grid import Column, Entry, Grid
-from fastopen.statistics import BrowserMetrics, CellResult, Results
 
 
 def cache_lines(results: Results, page: str) -> Iterator[str]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.attribution.phrases import plural, with_sign
+from fastopen.analysis.attribution.phrases import plural, with_sign
+from fastopen.analysis.statistics import CellResult, Results, half_width_percent, pairs_needed
 from fastopen.experiments import CONTROL, Role
-from fastopen.statistics import CellResult, Results, half_width_percent, pairs_needed
 
 # The precision that repeats are worked out for: points of percent to either side.
 WANTED_PERCENT: Final = 1.0

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from fastopen.attribution import PieceChange, request_name
-from fastopen.attribution.phrases import (
+from fastopen.analysis.attribution import PieceChange, request_name
+from fastopen.analysis.attribution.phrases import (
     NBSP,
     capitalised,
     change,
@@ -17,7 +17,7 @@ from fastopen.attribution.phrases import (
     signed,
     with_sign,
 )
-from fastopen.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
+from fastopen.analysis.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
 from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 
 MISSING: Final = "-"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastopen.attribution import PieceChange
-from fastopen.comparison import CellChange, Change, Check, RunComparison, Side
+from fastopen.analysis.attribution import PieceChange
+from fastopen.analysis.comparison import CellChange, Change, Check, RunComparison, Side
+from fastopen.analysis.statistics import CellResult
 from fastopen.experiments.factors import cell_columns
 from fastopen.report.document import SOFTWARE
-from fastopen.statistics import CellResult
 
 FORMAT: Final = "fastopen-comparison/1"
 

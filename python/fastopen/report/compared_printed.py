@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.comparison import Check, RunComparison
+from fastopen.analysis.comparison import Check, RunComparison
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,

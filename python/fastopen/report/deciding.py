@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from fastopen.attribution.phrases import NBSP, capitalised, listed, with_sign
+from fastopen.analysis.attribution.phrases import NBSP, capitalised, listed, with_sign
+from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
 from fastopen.report.verdict import questions_of
-from fastopen.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
 
 # Of more values than this a sentence names the first and the last.
 LEVELS_IN_WORDS = 6

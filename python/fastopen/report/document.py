@@ -5,11 +5,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any, Final
 
-from fastopen.experiments import Experiment, PublishedCell, point_of
-from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
-from fastopen.pages import Page
-from fastopen.report.corpus import corpus_document
-from fastopen.statistics import (
+from fastopen.analysis.statistics import (
     BrowserMetrics,
     CellResult,
     FirstFlight,
@@ -19,6 +15,10 @@ from fastopen.statistics import (
     pairs_needed,
     sensitivity,
 )
+from fastopen.experiments import Experiment, PublishedCell, point_of
+from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
+from fastopen.pages import Page
+from fastopen.report.corpus import corpus_document
 
 FORMAT: Final = "fastopen-results/1"
 # What figures depend on, of what a run ran on: the same command prints the same bytes another day.

@@ -5,7 +5,7 @@ import re
 from html import escape, unescape
 from typing import Any, Final
 
-from fastopen.figures import PAGE, Figure, rendered
+from fastopen.report.figures import PAGE, Figure, rendered
 
 # Of a figure as it is drawn beforehand.
 BAR: Final = re.compile(

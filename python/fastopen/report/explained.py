@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fastopen.attribution.phrases import plural
+from fastopen.analysis.attribution.phrases import plural
 from fastopen.experiments.rigs import Property
 from fastopen.report.grid import Column, Entry, Grid, Tone
 from fastopen.workflows.explain import AGREE_SHARE, Explained, Times

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from fastopen.attribution.phrases import NBSP, capitalised, listed, plural, signed
+from fastopen.analysis.attribution.phrases import NBSP, capitalised, listed, plural, signed
+from fastopen.analysis.statistics import CellResult, Results
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor, http_words
-from fastopen.statistics import CellResult, Results
 
 Flights = dict[tuple[str, str], CellResult]
 """By session and arm."""

@@ -5,11 +5,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from fastopen import units
-from fastopen.attribution import Kind, Source
-from fastopen.attribution.phrases import NBSP, plural, share, signed, with_sign
+from fastopen.analysis.attribution import Kind, Source
+from fastopen.analysis.attribution.phrases import NBSP, plural, share, signed, with_sign
+from fastopen.analysis.statistics import (
+    BEYOND_BOUND,
+    FULL_MIN,
+    CellResult,
+    Effect,
+    FirstFlight,
+    FlightSaving,
+    Label,
+    Results,
+    discrepancies,
+    effect_of,
+    sensitivity,
+)
+from fastopen.common import units
+from fastopen.common.errors import any_of
 from fastopen.contract import Network, RateLimit
-from fastopen.errors import any_of
 from fastopen.experiments import (
     ARMS,
     BASELINE,
@@ -30,19 +43,6 @@ from fastopen.report.document import flat_cells
 from fastopen.report.first_flight import of_first_flight
 from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 from fastopen.report.published import label_texts
-from fastopen.statistics import (
-    BEYOND_BOUND,
-    FULL_MIN,
-    CellResult,
-    Effect,
-    FirstFlight,
-    FlightSaving,
-    Label,
-    Results,
-    discrepancies,
-    effect_of,
-    sensitivity,
-)
 
 MISSING: Final = "-"
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}

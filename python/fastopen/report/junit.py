@@ -3,8 +3,8 @@
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from fastopen.comparison import Check, RunComparison, Verdict
-from fastopen.errors import one_line
+from fastopen.analysis.comparison import Check, RunComparison, Verdict
+from fastopen.common.errors import one_line
 from fastopen.report.compared import check_words, where_on_the_path
 
 

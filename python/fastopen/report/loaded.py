@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import listed
+from fastopen.analysis.attribution.phrases import listed
+from fastopen.analysis.statistics import CellResult, Results
 from fastopen.experiments import Setup, as_recorded
 from fastopen.pages import Resource
-from fastopen.statistics import CellResult, Results
 
 # By whether all URLs are encrypted, and whether any is.
 _WHERE: Final = {

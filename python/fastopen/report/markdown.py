@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from fastopen.attribution import Source, page_answers, run_answers
+from fastopen.analysis.attribution import Source, page_answers, run_answers
 from fastopen.report.corpus import pages_told
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.first_flight import first_flight_lines

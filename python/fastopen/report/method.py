@@ -4,13 +4,13 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fastopen import units
-from fastopen.attribution import Source
-from fastopen.attribution.phrases import NBSP, listed, plural
+from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution.phrases import NBSP, listed, plural
+from fastopen.analysis.statistics import Results
+from fastopen.common import units
 from fastopen.contract import RateLimit, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
-from fastopen.statistics import Results
 
 # Payload of a TCP segment on Ethernet, with timestamps: QUIC's initial window is that of TCP in bytes.
 TCP_SEGMENT_BYTES: Final = 1448
@@ -256,7 +256,7 @@ def _server_commands(setups: Sequence[Setup]) -> list[str]:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """What a client is, over all settings that it has; placeholders as in fastopen.clients."""
+    """What a client is, over all settings that it has; placeholders as in fastopen.contract.client_types."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fastopen.attribution import Source
-from fastopen.figures import Figure, median_loads, overview_figures
-from fastopen.figures.requests import timing_breakdown, waterfall
-from fastopen.figures.tcp_trace import has_trace, tcp_trace
+from fastopen.analysis.attribution import Source
 from fastopen.report.embedding import packed, script_json
+from fastopen.report.figures import Figure, median_loads, overview_figures
+from fastopen.report.figures.requests import timing_breakdown, waterfall
+from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, environment, policy
 from fastopen.report.vega import library

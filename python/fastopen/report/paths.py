@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, listed, signed
+from fastopen.analysis.attribution.phrases import NBSP, listed, signed
+from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
 from fastopen.experiments import HEADLINE
-from fastopen.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
 
 # More places than this are counted, and not named.
 NAMED_MAX: Final = 3

@@ -9,8 +9,9 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.attribution import Reasons, excess_sentence, where_slower
-from fastopen.attribution.phrases import NBSP, listed, plural, some, with_sign
+from fastopen.analysis.attribution import Reasons, excess_sentence, where_slower
+from fastopen.analysis.attribution.phrases import NBSP, listed, plural, some, with_sign
+from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 from fastopen.experiments import (
     UNKNOWNS,
     Experiment,
@@ -43,7 +44,6 @@ from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import pages_in_the_clear, surprise_lines, surprises_of_pages
 from fastopen.report.terminal import below_table, fitting_table, plain
 from fastopen.report.verdict import ROWS_IN_WORDS, at_rows, invalid_lines, of_arms, page_verdicts
-from fastopen.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
 
 NO_UNKNOWN: Final = "no single unknown"
 # More pages are one table, with a row for each page and network.

@@ -6,13 +6,14 @@ from typing import Any, Final, Literal, get_args
 
 from markupsafe import Markup
 
-from fastopen.attribution import Answer, Source, page_answers, run_answers
-from fastopen.attribution.phrases import NBSP, listed
-from fastopen.figures import Figure
+from fastopen.analysis.attribution import Answer, Source, page_answers, run_answers
+from fastopen.analysis.attribution.phrases import NBSP, listed
+from fastopen.analysis.statistics import Results, discrepancies
 from fastopen.report.browser_metrics import cache_lines
 from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.deciding import deciding_lines
 from fastopen.report.embedding import inline_svg
+from fastopen.report.figures import Figure
 from fastopen.report.first_flight import first_flight_lines
 from fastopen.report.grids import (
     detail_grids,
@@ -29,7 +30,6 @@ from fastopen.report.summary import summarise_run
 from fastopen.report.surprises import sentences_on_pages, surprise_lines
 from fastopen.report.templates import environment
 from fastopen.report.verdict import invalid_lines, page_verdicts
-from fastopen.statistics import Results, discrepancies
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)

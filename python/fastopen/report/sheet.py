@@ -3,7 +3,7 @@
 import csv
 import io
 
-from fastopen.csv_cells import inert
+from fastopen.common.csv_cells import inert
 from fastopen.report.grid import Grid
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.attribution.phrases import (
+from fastopen.analysis.attribution.phrases import (
     capitalised,
     decapitalised,
     gain,
@@ -16,6 +16,7 @@ from fastopen.attribution.phrases import (
     saves,
     times,
 )
+from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
 from fastopen.report.deciding import deciding_of_run
@@ -29,7 +30,6 @@ from fastopen.report.verdict import (
     questions_of,
     verdict_words,
 )
-from fastopen.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"

@@ -4,13 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from fastopen.attribution import Reasons, setups_slower, where_slower
-from fastopen.attribution.phrases import capitalised, listed, plural
-from fastopen.audit import Finding, PrintedCell, audit
-from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
-from fastopen.report.corpus import corpus_sentences
-from fastopen.report.verdict import of_arms, questions_of, said_once
-from fastopen.statistics import (
+from fastopen.analysis.attribution import Reasons, setups_slower, where_slower
+from fastopen.analysis.attribution.phrases import capitalised, listed, plural
+from fastopen.analysis.audit import Finding, PrintedCell, audit
+from fastopen.analysis.statistics import (
     CellResult,
     Effect,
     Results,
@@ -19,6 +16,9 @@ from fastopen.statistics import (
     slower_in_the_median,
     syn_data_max,
 )
+from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
+from fastopen.report.corpus import corpus_sentences
+from fastopen.report.verdict import of_arms, questions_of, said_once
 
 # By the texts of their factors and their arm.
 Loads = Mapping[tuple[object, ...], CellResult]

@@ -11,7 +11,7 @@ from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.attribution.phrases import MINUS, NBSP
+from fastopen.analysis.attribution.phrases import MINUS, NBSP
 from fastopen.report.grid import Column, Entry, Grid
 
 STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable": "yellow"}

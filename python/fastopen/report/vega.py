@@ -4,10 +4,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from fastopen.atomic import write_atomic
-from fastopen.figures import VEGA_LITE
-from fastopen.resources import cache_folder
-from fastopen.versions import version_of
+from fastopen.common.atomic import write_atomic
+from fastopen.common.resources import cache_folder
+from fastopen.common.versions import version_of
+from fastopen.report.figures import VEGA_LITE
 
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 

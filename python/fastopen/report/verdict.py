@@ -3,10 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.attribution.phrases import NBSP, capitalised, decapitalised, listed, percents, plural, saves
-from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
-from fastopen.report.loaded import as_loaded, over_quic
-from fastopen.statistics import (
+from fastopen.analysis.attribution.phrases import (
+    NBSP,
+    capitalised,
+    decapitalised,
+    listed,
+    percents,
+    plural,
+    saves,
+)
+from fastopen.analysis.statistics import (
     CONFIDENCE,
     CellResult,
     Effect,
@@ -16,6 +22,8 @@ from fastopen.statistics import (
     effect_of,
     verdict_on,
 )
+from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
+from fastopen.report.loaded import as_loaded, over_quic
 
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6

@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Mapping
 
+from fastopen.common.errors import InputError
 from fastopen.engines.base import Bodies
-from fastopen.errors import InputError
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:

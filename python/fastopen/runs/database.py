@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from fastopen.closing import Closing
-from fastopen.errors import InputError, MachineError, unwritable
+from fastopen.common.closing import Closing
+from fastopen.common.errors import InputError, MachineError, unwritable
 from fastopen.runs.limits import Limits
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fastopen.versions import version_of
+from fastopen.common.versions import version_of
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
+from fastopen.common.errors import MachineError
 from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import ATTEMPTS, Bodies
-from fastopen.errors import MachineError
 from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, nearest, unwritable
+from fastopen.common.errors import InputError, nearest, unwritable
 from fastopen.experiments import Experiment, Point, varying_factors
 from fastopen.runs.database import FolderLock, holds_run
 from fastopen.runs.export.folder import SUFFIXES

@@ -13,8 +13,8 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen import json_memory
-from fastopen.errors import InputError
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
 from fastopen.runs.schema import FILE
 
 # Of SQLite's virtual machine: a query of all loads takes some 100 for each, which has 1000 bytes on the disk.

@@ -11,13 +11,13 @@ from typing import Any, Self, get_args
 
 from pydantic import ValidationError
 
-from fastopen.closing import Closing
-from fastopen.collector import collector_paused
+from fastopen.common.closing import Closing
+from fastopen.common.collector import collector_paused
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import input_error
 from fastopen.contract import LoadRecord, WorldRecord
-from fastopen.errors import InputError
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment, Shard
 from fastopen.pages import Page
-from fastopen.pydantic_errors import input_error
 from fastopen.runs import database as files
 from fastopen.runs.facts import SHAPES
 from fastopen.runs.limits import Limits

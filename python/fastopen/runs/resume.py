@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import Experiment, Plan, make_plan
 from fastopen.pages import Page
 from fastopen.runs.reader import RunReader

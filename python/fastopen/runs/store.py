@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
 from fastopen.engines.base import ATTEMPTS, Packets
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fastopen.audit import Finding, audit, read_table
-from fastopen.audit.findings import QUESTIONS
-from fastopen.errors import InputError
+from fastopen.analysis.audit import Finding, audit, read_table
+from fastopen.analysis.audit.findings import QUESTIONS
+from fastopen.common.errors import InputError
+from fastopen.common.resources import packaged_folder
 from fastopen.experiments import PublishedCell
 from fastopen.experiments.published import FILE
-from fastopen.resources import packaged_folder
 
 # What is wrong with the times themselves, or asked about them; the rest is wrong with the print.
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)

@@ -14,18 +14,18 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fastopen import kernels, units
-from fastopen.atomic import write_atomic
+from fastopen.common import units
+from fastopen.common.atomic import write_atomic
+from fastopen.common.errors import InputError, MachineError
+from fastopen.common.resources import cache_folder
+from fastopen.common.versions import version_of
 from fastopen.contract import LoadRecord, Network
-from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program
-from fastopen.errors import InputError, MachineError
+from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program, kernels
 from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_asked
 from fastopen.pages import Explanation, ImportedPage, Page
 from fastopen.pages.progress import FileProgress
-from fastopen.replay_validation import Calibration, Loads, recorders_network, told_from_queues
-from fastopen.resources import cache_folder
-from fastopen.versions import version_of
 from fastopen.workflows.engines import auto_engine, maker_of
+from fastopen.workflows.replays import Calibration, Loads, recorders_network, told_from_queues
 
 # The time limit for each page.
 WITHIN_S: Final = 20.0

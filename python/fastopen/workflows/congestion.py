@@ -7,10 +7,10 @@ from contextlib import closing
 from itertools import product
 from typing import Final
 
+from fastopen.common.errors import InputError, raise_all
 from fastopen.contract import CONTRACT, Job, Network, RateLimit, Tcp
 from fastopen.engines import Engine
 from fastopen.engines.base import WorldBuilt
-from fastopen.errors import InputError, raise_all
 from fastopen.experiments import BASELINE, EngineName, Experiment
 from fastopen.pages import Page, Resource
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen import kernels
+from fastopen.common.errors import InputError
 from fastopen.contract import Client
 from fastopen.engines import (
     Engine,
@@ -22,13 +22,13 @@ from fastopen.engines import (
     describe_clients,
     describe_servers,
     find_program,
+    kernels,
     program_digest,
     program_version,
 )
-from fastopen.errors import InputError
+from fastopen.engines.kernels import Kernel
+from fastopen.engines.kernels.store import VARIABLE
 from fastopen.experiments import EngineName, Plan, repeats_of, slowed_down
-from fastopen.kernels import Kernel
-from fastopen.kernels.store import VARIABLE
 from fastopen.runs import describe_environment
 
 NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"

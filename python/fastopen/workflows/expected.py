@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
+from fastopen.common.resources import packaged_folder
 from fastopen.experiments import Cell, Experiment, make_plan
 from fastopen.pages import load_chosen
-from fastopen.resources import packaged_folder
 from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.run import Watch, run_in_memory
 

@@ -9,12 +9,12 @@ from math import prod
 from statistics import fmean
 from typing import Any, Final
 
-from fastopen import kernels
-from fastopen.audit import Finding
-from fastopen.audit.findings import QUESTIONS
+from fastopen.analysis.audit import Finding
+from fastopen.analysis.audit.findings import QUESTIONS
+from fastopen.analysis.statistics import AGREE_POINTS
+from fastopen.common.errors import InputError
 from fastopen.contract import Job, LoadRecord
-from fastopen.engines import LoadDone, VirtualEngine, find_program
-from fastopen.errors import InputError
+from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import (
     BASELINE,
     HEADLINE,
@@ -28,7 +28,6 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
-from fastopen.statistics import AGREE_POINTS
 from fastopen.workflows.audit_published import published_findings
 
 # A page load time that differs by less than this share agrees.

@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fastopen.common.errors import InputError
 from fastopen.engines import LoadDone
-from fastopen.errors import InputError
 from fastopen.runs import LoadRow, RunReader, stored_plan
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.packets import kept_packets, packets_name

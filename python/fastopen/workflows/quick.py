@@ -4,11 +4,11 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from fastopen.analysis.statistics import FULL_MIN
 from fastopen.contract import EngineName
 from fastopen.engines import default_parallel
 from fastopen.experiments import Experiment, estimated_s, make_plan, name_of, treatments_of
 from fastopen.pages import ImportedPage
-from fastopen.statistics import FULL_MIN
 from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
 # What loads may take, so that starting and printing are within the minute as well.

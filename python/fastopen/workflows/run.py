@@ -8,11 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen import units
-from fastopen.closing import Closing
+from fastopen.analysis.statistics import Results, UntilInterval, collect
+from fastopen.common import units
+from fastopen.common.closing import Closing
+from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import ResultsStore
 from fastopen.engines.base import Bodies
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import (
     COMMAND_LINE,
     Experiment,
@@ -42,7 +43,6 @@ from fastopen.runs import (
     stored_plan,
 )
 from fastopen.runs.bodies import bodies_digests, check_bodies
-from fastopen.statistics import Results, UntilInterval, collect
 from fastopen.workflows.congestion import check_congestion_controls
 from fastopen.workflows.engines import EngineSet, auto_engine
 

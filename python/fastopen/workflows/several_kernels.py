@@ -1,7 +1,7 @@
 """One experiment on several kernels of the virtual engine: which ones were named."""
 
-from fastopen import kernels
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
+from fastopen.engines import kernels
 from fastopen.experiments import Experiment
 
 

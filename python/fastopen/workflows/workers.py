@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from fastopen.errors import MachineError
+from fastopen.common.errors import MachineError
 
 TIMEOUT_S: Final = 10
 # A cluster may lose all workers at once and get others; a run does not wait for ever that it does.

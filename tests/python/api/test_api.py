@@ -13,12 +13,13 @@ from nbclient import NotebookClient
 
 import fastopen
 from fastopen import Experiment, open_run, run
-from fastopen.errors import InputError, MachineError
+from fastopen.common.errors import InputError, MachineError
 from fastopen.runs import RunProgress
 from made_up_run import made_up_page, made_up_plan, made_up_run
+from places import ROOT
 
 FakeWorld = Callable[..., Path]
-NOTEBOOK = Path(__file__).parents[3] / "examples" / "first-run.ipynb"
+NOTEBOOK = ROOT / "examples" / "first-run.ipynb"
 
 
 def small(**settings: object) -> Experiment:
@@ -177,7 +178,8 @@ def test_pages_are_chosen_by_their_facts_and_those_given_themselves_are_kept() -
 
 
 def test_the_package_imports_nothing_heavy_until_it_is_asked_for() -> None:
-    code = "import sys, fastopen.errors; print(sorted({'pydantic', 'altair', 'pandas'} & set(sys.modules)))"
+    heavy = "{'pydantic', 'altair', 'pandas'}"
+    code = f"import sys, fastopen.common.errors; print(sorted({heavy} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):

@@ -9,29 +9,30 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rich.console import Console
 
 from command_line import FASTOPEN, fastopen
-from fastopen.cli import commands, doctor, output, reading
+from fastopen.cli import discovery, output, reading
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 FakeWorld = Callable[..., Path]
 
 
-def test_every_command_is_where_it_is_said_to_be() -> None:
-    made = commands.Commands().commands
-    assert [made[name].name for name in made] == [*commands.PLACES]
-    assert all(command.help for command in made.values())
+def test_every_command_has_a_panel_and_a_help() -> None:
+    every: dict[str, Any] = {**discovery.Commands().commands}
+    assert len(every) > 20
+    assert {one.rich_help_panel for one in every.values()} == {*discovery.PANELS}
+    assert [name for name, one in every.items() if one.name != name or not one.help] == []
 
 
 def test_a_command_reads_no_other_commands_modules() -> None:
-    asked = "from fastopen.cli.commands import Commands; import sys; Commands().commands['ls']"
-    printed = f"{asked}; print(*(name for name in sys.modules if name.startswith('fastopen.cli.')))"
+    asked = "from fastopen.cli.discovery import Commands; import sys; Commands().commands['ls']"
+    printed = f"{asked}; print(*(name for name in sys.modules if name.startswith('fastopen.')))"
     read = subprocess.check_output([sys.executable, "-c", printed], text=True).split()
-    places = {f"fastopen.cli.{module}" for module, _ in commands.PLACES.values()}
-    assert places & {*read} == {"fastopen.cli.ls"}
+    modules = {module for found in discovery.modules().values() for module in found}
+    assert modules & {*read} == {"fastopen.cli.commands.ls"}
 
 
 def test_run_prints_tables_on_stdout_and_progress_on_stderr(fake_world: FakeWorld) -> None:
@@ -345,39 +346,6 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
     assert "Traceback" in fastopen("--debug", "run", "example").stderr
 
 
-def test_doctor_names_what_is_missing_and_the_remedy(fake_world: FakeWorld) -> None:
-    fake_world()
-    done = fastopen("doctor")
-    assert done.returncode == 3
-    assert "missing  user namespaces" in done.stdout
-    assert "to do: allow them" in done.stdout
-    document = json.loads(fastopen("doctor", "--json").stdout)
-    assert document["ok"] is False
-    assert {"name": "veth", "ok": True, "detail": "not allowed", "remedy": ""} in document["checks"]
-
-
-def test_doctor_says_at_which_ends_programs_of_this_machine_use_tfo(
-    fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_world()
-    settings = {"net.ipv4.tcp_fastopen": "1", "net.ipv4.tcp_fastopen_blackhole_timeout_sec": "3600"}
-    monkeypatch.setattr("fastopen.cli.doctor._sysctl", settings.get)
-    checks = {one["name"]: one for one in json.loads(fastopen("doctor", "--json").stdout)["checks"]}
-    here = checks["TFO on this machine"]
-    assert here["ok"] is True
-    assert here["detail"].startswith("clients on, servers off (net.ipv4.tcp_fastopen is 1")
-    assert "sysctl -w net.ipv4.tcp_fastopen=3" in here["detail"]
-    assert checks["TFO black hole"]["detail"].startswith("TFO off for 3600 s")
-    assert "no current one uses TFO" in checks["browsers"]["detail"]
-
-
-def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FASTOPEN_WORLD", "/nowhere")
-    done = fastopen("doctor")
-    assert done.returncode == 3
-    assert "unset FASTOPEN_WORLD or correct it" in done.stdout
-
-
 def test_reproduce_prints_the_published_figures_and_ours(fake_world: FakeWorld, tmp_path: Path) -> None:
     fake_world()
     text = """
@@ -414,9 +382,7 @@ def test_lists_name_what_comes_with_it() -> None:
     assert "example" in [page["name"] for page in pages]
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["run"], ["reproduce"], ["show"], ["doctor"], ["page"], ["page", "show"]]
-)
+@pytest.mark.parametrize("command", [[], ["run"], ["reproduce"], ["show"], ["page"], ["page", "show"]])
 def test_every_command_has_a_help_text(command: list[str]) -> None:
     done = fastopen(*command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -431,16 +397,6 @@ def test_help_cuts_no_name_and_no_sentence(command: list[str], columns: int) -> 
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
     ends = {"run": "--congestion-control", "kernel": "packetdrill"}
     assert ends.get(" ".join(command), "") in " ".join(text.split())
-
-
-def test_doctor_has_what_it_found_below_the_name_where_a_terminal_is_narrow() -> None:
-    check = doctor.Check("user.max_user_namespaces", False, "none at all", "as root: sysctl -w " + "x" * 30)
-    for width, first in ((60, "missing  user.max_user_namespaces"), (80, f"{check.name}  none at all")):
-        narrow = Console(width=width, force_terminal=True, color_system=None, record=True, file=io.StringIO())
-        doctor._print([check], narrow)
-        lines = narrow.export_text().splitlines()
-        assert lines[0].endswith(first)
-        assert max(map(len, lines)) <= width
 
 
 def test_the_exit_codes_are_in_the_help_text() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -12,8 +11,7 @@ from pydantic import ValidationError
 from contract_documents import changed
 from fastopen.contract import Job, LoadRecord, Tls, WorldRecord, parse_record
 from fastopen.contract.records import RecordError, record_adapter
-
-GOLDEN = Path(__file__).parents[2] / "contract"
+from places import GOLDEN
 
 
 def golden(name: str) -> Any:

@@ -7,7 +7,6 @@ nobody takes, and the program's complaint tells which of the two it found wrong.
 import copy
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -17,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fastopen.contract import Job, parse_record
+from places import ROOT
 
-ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 CONTRACT = ROOT / "tests" / "contract"
 GOLDEN = json.loads((CONTRACT / "job.json").read_text())

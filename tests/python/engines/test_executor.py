@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from command_line import FASTOPEN, fastopen
-from fastopen import Experiment, kernels, run
+from fastopen import Experiment, run
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job
 from fastopen.engines import (
     ExecutorEngine,
@@ -28,12 +29,12 @@ from fastopen.engines import (
     Maker,
     executor,
     find_program,
+    kernels,
     program_digest,
     world_process,
 )
 from fastopen.engines.executor import Task
 from fastopen.engines.host import WorldEngine
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
 from fastopen.runs import RunProgress, RunStore, execute
 from fastopen.workflows.workers import DaskExecutor

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from fastopen.clients import CHROMIUM, CLIENTS, LOADER
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
+from fastopen.contract.client_types import CHROMIUM, CLIENTS, LOADER
 from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, host
 from fastopen.engines.host import WorldEngine
 from fastopen.engines.world_process import WorldProcess
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan
+from places import GOLDEN
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
@@ -143,7 +144,7 @@ def test_the_deadline_moves_with_every_record(small_plan: MakePlan, fake_world: 
     try:
         silence = job.load_timeout_us / 1e6 + LOADER.timeout_margin_s
         assert world.deadline == 1000 + silence
-        line = (Path(__file__).parents[2] / "contract" / "world.json").read_text()
+        line = (GOLDEN / "world.json").read_text()
         record = json.dumps({**json.loads(line), "job": job.id}).encode()
         assert world.receive(world.stdout, record[:20], now=1050.0) == []
         assert world.deadline == 1000 + silence

@@ -12,17 +12,17 @@ from typing import Any, cast
 
 import pytest
 
-from fastopen import kernels
 from fastopen.contract import Job
-from fastopen.engines import LoadDone, VirtualEngine, virtual
+from fastopen.engines import LoadDone, VirtualEngine, kernels, virtual
 from fastopen.engines.base import JobEnded, JobStarted
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import EngineName, Experiment, Plan, make_plan, with_clients
 from fastopen.pages import Page, load_pages
 from fastopen.workflows.engines import MIDDLEBOX_IS_OURS, EngineSet, auto_engine
+from places import ROOT
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
-PROGRAM = Path(__file__).parents[3] / "target" / "release" / "fastopen-world"
+PROGRAM = ROOT / "target" / "release" / "fastopen-world"
 SMALL = """\
 format = "fastopen-experiment/1"
 name = "small"

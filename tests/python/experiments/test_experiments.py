@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import (
     ASKED,
     COMMAND_LINE,

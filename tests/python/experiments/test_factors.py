@@ -9,9 +9,9 @@ import pytest
 
 from command_line import fastopen
 from fastopen import Experiment as Call
-from fastopen.cli.commands import Commands
+from fastopen.cli.discovery import Commands
+from fastopen.common.errors import InputError
 from fastopen.contract import Network
-from fastopen.errors import InputError
 from fastopen.experiments import (
     ASKED,
     COMMAND_LINE,
@@ -191,13 +191,9 @@ def test_exported_loads_and_cells_of_json_have_every_factor() -> None:
     assert json.loads(json.dumps(document)) == document
 
 
-def test_every_factor_is_an_option_of_run_and_those_of_network_and_tcp_of_shell() -> None:
-    commands = Commands().commands
-    options = {
-        name: {flag for one in commands[name].params for flag in one.opts} for name in ("run", "shell")
-    }
-    assert {factor.flag for factor in ASKED} <= options["run"]
-    assert {factor.flag for factor in ASKED if factor.part in ("network", "tcp")} <= options["shell"]
+def test_every_factor_is_an_option_of_run() -> None:
+    run: Any = Commands().commands["run"]
+    assert {factor.flag for factor in ASKED} <= {flag for one in run.params for flag in one.opts}
 
 
 def test_every_factor_is_an_argument_of_an_experiment_in_python() -> None:

@@ -1,19 +1,18 @@
 """The plan: cells, jobs, their order and their seeds."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastopen.common.errors import InputError
 from fastopen.contract import Job
-from fastopen.errors import InputError
 from fastopen.experiments import EngineName, Experiment, Plan, derive_seed, make_plan, with_drawn_seed
 from fastopen.experiments.plan import load_timeout_us
 from fastopen.pages import Page
+from places import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "contract"
 PAGE = Job.model_validate_json((GOLDEN / "job-minimal.json").read_text()).page
 NETWORK = {
     "rtt_us": 20_000,

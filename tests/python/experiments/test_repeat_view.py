@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from fastopen.attribution import critical_path
+from fastopen.analysis.attribution import critical_path
+from fastopen.analysis.statistics import Results, collect
+from fastopen.common.errors import InputError
 from fastopen.contract import Client, LoadRecord, Origins, Tcp
-from fastopen.errors import InputError
 from fastopen.experiments import (
     COMMAND_LINE,
     clients_of,
@@ -21,12 +22,11 @@ from fastopen.experiments import (
     varying_factors,
     with_clients,
 )
-from fastopen.figures.requests import _pieces
 from fastopen.report import results_document, results_renderables
+from fastopen.report.figures.requests import _pieces
 from fastopen.runs import RunStore
 from fastopen.runs.chain import handshakes_in_a_row_ns
 from fastopen.runs.export import har_document
-from fastopen.statistics import Results, collect
 from made_up_run import ENVIRONMENT, load_data, made_up_page, made_up_plan
 
 MS = 1_000_000

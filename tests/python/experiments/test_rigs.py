@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import load_rigs, packaged_experiments
 from fastopen.experiments.rigs import RigSpace, page_answered_later, page_of_objects
 from fastopen.pages import load_chosen

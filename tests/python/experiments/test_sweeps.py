@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import fastopen
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import (
     COMMAND_LINE,
     Experiment,

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from fastopen.attribution import Kind, critical_path
+from fastopen.analysis.attribution import Kind, critical_path
+from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord, Tls
-from fastopen.errors import InputError
 from fastopen.experiments import COMMAND_LINE, arms_and_tls, make_plan, read_asked
 from fastopen.experiments.files import read_experiment
 from fastopen.runs.export.har import _timings
 from made_up_run import made_up_page, made_up_plan
+from places import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "contract"
 RTT_NS = 100_000_000
 SMALL = Tls(key_share="x25519")
 

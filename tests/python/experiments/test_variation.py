@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from fastopen.common.errors import InputError
 from fastopen.contract import Job
-from fastopen.errors import InputError
 from fastopen.experiments import DRAWS, Experiment, Plan, Variation, make_plan, read_experiment
 from fastopen.experiments.variation import TIMER_WHEEL_PERIOD_US
 from fastopen.pages import Page
+from places import GOLDEN
 
-PAGE = Job.model_validate_json((Path(__file__).parents[2] / "contract" / "job-minimal.json").read_text()).page
+PAGE = Job.model_validate_json((GOLDEN / "job-minimal.json").read_text()).page
 LIMIT = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000}
 FILE = """
 format = "fastopen-experiment/1"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
 from fastopen.pages.corpus import KINDS, load_chosen, load_corpus, read_index
 from fastopen.pages.index import COLUMNS, page_facts

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import Page, load_pages
 
 from .hars import at, entry, har, import_har, one_page

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastopen import json_memory
-from fastopen.errors import InputError
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, budget, load_pages
 from fastopen.pages.har.notes import HarNotes
 from fastopen.pages.har.stream import Scanner, read_json

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage
 
 from .hars import at, entry, har, import_har, one_page

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import load_pages, packaged_pages, write_page
 from fastopen.pages.library import LeftOutWarning
 from fastopen.pages.model import Page, parse_page

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
 
 from .sites import INITIATORS, Answer, site

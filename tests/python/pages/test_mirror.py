@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
+from places import SHARED
 
 from .sites import INITIATORS, ROOT, site
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "inputs" / "snapshot2013"
+SNAPSHOT = SHARED / "inputs" / "snapshot2013"
 EXPECTED = {url: by for url, by in INITIATORS.items() if url != "http://a.test/old"} | {
     "http://a.test/": None
 }
@@ -147,9 +148,9 @@ def test_a_folder_of_something_else_is_an_error_that_says_what_was_looked_for(tm
 
 
 def test_the_snapshot_of_2013_holds_the_papers_four_pages() -> None:
-    if not SHARED.is_dir():
+    if not SNAPSHOT.is_dir():
         pytest.skip("no snapshot (../shared/inputs/snapshot2013)")
-    found = {page.page.url: len(page.page.resources) for page in load_pages([SHARED])}
+    found = {page.page.url: len(page.page.resources) for page in load_pages([SNAPSHOT])}
     assert set(found) == {
         "http://www.nytimes.com/",
         "http://www.wsj.com/",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import packaged_pages, page_json, read_page, write_page
 from fastopen.pages.model import parse_page
 

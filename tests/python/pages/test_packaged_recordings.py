@@ -9,8 +9,9 @@ import pytest
 from fastopen.experiments import load_experiment
 from fastopen.pages import load_pages, packaged_pages, read_page
 from packaged_pages.recorded import facts_of, main
+from places import SHARED
 
-HARS = Path(__file__).resolve().parents[4] / "shared" / "inputs" / "har"
+HARS = SHARED / "inputs" / "har"
 RECORDED = ("bbc-2015", "mytoys-2017", "wikipedia-2018", "thegreenwebfoundation-2020", "google-2026")
 
 

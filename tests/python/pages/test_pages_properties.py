@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import fuzz, page_json
 from fastopen.pages import url as urls
 from fastopen.pages.model import Page, decode_json, parse_page

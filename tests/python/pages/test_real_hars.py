@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from fastopen.pages import load_pages
+from places import SHARED
 
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "inputs"
+FOLDER = SHARED / "inputs"
 HARS = sorted((FOLDER / "har").glob("*.har*")) if (FOLDER / "har").is_dir() else []
 
 

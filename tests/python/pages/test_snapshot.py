@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import packaged_pages, read_page
 from fastopen.pages.references import find_reference
 from packaged_pages.handwritten import cs244_2015
@@ -17,8 +17,9 @@ from packaged_pages.snapshot.__main__ import PAGES, main, make_pages
 from packaged_pages.snapshot.bodies import Body, file_of, never_compressed, url_of
 from packaged_pages.snapshot.build import build_page
 from packaged_pages.snapshot.fetchlog import parse_fetchlog
+from places import SHARED
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "inputs"
+INPUTS = SHARED / "inputs"
 
 LOG = """\
 *** Renamed /s.js?long to /0123456789abcdef0123456789abcdef ***
@@ -167,9 +168,9 @@ def same_zlib() -> bool:
 
 
 def test_the_packaged_pages_of_the_paper_are_remade_bit_for_bit(tmp_path: Path) -> None:
-    if not (SHARED / "snapshot2013").is_dir():
+    if not (INPUTS / "snapshot2013").is_dir():
         pytest.skip("the snapshot of 2013 is not there (../shared/inputs/snapshot2013)")
-    make_pages(SHARED / "snapshot2013", SHARED / "snapshot2013.fetchlog", tmp_path)
+    make_pages(INPUTS / "snapshot2013", INPUTS / "snapshot2013.fetchlog", tmp_path)
     for name in PAGES.values():
         made, packaged = tmp_path / f"{name}.page.json", packaged_pages()[name]
         if same_zlib():

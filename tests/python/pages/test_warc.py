@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
+from places import SHARED
 
 from .sites import INITIATORS, ROOT, Answer, site
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "inputs" / "warc"
+WARCS = SHARED / "inputs" / "warc"
 
 
 class Writer(WARCWriter):  # type: ignore[misc]
@@ -320,7 +321,7 @@ def tried(file: Path, lenient: bool) -> tuple[str | None, list[ImportedPage]]:
 
 @pytest.mark.parametrize("name", ["google-2019", "reddit-2019", "wikipedia-2019"])
 def test_every_real_archive_becomes_a_page(name: str) -> None:
-    file = SHARED / f"{name}.warc.gz"
+    file = WARCS / f"{name}.warc.gz"
     if not file.is_file():
         pytest.skip("no archives (../shared/inputs/warc)")
     (found,) = load_pages([file])

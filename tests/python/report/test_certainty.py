@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fastopen.analysis.statistics import Results, collect
 from fastopen.report import results_document
 from fastopen.report.certainty import certainty_lines
 from fastopen.runs import RunStore
-from fastopen.statistics import Results, collect
 from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan
 
 # Warm loads take nine tenths, and a load a microsecond more than that of the repeat before.

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from command_line import fastopen
-from fastopen.attribution import Source, read_source
-from fastopen.cli.show import print_results
-from fastopen.figures.corpus import properties_and_savings, savings_over_pages
+from fastopen.analysis.attribution import Source, read_source
+from fastopen.cli.commands.show import print_results
 from fastopen.report import results_document
+from fastopen.report.figures.corpus import properties_and_savings, savings_over_pages
 from fastopen.report.grids import all_grids
 from fastopen.report.markdown import markdown
 from fastopen.report.sections import part_html

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
-from fastopen.attribution import read_source
-from fastopen.errors import InputError
+from fastopen.analysis.attribution import read_source
+from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
+from fastopen.common.errors import InputError
 from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
 from fastopen.report import results_document
 from fastopen.report.first_flight import first_flight_lines
@@ -16,7 +17,6 @@ from fastopen.report.method import method_paragraphs
 from fastopen.report.summary import verdict_line
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
-from fastopen.statistics import CellResult, FirstFlight, Results, collect
 from made_up_run import fill, made_up_page, made_up_plan
 
 # Milliseconds by session and arm.

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from fastopen.analysis.statistics import CellResult, Results, collect
 from fastopen.report.ladder import BLANK, bar, ladder
 from fastopen.report.summary import verdict_line
 from fastopen.runs import RunStore
-from fastopen.statistics import CellResult, Results, collect
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 

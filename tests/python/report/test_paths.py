@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.attribution import read_source
-from fastopen.attribution.phrases import NBSP
+from fastopen.analysis.attribution import read_source
+from fastopen.analysis.attribution.phrases import NBSP
+from fastopen.analysis.statistics import Results, collect
 from fastopen.experiments import networks_asked
-from fastopen.figures.payoff import LINES, mean_saving_over_paths
+from fastopen.report.figures.payoff import LINES, mean_saving_over_paths
 from fastopen.report.paths import payoff_lines
 from fastopen.runs import RunStore
-from fastopen.statistics import Results, collect
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
 

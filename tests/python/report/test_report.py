@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fastopen.analysis.statistics import Results, Verdict, collect
 from fastopen.engines import HostEngine
 from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
@@ -23,7 +24,6 @@ from fastopen.report.summary import verdict_line
 from fastopen.report.terminal import below_table, fitting_table
 from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import Results, Verdict, collect
 from made_up_run import fill, made_up_page, made_up_plan
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

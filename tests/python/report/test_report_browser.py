@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fastopen.attribution import read_source
+from fastopen.analysis.attribution import read_source
 from fastopen.report.page import html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan

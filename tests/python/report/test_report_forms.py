@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fastopen.attribution import Source, read_source
+from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.statistics import BrowserMetrics
 from fastopen.cli.app import app
 from fastopen.contract import Client
 from fastopen.experiments import Plan
@@ -29,7 +30,6 @@ from fastopen.report.sheet import csv_text
 from fastopen.report.summary import summarise_run
 from fastopen.report.vega import library
 from fastopen.runs import RunStore
-from fastopen.statistics import BrowserMetrics
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fastopen.attribution.phrases import times
+from fastopen.analysis.attribution.phrases import times
+from fastopen.analysis.statistics import CellResult, Effect, FirstFlight, Reason, Results, collect, effect_of
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
@@ -17,7 +18,6 @@ from fastopen.report.summary import summarise_run, verdict_line
 from fastopen.report.surprises import surprise_lines, surprises_of_pages
 from fastopen.report.verdict import invalid_lines
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import CellResult, Effect, FirstFlight, Reason, Results, collect, effect_of
 from made_up_run import fill, made_up_page, made_up_plan
 
 FakeWorld = Callable[..., Path]

@@ -1,14 +1,14 @@
 """The most that TCP Fast Open can save a load: its handshakes in a row."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
 from fastopen.runs.chain import handshakes_in_a_row_ns
+from places import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "contract" / "load.json"
+LOAD = GOLDEN / "load.json"
 MS = 1_000_000
 
 
@@ -23,7 +23,7 @@ def _page(initiators: list[int | None]) -> Page:
 
 def _record(requests: list[tuple[int, int, int, int | None, int]], handshakes_us: list[int]) -> LoadRecord:
     """Requests as (resource, connection, queued, connect start or None, end), times in ms."""
-    golden: dict[str, Any] = json.loads(GOLDEN.read_text())
+    golden: dict[str, Any] = json.loads(LOAD.read_text())
     request, connection = golden["requests"][0], golden["connections"][0]
     golden["requests"] = [
         {

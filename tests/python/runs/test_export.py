@@ -11,14 +11,15 @@ import jsonschema_rs
 import pyarrow.parquet as pq
 import pytest
 
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
-from fastopen.errors import InputError, MachineError
 from fastopen.pages import load_pages
 from fastopen.runs import RunStore
 from fastopen.runs.export import Format, export
 from fastopen.runs.export import files as export_files
 from fastopen.runs.tables import TABLES
-from made_up_run import GOLDEN, load_data, made_up_page, made_up_plan, made_up_run
+from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
+from places import GOLDEN
 from runs.har_schema import SCHEMA
 
 

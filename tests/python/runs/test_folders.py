@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.runs import list_runs, remove_run
 from fastopen.runs.database import FolderLock
 from made_up_run import made_up_page, made_up_plan, made_up_run

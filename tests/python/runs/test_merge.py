@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 
 from command_line import FASTOPEN, fastopen
+from fastopen.analysis.statistics import collect
+from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine
 from fastopen.engines.base import Packets
-from fastopen.errors import InputError
 from fastopen.experiments import Plan, Shard, Variation, make_plan
 from fastopen.report import results_document
 from fastopen.runs import RunStore, execute, merge, stored_plan
 from fastopen.runs.packets import kept_packets
-from fastopen.statistics import collect
 from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan, made_up_run
+from places import ROOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 PAGE = made_up_page("one", requests=4)
 VIRTUAL = {"engines": ["virtual"]}
 KERNEL = {"virtual_kernel": {"name": "7.3", "version": "7.3", "sha256": "aa" * 32}}

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord
 from fastopen.engines import LoadDone
 from fastopen.engines.base import Packets
 from fastopen.engines.world_process import WorldProcess
-from fastopen.errors import InputError
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, remove_run
 from fastopen.runs.packets import kept_packets
 from fastopen.workflows.export_packets import export_packets
 from made_up_run import made_up_page, made_up_plan, made_up_run
-
-GOLDEN = Path(__file__).parents[2] / "contract"
+from places import GOLDEN
 
 
 def test_the_pieces_of_a_loads_packets_come_with_its_record(

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job
 from fastopen.engines import HostEngine
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan, make_plan
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Page

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Client, LoadRecord
 from fastopen.engines import Event, HostEngine
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Plan, repeats_to_the_byte
 from fastopen.runs import RunProgress, RunStore, execute
 from fastopen.runs.store import attempts_for

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fastopen.analysis.statistics import collect
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, PlannedJob
 from fastopen.runs import RunStore, TimeLimit, execute
-from fastopen.statistics import collect
 from made_up_run import made_up_page, made_up_plan
 
 FakeWorld = Callable[..., Path]

@@ -32,25 +32,26 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from fastopen.audit.table import read_table
+from fastopen.analysis.audit.table import read_table
+from fastopen.analysis.statistics import collect
+from fastopen.common.errors import InputError
+from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job, parse_record
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.errors import InputError
 from fastopen.experiments import load_experiment
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, packaged_pages, page_json
 from fastopen.pages.fuzz import mutated
 from fastopen.pages.model import decode_json, parse_page
 from fastopen.report import results_document
-from fastopen.resources import packaged_folder
 from fastopen.runs import RunStore, stored_plan
 from fastopen.runs.export import export
-from fastopen.statistics import collect
 from made_up_run import made_up_page, made_up_plan, made_up_run
 from pages.sites import site
 from pages.test_mahimahi import recording
 from pages.test_mirror import mirror
 from pages.test_warc import archive
+from places import GOLDEN, ROOT
 
 MAX_S: Final = 10
 # Far more than a busy machine keeps a process waiting for its turn.
@@ -58,8 +59,7 @@ MAX_WAIT_S: Final = 600
 MAX_KIB: Final = 512 * 1024
 # Removing a folder from a disk takes longer than reading most inputs.
 MEMORY: Final = Path("/dev/shm")
-CORPUS: Final = Path(__file__).parents[2] / "corpus"
-GOLDEN: Final = Path(__file__).parents[2] / "contract"
+CORPUS: Final = ROOT / "tests" / "corpus"
 # What texts of all these forms are made of, and what readers trip over.
 _TOKENS: Final = [
     b"", b"\x00", b"\xff", b"\r\n", b"\r\n\r\n", b" ", b'"', b"'", b"{", b"}", b"[", b"]", b"<", b"=",

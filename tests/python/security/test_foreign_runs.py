@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fastopen.cli.app import app
-from fastopen.errors import InputError, MachineError
+from fastopen.common.errors import InputError, MachineError
+from fastopen.engines.kernels import find_recorded
 from fastopen.experiments import load_experiment
-from fastopen.kernels import find_recorded
 from fastopen.workflows.commands import foreign_commands
 from fastopen.workflows.run import RunOptions
 

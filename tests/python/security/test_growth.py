@@ -15,25 +15,25 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
-from fastopen.audit import audit
-from fastopen.audit.physics import MeasuredCell
-from fastopen.audit.table import read_table
+from fastopen.analysis.audit import audit
+from fastopen.analysis.audit.physics import MeasuredCell
+from fastopen.analysis.audit.table import read_table
+from fastopen.analysis.statistics import collect
 from fastopen.contract import Job
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, page_json
 from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
 from fastopen.runs.export import export
-from fastopen.statistics import collect
 from made_up_run import made_up_page, made_up_plan, made_up_run
 from pages.hars import entry, har
 from pages.sites import Answer
 from pages.test_mahimahi import message
 from pages.test_warc import archive
+from places import GOLDEN, ROOT
 
 pytestmark = pytest.mark.slow
 
-GOLDEN = Path(__file__).parents[2] / "contract"
 FEW = 50
 # Twice the work, and what sorting adds; of a reader whose work grows with the square it is four times.
 GROWTH = 2.5
@@ -196,7 +196,7 @@ def test_jobs_traces_and_tables_grow_no_faster_than_their_lines(tmp_path: Path) 
             tmp_path / f"trace {count}", "x.trace", b"".join(b"%d\n" % (n + 1) for n in range(count))
         )
 
-    published = (Path(__file__).parents[3] / "experiments" / "published.csv").read_text().splitlines(True)
+    published = (ROOT / "experiments" / "published.csv").read_text().splitlines(True)
 
     def table(count: int) -> Path:
         rows = published[:1] + [published[1]] * count

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastopen import json_memory
-from fastopen.audit.table import read_table
-from fastopen.errors import InputError
+from fastopen.analysis.audit.table import read_table
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
 from fastopen.experiments import load_experiment, trace
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import budget, load_chosen, load_pages

@@ -22,9 +22,9 @@ import pytest
 from pydantic import ValidationError
 
 from command_line import fastopen
+from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine
-from fastopen.errors import InputError, MachineError
 from fastopen.experiments import Experiment, Plan
 from fastopen.pages import load_pages
 from fastopen.pages.model import MAX_RESOURCES
@@ -32,10 +32,10 @@ from fastopen.runs import RunProgress, RunStore, execute
 from fastopen.runs import limits as run_limits
 from fastopen.runs.limits import MAX_BATCHED_VALUE_BYTES, MAX_RECORD_BYTES, Limits
 from made_up_run import made_up_run
+from places import GOLDEN, ROOT
 from security.fuzzer import Memory
 
-GOLDEN = Path(__file__).parents[2] / "contract"
-TRACE = Path(__file__).parents[3] / "crates/world/src/tcp_trace.rs"
+TRACE = ROOT / "crates/world/src/tcp_trace.rs"
 SAMPLES = int(re.findall(r"const MOST: usize = ([0-9_]+);", TRACE.read_text())[0])
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]

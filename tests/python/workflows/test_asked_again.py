@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import DRAWS, Experiment, Variation
 from fastopen.pages import ImportedPage
 from fastopen.workflows.run import RunOptions, StartedRun, run_experiment

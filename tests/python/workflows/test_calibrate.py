@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fastopen import Experiment, run
-from fastopen.errors import MachineError
+from fastopen.common.errors import MachineError
+from fastopen.common.resources import cache_folder
 from fastopen.pages import ImportedPage, Page, load_pages
-from fastopen.resources import cache_folder
 from fastopen.workflows import calibrate as module
 from fastopen.workflows.calibrate import AS_IMPORTED, FOLDER, calibrated
 from made_up_loads import page

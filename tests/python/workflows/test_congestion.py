@@ -4,9 +4,9 @@ from collections.abc import Generator, Iterable
 
 import pytest
 
+from fastopen.common.errors import InputError
 from fastopen.contract import Job, Tcp
 from fastopen.engines.base import Bodies, Event
-from fastopen.errors import InputError
 from fastopen.experiments import COMMAND_LINE, Experiment, read_asked
 from fastopen.workflows.congestion import check_congestion_controls
 

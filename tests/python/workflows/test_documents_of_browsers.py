@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import Experiment
 from fastopen.pages import ImportedPage
 from fastopen.workflows.run import check_documents

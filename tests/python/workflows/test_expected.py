@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.workflows.expected import first_difference, measured
 

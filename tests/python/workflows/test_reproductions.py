@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fastopen.attribution import Attribution, Source, page_answers
-from fastopen.attribution.phrases import NBSP, signed
+from fastopen.analysis.attribution import Attribution, Source, page_answers
+from fastopen.analysis.attribution.phrases import NBSP, signed
+from fastopen.analysis.statistics import (
+    BEYOND_BOUND,
+    Bound,
+    Discrepancy,
+    Label,
+    Results,
+    collect,
+    discrepancies,
+)
 from fastopen.engines import HostEngine
 from fastopen.experiments import (
     Experiment,
@@ -21,17 +30,17 @@ from fastopen.experiments import (
     published_cells,
 )
 from fastopen.experiments.published import PublishedCell, all_published_cells
-from fastopen.figures.published import published_comparison
 from fastopen.pages import Page, load_pages
 from fastopen.pages.library import packaged_pages
 from fastopen.report import results_renderables
+from fastopen.report.figures.published import published_comparison
 from fastopen.report.published import comparison_sentences
 from fastopen.runs import RunStore, execute
-from fastopen.statistics import BEYOND_BOUND, Bound, Discrepancy, Label, Results, collect, discrepancies
 from packaged_pages.handwritten import handwritten_pages
+from places import ROOT, SHARED
 
 FakeWorld = Callable[..., Path]
-SHARED = Path(__file__).parents[4] / "shared" / "published" / "published.csv"
+PUBLISHED = SHARED / "published" / "published.csv"
 
 
 def cell(off: float, tfo: float, printed: float, unit: str = "", *, swapped: bool = False) -> PublishedCell:
@@ -72,11 +81,11 @@ def test_every_published_row_belongs_to_one_cell_of_one_experiment() -> None:
 
 
 def test_every_row_of_the_shared_table_is_packaged() -> None:
-    if not SHARED.is_file():
+    if not PUBLISHED.is_file():
         pytest.skip("the published tables that the project starts from are not here")
-    with SHARED.open(encoding="utf-8", newline="") as file:
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
         theirs = [{k: v for k, v in row.items() if k != "seed"} for row in csv.DictReader(file)]
-    packaged = Path(__file__).parents[3] / "experiments" / "published.csv"
+    packaged = ROOT / "experiments" / "published.csv"
     with packaged.open(encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == theirs
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages.model import write_page
 from packaged_pages.snapshot.build import build_page, claimed
 from packaged_pages.snapshot.fetchlog import FetchLog, parse_fetchlog

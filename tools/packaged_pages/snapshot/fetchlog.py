@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 
 _RENAMED: Final = re.compile(r"^\*\*\* Renamed (\S+) to /(\S+) \*\*\*$", re.MULTILINE)
 _STATISTIC: Final = re.compile(r"^[ct]:(\S+):\s+(\d+)$", re.MULTILINE)

@@ -1,1 +1,1 @@
-"""A built kernel for fastopen's virtual engine: data, found by `fastopen.kernels`. Linux, GPL-2.0."""
+"""A built kernel for fastopen's virtual engine: data, found by `fastopen.engines.kernels`. Linux, GPL-2.0."""

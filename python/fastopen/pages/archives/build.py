@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.archives.graph import Edge, Graph, Resolve, as_url
 from fastopen.pages.archives.notes import ArchiveNotes

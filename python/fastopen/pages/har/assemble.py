@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.har import chains

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.har import fields, kinds, sizes

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fastopen import json_memory
+from fastopen.common import json_memory
 from fastopen.pages import url as urls
 from fastopen.pages.har import fields
 from fastopen.pages.har.entry import Entry

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from fastopen.errors import InputError
+from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.har import chains, fields

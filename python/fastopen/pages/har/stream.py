@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from fastopen import json_memory
-from fastopen.errors import InputError
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.har.notes import HarNotes

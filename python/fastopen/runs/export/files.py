@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from fastopen.csv_cells import inert
-from fastopen.errors import InputError
+from fastopen.common.csv_cells import inert
+from fastopen.common.errors import InputError
 from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document

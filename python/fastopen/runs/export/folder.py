@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from fastopen.errors import InputError, MachineError, unwritable
+from fastopen.common.errors import InputError, MachineError, unwritable
 
 # What a killed export leaves; the next one to the same place removes it.
 UNFINISHED: Final = ".unfinished"

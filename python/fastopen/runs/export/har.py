@@ -10,11 +10,11 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from fastopen.common.versions import version_of
 from fastopen.experiments import Cell, Experiment, as_recorded
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
 from fastopen.runs.rows import LoadRow
-from fastopen.versions import version_of
 
 PAGE: Final = "page_1"
 HEADERS: Final = (

@@ -1,0 +1,1 @@
+"""Figures and findings of a run: statistics, critical path, comparison, audit."""

@@ -1,0 +1,285 @@
+"""The questions that reports on TCP Fast Open answer, answered from a run's own figures.
+
+Every sentence carries the figure that it rests on; a question that the run cannot answer is left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import inf
+from statistics import mean
+from typing import Final
+
+from fastopen.analysis.attribution.breakdown import Attribution
+from fastopen.analysis.attribution.content import content_sentences
+from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of, slope
+from fastopen.analysis.attribution.excess import excess_sentence
+from fastopen.analysis.attribution.phrases import (
+    NBSP,
+    change,
+    gain,
+    interval,
+    listed,
+    percent,
+    plural,
+    share,
+    signed,
+    time,
+)
+from fastopen.analysis.attribution.segments import Kind
+from fastopen.analysis.statistics import Bound, CellResult, Results
+from fastopen.experiments import Factor, place_word, treatments_of
+from fastopen.experiments.factors import RTT
+
+# More comparisons of one page than this are summed up by the two ends.
+NAMED_MAX: Final = 4
+# Pieces of the critical path that changed by less are not worth a word.
+CHANGE_MIN_MS: Final = 1.0
+# Below this slope no whole handshake is saved for a round trip.
+HANDSHAKE_MIN: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question and what the run says to it."""
+
+    question: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A comparison whose headline arm has an improvement: then all of these are known."""
+
+    place: Place
+    baseline: CellResult
+    headline: CellResult
+    improvement_percent: float
+    saved_ms: float
+
+
+def _pairs(places: list[Place]) -> list[_Pair]:
+    pairs = []
+    for place in places:
+        baseline, headline = place.baseline, place.headline
+        if baseline is not None and headline is not None and headline.improvement_percent is not None:
+            assert headline.saved_ms is not None
+            pairs.append(_Pair(place, baseline, headline, headline.improvement_percent, headline.saved_ms))
+    return pairs
+
+
+def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
+    """What can be said of one page."""
+    pairs = _pairs(places_of(results, attribution, page))
+    if not pairs:
+        return []
+    curves = curves_of(results, [pair.place for pair in pairs])
+    asked = {
+        "What does TFO do to the timing?": _timing(pairs),
+        "How does the RTT change that?": _rtt(curves),
+        "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
+        "Does the content lend itself to TFO?": content_sentences(results.pages[page], curves[0]),
+        "Is that surprising?": _surprise(results, pairs),
+    }
+    answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
+    return [answer for answer in answers if answer.sentences]
+
+
+def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
+    """What can be said of the pages compared with each other."""
+    sentences = tuple(_most_and_least(results, attribution))
+    return [Answer("Which pages gain most and least?", sentences)] if sentences else []
+
+
+def _timing(pairs: list[_Pair]) -> Iterator[str]:
+    extremes = ("least", "most") if len(pairs) > NAMED_MAX else ()
+    for pair, extreme in zip_longest(_ends(pairs), extremes):
+        median, paired = ("", "") if pair.headline.pairs == 1 else ("median ", "pair by pair, ")
+        of_rows = f", where TFO saves {extreme} of {len(pairs)} rows," if extreme else ""
+        yield (
+            f"{pair.headline.cell.arm.condition} the {median}load {pair.place.where}{of_rows} takes"
+            f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
+            f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
+        )
+    yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
+    # The arms that these sentences are not about, such as a first visit.
+    for arm in treatments_of(dict.fromkeys(name for pair in pairs for name in pair.place.arms)):
+        others = [(pair, pair.place.arms.get(arm.name)) for pair in _ends(pairs)]
+        known = [
+            f"{gain(other.improvement_percent)} {pair.place.where}"
+            for pair, other in others
+            if other is not None and other is not pair.headline and other.improvement_percent is not None
+        ]
+        if known:
+            yield f"On {arm.visit} page load time is {listed(known)}."
+
+
+def _ends(pairs: list[_Pair]) -> list[_Pair]:
+    """All of a few; of many the one that gains least and the one that gains most."""
+    if len(pairs) <= NAMED_MAX:
+        return pairs
+    ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
+    return [ordered[0], ordered[-1]]
+
+
+def _changes_ms(place: Place) -> dict[Kind, float]:
+    """By how much the pieces of the critical path became longer, those that are worth a word."""
+    before, after = place.baseline_path, place.headline_path
+    if before is None or after is None:
+        return {}
+    return {kind: by for kind, by in before.changes_ms(after).items() if abs(by) >= CHANGE_MIN_MS}
+
+
+def _where_it_went(place: Place) -> Iterator[str]:
+    """Which pieces of the critical path became shorter and longer."""
+    before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
+    if before is not None and after is not None and changes:
+        several = before.loads > 1 or after.loads > 1
+        of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
+        yield (
+            f"On the critical path {place.where} that is"
+            f" {listed([f'{kind} {change(by)}' for kind, by in changes.items()])},"
+            f" {change(after.plt_ms - before.plt_ms)} in all{of_loads}."
+        )
+
+
+def _rtt(curves: list[Curve]) -> Iterator[str]:
+    """How the saving grows along each row of RTTs; of many rows the first."""
+    rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
+    for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
+        where = f" ({curve.name})" if curve.name else ""
+        pairs = _pairs(list(curve.places))
+        first, last = pairs[0], pairs[-1]
+        per_ms = slope([(pair.place.rtt_ms, pair.saved_ms) for pair in pairs]) or 0.0
+        grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
+        if per_ms < HANDSHAKE_MIN:
+            grows = "so it hardly depends on the RTT: what it saves is queueing on the link"
+        yield (
+            f"From {first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT the saving goes from"
+            f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"
+            f" each millisecond of RTT, {grows}."
+        )
+        ends = [f"{signed(pair.improvement_percent)}{NBSP}% {pair.place.where}" for pair in (first, last)]
+        yield f"Of the page load time it is {listed(ends)}{_other_time(first.place, last.place)}."
+
+
+def _settings(results: Results, places: list[Place]) -> Iterator[str]:
+    """What each value of a setting changes on the critical path, compared with its first value."""
+    factors = results.factors
+    for factor in factors.varying:
+        if factor.name == RTT.name or factor.question:
+            continue
+        of_value: dict[str, dict[tuple[str, ...], Place]] = {}
+        for place in places:
+            rest = tuple(text for name, text in place.texts.items() if name != factor.name)
+            of_value.setdefault(place.texts[factor.name], {})[rest] = place
+        reference, *others = of_value.values()
+        where = {place.comparison: results.factors.name_without(place.comparison, factor) for place in places}
+        for other in others[:NAMED_MAX]:
+            common = [rest for rest in reference if rest in other]
+            if common:
+                rest = max(common, key=lambda one: reference[one].rtt_ms)
+                named = where[reference[rest].comparison]
+                yield from _changed_by(results, factor, reference[rest], other[rest], named)
+
+
+def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
+    """`Without TFO reno in place of cubic (at 100 ms) is +44 ms: transfer +30 ms, ...`; the same with TFO."""
+    points = [results.factors.point(place.comparison) for place in (first, second)]
+    before, after = (factor.phrase_at(point) for point in points)
+    paths = {
+        "Without TFO": (first.baseline_path, second.baseline_path),
+        "With TFO": (first.headline_path, second.headline_path),
+    }
+    for condition, (old, new) in paths.items():
+        if old is None or new is None:
+            continue
+        changes = old.changes_ms(new)
+        pieces = [f"{kind} {change(by)}" for kind, by in changes.items() if abs(by) >= CHANGE_MIN_MS]
+        why = f": {listed(pieces)}" if pieces else ", with the same critical path"
+        where = f" ({named})" if named else ""
+        in_all = change(new.plt_ms - old.plt_ms)
+        yield f"{condition}, {after} in place of {before}{where}: {in_all}{why}."
+
+
+def _other_time(first: Place, last: Place) -> str:
+    """What of the page load time no handshake touches, at both ends."""
+    if first.baseline_path is None or last.baseline_path is None:
+        return ""
+    parts = [
+        share(path.share(Kind.TRANSFER) + path.share(Kind.PROCESSING))
+        for path in (first.baseline_path, last.baseline_path)
+    ]
+    return f"; transfer and processing, which TFO does not shorten, are {listed(parts)} of it"
+
+
+def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
+    for pair in _ends(pairs):
+        if pair.headline.bound is not None:
+            yield _compared_with_bound(pair, pair.headline.bound)
+    for pair in pairs:
+        theirs = results.published.get((pair.place.comparison.page, pair.place.comparison.network))
+        if theirs is not None:
+            published = theirs.improvement_percent
+            yield (
+                f"At {pair.place.name} the published times come to {signed(published)}{NBSP}%; ours,"
+                f" {signed(pair.improvement_percent)}{NBSP}%, is {_against(pair, published)}."
+            )
+
+
+def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
+    if pair.headline.beats_bound:
+        shorter = [
+            f"on the critical path {kind} took {time(-by)} less"
+            for kind, by in _changes_ms(pair.place).items()
+            if kind is not Kind.HANDSHAKE and by < 0
+        ]
+        return excess_sentence(pair.place.name, pair.baseline, pair.headline, shorter)
+    part = f", {share(pair.saved_ms / bound.ms)} of that" if bound.ms > 0 and pair.saved_ms > 0 else ""
+    return (
+        f"At {pair.place.name} TFO could save at most the {time(bound.ms)} ({percent(bound.percent)}) that"
+        f" handshakes in a row took; it saved {time(pair.saved_ms)}{part}: no surprise."
+    )
+
+
+def _against(pair: _Pair, published: float) -> str:
+    low, high = pair.headline.interval or (inf, -inf)
+    if low <= published <= high:
+        return f"the same within its range ({_certainty(pair.headline)})"
+    apart = round(pair.improvement_percent, 1) - round(published, 1)  # as both are printed
+    return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
+
+
+def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]:
+    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
+    gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
+    ranked = sorted(gains, key=lambda page: -mean(gains[page]))
+    if len(ranked) < 2:
+        return
+    for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
+        low, high = min(gains[page]), max(gains[page])
+        places = place_word([pair.place.comparison for pair in of_page[page]])
+        yield (
+            f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
+            f" {plural(len(gains[page]), places)} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f"{_because(of_page[page])}."
+        )
+    middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]
+    if middle:
+        yield f"Between them: {listed(middle)}."
+
+
+def _because(pairs: list[_Pair]) -> str:
+    paths = [path for pair in pairs if (path := pair.place.baseline_path) is not None]
+    if not paths:
+        return ""
+    part = mean(path.share(Kind.HANDSHAKE) for path in paths)
+    count = mean(path.handshakes for path in paths)
+    return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its load"
+
+
+def _certainty(result: CellResult) -> str:
+    """The interval, or why there is none."""
+    if result.deterministic:
+        return "virtual time, without noise"
+    return interval(result.interval, result.pairs, result.confidence, of_draws=result.varied)

@@ -1,0 +1,128 @@
+"""Comparisons of a page in rows in which one factor alone varies: the lines and panels of a figure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import linear_regression
+
+from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
+from fastopen.analysis.statistics import CellResult, Results, deciding_factor
+from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
+from fastopen.experiments.factors import RTT
+
+
+@dataclass(frozen=True)
+class Place:
+    """One comparison: its network and setup, and its arms by name."""
+
+    comparison: Comparison
+    name: str
+    """What distinguishes it from the others of its page: `20 ms`, or `20 ms, mget`."""
+    where: str
+    """The same in a sentence: `at 20 ms`, `for 1 % loss`."""
+    rtt_ms: float
+    texts: dict[str, str]
+    """What tables show of each factor that varies, by its name."""
+    numbers: dict[str, float]
+    """Of those that are numbers, in the unit of the column."""
+    arms: dict[ArmName, CellResult]
+    breakdowns: dict[ArmName, Breakdown]
+
+    @property
+    def baseline(self) -> CellResult | None:
+        """The arm that the others are compared with."""
+        return baseline_of(self.arms)
+
+    @property
+    def headline(self) -> CellResult | None:
+        """The preferred treatment of those that were loaded."""
+        return headline_of(self.arms)
+
+    @property
+    def baseline_path(self) -> Breakdown | None:
+        """Where the time of the loads without TFO went."""
+        return self.breakdowns.get(BASELINE.name)
+
+    @property
+    def headline_path(self) -> Breakdown | None:
+        """Where that of the headline arm went."""
+        return headline_of(self.breakdowns)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Comparisons of one page that differ in one factor alone, least first; `name` is what they share."""
+
+    name: str
+    places: tuple[Place, ...]
+
+
+def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
+    """The comparisons of a page, in the order of the table."""
+    places = []
+    factors = results.factors
+    for comparison, arms in results.comparisons(page).items():
+        known = {name: attribution.breakdowns.get(result.cell.index) for name, result in arms.items()}
+        network, point = results.experiment.networks[comparison.network], factors.point(comparison)
+        places.append(
+            Place(
+                comparison=comparison,
+                name=factors.name(comparison),
+                where=factors.where(comparison),
+                rtt_ms=network.rtt_us / 1000,
+                texts={factor.name: factor.text_at(point) for factor in factors.varying},
+                numbers=numbers_of(factors.varying, point),
+                arms=arms,
+                breakdowns={name: path for name, path in known.items() if path is not None},
+            )
+        )
+    return places
+
+
+def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
+    """The same in rows. The name of a row is empty where there is only one."""
+    factors = results.factors
+    rows: dict[tuple[str, ...], list[Place]] = {}
+    for place in places:
+        point = factors.point(place.comparison)
+        rest = tuple(factor.phrase_at(point) for factor in factors.varying if factor.name != along)
+        rows.setdefault(rest, []).append(place)
+    return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
+
+
+def _in_order(places: list[Place], along: str) -> list[Place]:
+    """Numbers grow; words stay in the order in which they were asked for."""
+    known = [position(place, along) for place in places]
+    return places if None in known else sorted(places, key=lambda place: position(place, along) or 0.0)
+
+
+def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
+    """The values of those factors that are numbers. A version is none, whatever its name looks like."""
+    texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
+    return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
+
+
+def position(place: Place, along: str) -> float | None:
+    """Its place on the axis of a factor, in the unit of the column; None where that is no number."""
+    return place.numbers.get(along)
+
+
+def axis_of(results: Results) -> Factor:
+    """The factor to draw against: the one that decides, else the RTT, else the one with the most values."""
+    found = deciding_factor(results, results.cells)
+    if found is not None:
+        return found.factor
+    values: dict[str, set[str]] = {}
+    for result in results.cells:
+        point = results.factors.point(result.cell)
+        for factor in results.factors.varying:
+            values.setdefault(factor.name, set()).add(factor.text_at(point))
+    if len(values.get(RTT.name, ())) > 1:
+        return RTT
+    return max(results.factors.varying, key=lambda factor: len(values.get(factor.name, ())), default=RTT)
+
+
+def slope(points: list[tuple[float, float]]) -> float | None:
+    """Least squares; None where all x are equal."""
+    xs, ys = zip(*points, strict=True)
+    return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None

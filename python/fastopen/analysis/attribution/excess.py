@@ -1,0 +1,25 @@
+"""A saving above the bound in words: how much, and what else took less time, as far as the loads say."""
+
+from collections.abc import Iterable
+
+from fastopen.analysis.attribution.phrases import listed, percent, plural, time
+from fastopen.analysis.statistics import CellResult
+
+
+def excess_sentence(
+    where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
+) -> str:
+    """`shorter`: what else took less time; empty where the saving is within the bound."""
+    if not result.beats_bound or result.bound is None or result.saved_ms is None:
+        return ""
+    assert result.improvement_percent is not None
+    causes = list(shorter)
+    if baseline is not None and (fewer := (baseline.retransmitted or 0) - (result.retransmitted or 0)) > 0:
+        causes.append(f"{plural(fewer, 'segment')} fewer a load {'was' if fewer == 1 else 'were'} sent again")
+    condition = result.cell.arm.condition
+    return (
+        f"At {where}, {condition[0].lower()}{condition[1:]}, TFO saves {percent(result.improvement_percent)}"
+        f" ({time(result.saved_ms)}), more than the {percent(result.bound.percent)}"
+        f" ({time(result.bound.ms)}) that handshakes in a row took:"
+        f" {listed(causes) if causes else 'something else took less time as well'}."
+    )

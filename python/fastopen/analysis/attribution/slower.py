@@ -1,0 +1,416 @@
+"""Why one load took longer than another of its page: a busy link, or what one request of it met."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, get_args
+
+from fastopen.analysis.attribution.critical_path import critical_path
+from fastopen.analysis.attribution.link_use import fuller_link
+from fastopen.analysis.attribution.phrases import NBSP, plural, size, time
+from fastopen.analysis.attribution.segments import CriticalPath
+from fastopen.analysis.statistics import CellResult, Results, slower_in_the_median
+from fastopen.contract import LoadRecord
+from fastopen.contract.load_record import Request
+from fastopen.contract.origins import Http, SessionStart
+from fastopen.experiments import baseline_of, draw_of, treatments_of
+from fastopen.pages import Page
+from fastopen.runs import LoadRow, RunStore
+
+# A request explains a slower load if it takes so much of the difference longer itself.
+SHARE_MIN: Final = 0.25
+# A connection that carried so many times less has a congestion window that grew less.
+LESS_CARRIED: Final = 0.5
+# Of tcpi_fastopen_client_fail, in Linux's include/uapi/linux/tcp.h.
+TFO_SYN_RETRANSMITTED: Final = 3
+# A segment that is sent again after a timeout comes so much later at the least (Linux's TCP_RTO_MIN).
+TIMEOUT_MIN_NS: Final = 200_000_000
+# What an initial window of 10 segments (RFC 6928) holds: no congestion window delays it.
+WINDOW_BYTES: Final = 10 * 1448
+# What is named as the reason takes so much of the difference at the least.
+EXPLAINS_MIN: Final = 0.5
+# A load explains itself by what was lost if so many times more was sent again.
+MORE_LOST: Final = 1.25
+NAME_LENGTH: Final = 32
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """How a request was carried."""
+
+    took_ns: int
+    before_bytes: int
+    """What its connection had carried when it was sent."""
+    syn_data: bool
+    """Whether its connection was opened with data in the SYN."""
+    syn_sent_again: bool
+    """Whether it waited for a connection whose SYN of TFO had no answer and was sent again without."""
+    reused: bool
+    transfer_ns: int
+    """From its first byte to its last."""
+    sent_again: tuple[int, int]
+    """Segments of its connection, of the client and of the origin."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why loads took longer than one would think."""
+
+    of_cells: Mapping[int, str] = field(default_factory=dict)
+    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
+    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """By the indices of the slower and of the faster cell: with a session than without, or over a later
+    version of HTTP than over an earlier one."""
+
+
+def reasons_slower(store: RunStore, results: Results) -> Reasons:
+    """Of each two cells the pair of loads that stands for the median; cells without a reason are missing."""
+    wanted = list(_slower(results))
+    setups = [pair for page in results.pages for pair in slower_setups(results, page)]
+    rows: dict[tuple[int, int], LoadRow] = {}
+    if wanted or setups:
+        rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
+
+    def why(faster: CellResult, slower: CellResult, repeat: int) -> str:
+        pair = [rows.get((cell.cell.index, repeat)) for cell in (faster, slower)]
+        both = [row for row in pair if row is not None]
+        if len(both) < 2:
+            return ""
+        records = [record for _, record in store.load_records(both)]
+        return _reason(results, faster, slower, repeat, *records)
+
+    of_cells = {pair[1].cell.index: reason for pair in wanted if (reason := why(*pair))}
+    of_setups = {
+        (pair[1].cell.index, pair[0].cell.index): reason for pair in setups if (reason := why(*pair))
+    }
+    return Reasons(of_cells, of_setups)
+
+
+def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
+    """Pairs of cells, the faster one first, with the repeat that stands for both."""
+    smallest = results.experiment.smallest_effect
+    for page in results.pages:
+        rows = results.comparisons(page)
+        for arms in rows.values():
+            baseline = baseline_of(arms)
+            for arm in treatments_of(arms):
+                cell = arms[arm.name]
+                median = cell.improvement_percent
+                if baseline is not None and median is not None and slower_in_the_median(cell, smallest):
+                    savings = cell.improvements_percent
+                    yield baseline, cell, min(savings, key=lambda n: (abs(savings[n] - median), n))
+        of_rows = [baseline_of(arms) for arms in rows.values()]
+        yield from _sooner_over_longer_rtt(results, [one for one in of_rows if one is not None])
+
+
+def _sooner_over_longer_rtt(
+    results: Results, baselines: Sequence[CellResult]
+) -> Iterator[tuple[CellResult, CellResult, int]]:
+    series: dict[tuple[str, ...], list[CellResult]] = {}
+    for cell in baselines:
+        point = results.factors.point(cell.cell)
+        others = [factor for factor in results.factors.varying if factor.name != "rtt"]
+        series.setdefault(tuple(factor.phrase_at(point) for factor in others), []).append(cell)
+    for cells in series.values():
+        ordered = sorted(cells, key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
+        for shorter, longer in pairwise(ordered):
+            repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
+            if repeats and (longer.plt_ms_median or 0) < (shorter.plt_ms_median or 0):
+                yield longer, shorter, repeats[0]
+
+
+# What an experiment may compare besides arms, the plainest value first.
+COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
+
+
+def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
+    """As `_slower`, of a page's cells without TFO that differ in a value of COMPARED alone: the one with the
+    plainest value, all of whose loads took less time, and another."""
+    varying = results.factors.varying
+    treatments = {arm.name for arm in treatments_of(results.experiment.arms)}
+    for compared in (factor for factor in varying if factor.name in COMPARED):
+        alike: dict[tuple[object, ...], list[CellResult]] = {}
+        for cell in results.cells:
+            if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
+                point = results.factors.point(cell.cell)
+                others = [factor.phrase_at(point) for factor in varying if factor is not compared]
+                alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
+        order = COMPARED[compared.name].index
+        for cells in alike.values():
+            plainest, *later = sorted(
+                cells, key=lambda cell: order(compared.values(results.factors.point(cell.cell))[0])
+            )
+            for cell in later:
+                repeats = sorted(plainest.plts_ms.keys() & cell.plts_ms.keys())
+                least_ms = min(cell.plts_ms.values()) - max(plainest.plts_ms.values())
+                smallest = results.experiment.smallest_effect
+                matters_ms = max(smallest.ms, smallest.percent / 100 * (plainest.plt_ms_median or 0.0))
+                if repeats and least_ms > matters_ms:
+                    yield plainest, cell, repeats[0]
+
+
+def _reason(
+    results: Results,
+    faster: CellResult,
+    slower: CellResult,
+    repeat: int,
+    before: LoadRecord,
+    after: LoadRecord,
+) -> str:
+    """What has to cross a busy link in addition delays all requests; elsewhere one of them says why."""
+    network = results.experiment.networks[slower.cell.network]
+    client = results.experiment.setups[slower.cell.setup].client
+    drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
+    if drawn is not None:
+        network, client = drawn.network(network), drawn.client(client)
+    if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
+        return why
+    page = results.pages[slower.cell.page]
+    path = critical_path(page, after, client)
+    return "" if path is None else reason_between(page, before, after, path, network.down.rate_bit_per_s)
+
+
+def reason_between(
+    page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
+) -> str:
+    """Why `after`, whose critical path this is, took longer than `before`; empty where nothing says it.
+
+    A response cannot delay another by more than it takes the link at this rate.
+    """
+    if before.plt_ns is None or after.plt_ns is None:
+        return ""
+    was, now = _carried(page, before), _carried(page, after)
+    on_path = dict.fromkeys(segment.resource for segment in path.segments)
+    longer = {
+        index: now[index].took_ns - was[index].took_ns for index in on_path if index in was and index in now
+    }
+    worst = max(longer, key=lambda index: longer[index], default=None)
+    if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
+        return _load_sent_again(before, after)
+    opening = (
+        f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
+        f" {time(longer[worst] / 1e6)} longer"
+    )
+    least_ns = EXPLAINS_MIN * longer[worst]
+    why = (
+        _syn_sent_again(was[worst], now[worst])
+        or _timeout(was[worst], now[worst], page.resources[worst].body_bytes)
+        or _other_connection(was[worst], now[worst])
+        or _met(page, before, after, worst, least_ns, down_bit_per_s)
+        or _segments_sent_again(was[worst], now[worst], longer[worst])
+    )
+    return f"{opening}: {why}" if why else _load_sent_again(before, after)
+
+
+def _syn_sent_again(was: _Carried, now: _Carried) -> str:
+    """Whether its SYN was lost or dropped: the timeout is longer than most of what TFO saves."""
+    if was.syn_sent_again or not now.syn_sent_again:
+        return ""
+    return "the SYN of its connection had no answer and was sent again, without data, after a timeout"
+
+
+def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
+    """Whether it, or its response, stopped for a timeout: of a small response neither a busy link nor a small
+    window does that."""
+    longer_ns = now.took_ns - was.took_ns
+    if longer_ns < TIMEOUT_MIN_NS:
+        return ""
+    more = sum(now.sent_again) > sum(was.sent_again)
+    stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
+    if more or (stopped and any(now.sent_again) and body_bytes <= WINDOW_BYTES):
+        return _sent_again(was, now)
+    return ""
+
+
+def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
+    """Whether more of its connection was lost, so that its congestion window shrank; or as much, when nothing
+    else explains that it stopped for a timeout."""
+    more = sum(now.sent_again) > sum(was.sent_again)
+    stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
+    return _sent_again(was, now) if more or stopped else ""
+
+
+def _sent_again(was: _Carried, now: _Carried) -> str:
+    """`3 segments of its connection had to be sent again (1 by the client, 2 by the origin), against 0`."""
+    ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
+    whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
+    alike = sum(now.sent_again) == sum(was.sent_again)
+    against = f", against {sum(was.sent_again)}{' that delayed it less' if alike else ''}"
+    segments = plural(sum(now.sent_again), "segment")
+    return f"{segments} of its connection had to be sent again ({', '.join(whose)}){against}"
+
+
+def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
+    """What was lost in the whole load, where no single request says why it is slower."""
+    was, now = before.retransmitted, after.retransmitted
+    if now <= MORE_LOST * was:
+        return ""
+    return f"{plural(now, 'segment')} of the load had to be sent again, against {was}"
+
+
+def _other_connection(was: _Carried, now: _Carried) -> str:
+    """Whether it got a connection whose congestion window had grown less."""
+    if now.before_bytes >= LESS_CARRIED * was.before_bytes:
+        return ""
+    carried = f"a connection that had carried {size(now.before_bytes)}"
+    got = carried if now.reused else "a new connection"
+    ready = ", opened with data in its SYN and so free sooner" if now.syn_data else ""
+    return (
+        f"it got {got}{ready}, in place of one that had carried {size(was.before_bytes)} and whose congestion"
+        " window had grown"
+    )
+
+
+def _met(
+    page: Page,
+    before: LoadRecord,
+    after: LoadRecord,
+    index: int,
+    least_ns: float,
+    down_bit_per_s: int | None,
+) -> str:
+    """The response that shares the link with it for longer than it did, if that takes so long."""
+    was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
+    more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
+
+    def delays_ns(other: int) -> float:
+        crosses_ns = 8e9 * page.resources[other].body_bytes / (down_bit_per_s or 1)
+        return min(more[other], crosses_ns) if down_bit_per_s else more[other]
+
+    other = max(more, key=delays_ns, default=None)
+    if other is None or delays_ns(other) < least_ns:
+        return ""
+    return (
+        f"{request_name(page, other)} ({size(page.resources[other].body_bytes)}) shares the link with it for"
+        f" {time(more[other] / 1e6)} more"
+    )
+
+
+def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
+    """For how long each other request was under way while this one was."""
+    spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
+    if index not in spans:
+        return {}
+    start, end = spans[index]
+    return {
+        other: overlap
+        for other, (began, ended) in spans.items()
+        if other != index and (overlap := min(end, ended) - max(start, began)) > 0
+    }
+
+
+def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
+    """Of each request that was answered in full."""
+    with_data = {
+        connection.id
+        for connection in record.connections
+        if connection.client is not None and connection.client.syn_data_acked
+    }
+    syn_sent_again = {
+        connection.id
+        for connection in record.connections
+        if connection.client is not None and connection.client.fastopen_client_fail == TFO_SYN_RETRANSMITTED
+    }
+    sent_again = {
+        one.id: (
+            0 if one.client is None else one.client.retransmits,
+            0 if one.origin is None else one.origin.retransmits,
+        )
+        for one in record.connections
+    }
+    found = {}
+    for request in record.requests:
+        span = _span(request)
+        if span is None or request.connection is None:
+            continue
+        earlier = list(_earlier(record.requests, request, span[0]))
+        found[request.resource] = _Carried(
+            took_ns=span[1] - span[0],
+            before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
+            syn_data=request.connection in with_data,
+            syn_sent_again=not earlier and request.connection in syn_sent_again,
+            reused=bool(earlier),
+            transfer_ns=span[1] - (span[0] if request.first_byte_ns is None else request.first_byte_ns),
+            sent_again=sent_again.get(request.connection, (0, 0)),
+        )
+    return found
+
+
+def _earlier(requests: Iterable[Request], request: Request, sent_ns: int) -> Iterator[Request]:
+    """What its connection carried before."""
+    for one in requests:
+        if one.connection == request.connection and one.end_ns is not None and one.end_ns <= sent_ns:
+            yield one
+
+
+def _span(request: Request) -> tuple[int, int] | None:
+    """From when it was sent to its last byte."""
+    return None if request.sent_ns is None or request.end_ns is None else (request.sent_ns, request.end_ns)
+
+
+def request_name(page: Page, index: int) -> str:
+    """`request 12 (logo.png)`: as figures number it."""
+    resource = page.resources[index]
+    path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
+    shown = path if len(path) <= NAME_LENGTH else f"{path[: NAME_LENGTH - 1]}…"
+    return f"request{NBSP}{index} {shown}"
+
+
+def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> str:
+    """` at 20 ms: why`: where it is slowest of these cells, which a single row does not name; empty where no
+    cell has a reason."""
+    known = [cell for cell in cells if cell.cell.index in reasons.of_cells]
+    if not known:
+        return ""
+    worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
+    # Cells without TFO, slower over a shorter RTT, have no improvement: nothing is said of the largest.
+    savings = [cell.improvement_percent for cell in (worst, *cells)]
+    place = _place(results, worst, *(-saving for saving in savings if saving is not None))
+    return f"{f' {results.factors.word} {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
+
+
+def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
+    """Of each two values of COMPARED and each question: where the later one takes longer, and why."""
+    of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
+    for faster, slower, _ in slower_setups(results, page):
+        of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
+    for (later, plainer, *others), pairs in of_values.items():
+        known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
+        if known:
+            slower, faster = worst = max(known, key=_longer_ms)
+            place = _place(results, slower, _longer_ms(worst), *map(_longer_ms, pairs))
+            places = ", ".join(filter(None, [place, *others]))
+            where = f" {results.factors.word} {places}" if places else ""
+            took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
+            why = reasons.of_setups[slower.cell.index, faster.cell.index]
+            yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."
+
+
+def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
+    """The value in which they differ, of each, and what else asks a question of its own."""
+    of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
+    asking = [factor for factor in results.factors.varying if factor.question]
+    compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
+    others = (one.phrase_at(of_slower) for one in asking if one is not compared and not one.first_flight)
+    return (compared.phrase_at(of_slower), compared.phrase_at(of_faster), *others)
+
+
+def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
+    slower, faster = pair
+    return (slower.plt_ms_median or 0.0) - (faster.plt_ms_median or 0.0)
+
+
+def _place(results: Results, cell: CellResult, *increases: float) -> str:
+    """The cell's row, and how its increase, the first, stands to those of all rows that are spoken of, in the
+    digits of a table; empty where its page and question have no other row."""
+    question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
+    if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
+        return ""
+    telling = [factor for factor in results.factors.varying if not factor.question]
+    name = results.factors.name_by(cell.cell, telling)
+    own, *all_rows = [round(increase, 1) for increase in increases] or [0.0]
+    if len(all_rows) < 2 or own < max(all_rows):
+        return name
+    rows = plural(len(all_rows), "row")
+    alike = len(set(all_rows)) == 1
+    return f"{name} (the same increase in {rows})" if alike else f"{name} (the largest increase of {rows})"

@@ -1,0 +1,40 @@
+"""What figures and reports are made from: a run's results, and where the time of its loads went."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fastopen.analysis.attribution.breakdown import Attribution, attribute
+from fastopen.analysis.attribution.curves import Place, places_of
+from fastopen.analysis.attribution.slower import Reasons, reasons_slower
+from fastopen.analysis.statistics import Results, collect
+from fastopen.contract import WorldRecord
+from fastopen.runs import RunStore
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run, read once."""
+
+    results: Results
+    attribution: Attribution
+    world: WorldRecord | None
+    """The first world that was built: kernel and settings."""
+    reasons: Reasons = field(default_factory=Reasons)
+    """Why cells are slower than one would think."""
+
+    def places(self, page: str) -> list[Place]:
+        """The comparisons of a page."""
+        return places_of(self.results, self.attribution, page)
+
+    def all_places(self) -> Iterator[tuple[str, Place]]:
+        """The comparisons of all pages, with the page's name."""
+        return ((page, place) for page in self.results.pages for place in self.places(page))
+
+
+def read_source(store: RunStore, results: Results | None = None) -> Source:
+    """Everything that figures and reports need of a run; `results` where they are collected already."""
+    rows = store.loads()
+    worlds = store.world_records(rows[0].job) if rows else []
+    results = results or collect(store, rows)
+    world = worlds[0] if worlds else None
+    return Source(results, attribute(store, rows), world, reasons_slower(store, results))

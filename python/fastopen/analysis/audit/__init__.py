@@ -1,0 +1,7 @@
+"""Audit: what is impossible or inconsistent in a table of published page load times."""
+
+from fastopen.analysis.audit.findings import QUESTIONS, Finding, Kind
+from fastopen.analysis.audit.rules import audit
+from fastopen.analysis.audit.table import PrintedCell, read_table
+
+__all__ = ["QUESTIONS", "Finding", "Kind", "PrintedCell", "audit", "read_table"]

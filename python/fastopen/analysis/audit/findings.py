@@ -1,0 +1,60 @@
+"""What an audit finds: a cell of a table, the kind of fault, and the reason with its figures."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fastopen.analysis.audit.table import PrintedCell
+
+Kind = Literal[
+    "improvement",
+    "rounding",
+    "sign",
+    "swapped_columns",
+    "units",
+    "monotony",
+    "growth",
+    "slope",
+    "bound",
+    "below_rtt",
+    "below_rate",
+    "duplicate",
+]
+
+# What each kind means, in words for a person; docs/audit.md has the reasons.
+MEANING: Final[dict[Kind, str]] = {
+    "improvement": "the printed improvement contradicts the cell's own two times",
+    "rounding": "the printed improvement is not the nearest one to the cell's own two times",
+    "sign": "a slowdown is printed as a gain, or a gain as a slowdown",
+    "swapped_columns": "the improvement is right if the two times change places",
+    "units": "the times are in another unit than the one that is printed",
+    "monotony": "the page loads sooner over a longer RTT",
+    "growth": "the time grows so much faster than the RTT that round trips cannot be the cause",
+    "slope": "with longer RTTs one of the two times slows its growth by more than half, the other does not",
+    "bound": "more is saved than handshakes can have taken",
+    "below_rtt": "the page loads sooner than its first bytes can arrive",
+    "below_rate": "the page loads sooner than its bytes can arrive at this rate",
+    "duplicate": "the same cell is twice in the table, with different figures",
+}
+
+# Kinds that ask the reader about a cell. A load can have such times, so they are no faults.
+QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of one cell, or one question about it."""
+
+    cell: PrintedCell
+    kind: Kind
+    detail: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys that docs/cli.md lists."""
+        rtt = self.cell.rtt_ms
+        return {
+            "experiment": self.cell.experiment,
+            "page": self.cell.page,
+            "rtt_ms": int(rtt) if rtt == int(rtt) else float(rtt),
+            "kind": self.kind,
+            "detail": self.detail,
+        }

@@ -1,0 +1,67 @@
+"""The printed improvement against the cell's own two times: contradictions, signs, swapped columns."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Final
+
+from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.rounding import DOWN, NEAREST, UP, Range, Rounding, improvement_of_times
+from fastopen.analysis.audit.table import PrintedCell, decimals
+
+WAYS: Final = (NEAREST, UP, DOWN)
+
+
+def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
+    """What contradicts itself in one table. Cells without a printed improvement are left out, and
+    those whose improvement is not that of the two times."""
+    printed = [cell for cell in table if cell.is_of_its_times]
+    wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
+    fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
+    # A table may round in another way than to the nearest, but then all of it does.
+    one_way = any(all(_fits(cell, way) for cell in fine) for way in WAYS)
+    swapped = bool(wrong) and all(_fits(cell, NEAREST, swapped=True) for cell in wrong)
+    found = [finding for cell in wrong for finding in _contradiction(cell, table_is_swapped=swapped)]
+    if not one_way:
+        found += [_rounding(cell) for cell in fine if not _fits(cell, NEAREST)]
+    return found
+
+
+def _fits(cell: PrintedCell, way: Rounding, *, swapped: bool = False) -> bool:
+    assert cell.improvement is not None
+    return way.allows(cell.improvement, improvement_of_times(cell, swapped=swapped))
+
+
+def _contradiction(cell: PrintedCell, *, table_is_swapped: bool) -> Iterator[Finding]:
+    printed = cell.improvement
+    assert printed is not None
+    values = improvement_of_times(cell)
+    detail = f"{cell.off} and {cell.tfo} {cell.unit} come to {_between(values)} %, but {printed} % is printed"
+    yield Finding(cell, "improvement", detail)
+    other_sign = printed > 0 > values.high or printed < 0 < values.low
+    without_sign = other_sign and NEAREST.allows(-printed, values)
+    if _fits(cell, NEAREST, swapped=True) and (table_is_swapped or not without_sign):
+        swapped = _between(improvement_of_times(cell, swapped=True))
+        detail = f"with the two times exchanged they come to {swapped} %, as printed"
+        yield Finding(cell, "swapped_columns", detail)
+    elif other_sign:
+        what = "a slowdown is printed as a gain" if printed > 0 else "a gain is printed as a slowdown"
+        why = ": the difference is printed without its sign" if without_sign else ""
+        needed = f"; {printed} % would need {_needed(cell, printed)} {cell.unit} with TFO"
+        yield Finding(cell, "sign", what + (why or needed))
+
+
+def _rounding(cell: PrintedCell) -> Finding:
+    values = _between(improvement_of_times(cell))
+    times = f"{cell.off} and {cell.tfo} {cell.unit}"
+    detail = f"{times} come to {values} %, which does not round to {cell.improvement} %"
+    return Finding(cell, "rounding", detail)
+
+
+def _needed(cell: PrintedCell, printed: Decimal) -> str:
+    digit = Decimal(1).scaleb(-decimals(cell.off))
+    return str((cell.off * (1 - printed / 100)).quantize(digit))
+
+
+def _between(values: Range) -> str:
+    low, high = (f"{value:.2f}" for value in (values.low, values.high))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,85 @@
+"""Reads fastopen's own results (`fastopen report -f csv`) as a table of printed figures: a row for each
+treatment, with the baseline of its comparison, in the digits of a terminal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from fastopen.common.errors import InputError
+
+MARKS: Final = (
+    "page",
+    "rtt_ms",
+    "arm",
+    "transport",
+    "setup",
+    "plt_ms_median",
+    "improvement_percent",
+    "pairs",
+)
+# Of one comparison these differ; what follows the setup is what came out.
+OF_ARMS: Final = ("transport", "arm", "cookies")
+
+
+def is_own(columns: Sequence[str]) -> bool:
+    """Whether the first line is that of `fastopen report -f csv`."""
+    return all(name in columns for name in MARKS)
+
+
+def printed_rows(
+    columns: Sequence[str], rows: Sequence[Mapping[str, str]], path: str
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows in the form of experiments/published.csv, each with its line, the columns' being the first.
+
+    `rows` have a field for each column. Raises InputError.
+    """
+    factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
+    series: list[str] = []
+    for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
+        # What follows from others, such as the key share from TLS, tells no rows apart.
+        with_it, without = (
+            {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
+        )
+        series += [name] if len(with_it) > len(without) else []
+    baselines = {tuple(row[name] for name in factors): row for row in rows if not row["improvement_percent"]}
+    for line, row in enumerate(rows, start=2):
+        baseline = baselines.get(tuple(row[name] for name in factors))
+        if baseline is None or not (row["improvement_percent"] and row["plt_ms_median"]):
+            continue
+        yield (
+            line,
+            {
+                "experiment": ", ".join([row["arm"], *(f"{name} {row[name] or 'none'}" for name in series)]),
+                "page": row["page"],
+                "rtt_ms": row["rtt_ms"],
+                "plt_off": _rounded(baseline, "plt_ms_median", f"{path}: line {line}"),
+                "plt_tfo": _rounded(row, "plt_ms_median", f"{path}: line {line}"),
+                "unit_as_printed": "ms",
+                "improvement_percent_as_printed": _rounded(
+                    row, "improvement_percent", f"{path}: line {line}"
+                ),
+                "pairs": row["pairs"],
+                "first_flight_off": _first_flight(baseline),
+                "first_flight_tfo": _first_flight(row),
+            },
+        )
+
+
+def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
+    """As a terminal has it. Raises InputError."""
+    try:
+        return f"{float(row[name]):.1f}"
+    except ValueError:
+        raise InputError(f"{row[name]!r} is not a number", f"{place}: {name}") from None
+
+
+def _first_flight(row: Mapping[str, str]) -> str:
+    """Of pages that are over TLS in part, the shorter one, without it."""
+    if "3" in row.get("http", ""):
+        return "quic+early" if row.get("session") == "early" else "quic"
+    # Of TLS 1.2 a session saves a round trip of two.
+    words = row["transport"].replace("recorded+tfo", "tfo").replace("recorded", "tcp").split("+")
+    if words[0] == "tls" and row.get("tls") == "1.2" and row.get("session") != "resumed":
+        words[0] = "tls1.2"
+    if words[0] == "tls" and row.get("session") == "early":
+        words.append("early")
+    return "+".join(words)

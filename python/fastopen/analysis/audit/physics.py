@@ -1,0 +1,146 @@
+"""What no page can do: save more than its handshakes took, or load before its bytes can arrive.
+
+TCP Fast Open, and early data (0-RTT) of TLS 1.3 or QUIC, each save at most one RTT for each connection that
+the load waited for, one after another. Each is followed by a request and its answer, another RTT at least,
+which neither saves. Between TCP and QUIC more differs than handshakes (windows, recovery of losses), so that
+no bound on savings is known.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, Self
+
+from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.table import UNITS_S, PrintedCell
+
+# (experiment, page) to the requests of a load, which bound its connections, and the source of that.
+REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
+    ("meissner", "www.web.mit.edu"): (6, "the report counts six requests in all three tests"),
+    ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
+    ("cs244-2015", "44 resources over 7 domains"): (44, "the name of the page says so"),
+}
+# Published times are means of few loads; only what is beyond a bound by more than this is held against them.
+SLACK: Final = Decimal("1.02")
+# The room for handshakes at another RTT is the same page's, but not the same load's.
+SLACK_OF_ROOM: Final = Decimal("1.1")
+
+
+@dataclass(frozen=True)
+class MeasuredCell:
+    """A cell in milliseconds, in the unit that its times are really in."""
+
+    cell: PrintedCell
+    rtt: Decimal
+    off: Decimal
+    tfo: Decimal
+    half_digit: Decimal
+
+    @classmethod
+    def of(cls, cell: PrintedCell, unit_s: Decimal) -> Self:
+        """`unit_s` is the true unit of the times, in seconds."""
+        factor = unit_s * 1000
+        return cls(cell, cell.rtt_ms, cell.off * factor, cell.tfo * factor, cell.half_digit * factor)
+
+    @property
+    def unit_is_right(self) -> bool:
+        """True if the times are in the unit that is printed."""
+        return self.off == self.cell.off * (UNITS_S[self.cell.unit] * 1000)
+
+    @property
+    def saved(self) -> Decimal:
+        """At least so much, whatever was rounded."""
+        return self.off - self.tfo - 2 * self.half_digit
+
+    @property
+    def trips_off(self) -> int:
+        """Round trips of a connection to its first answer, without what is judged."""
+        return self.cell.flight_off.round_trips
+
+    @property
+    def trips_saved(self) -> int:
+        """How many of them a connection at most saves."""
+        return self.trips_off - self.cell.flight_tfo.round_trips
+
+    @property
+    def bounded(self) -> bool:
+        """Whether handshakes are what differs between the two times."""
+        return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
+
+    @property
+    def room(self) -> Decimal:
+        """How many connections, each with a request, at most follow one another in the load without TFO."""
+        return (self.off + self.half_digit) / (self.trips_off * self.rtt)
+
+
+def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
+    """Of one page over networks that differ in their RTT alone."""
+    found: list[Finding] = []
+    tightest = _tightest_below(series)
+    for one in series:
+        found += _too_soon(one)
+        if one.rtt > 0 and one.saved > 0 and one.bounded:
+            reasons = list(_beyond_bounds(one, tightest[one.rtt]))
+            if reasons:
+                detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
+                found.append(Finding(one.cell, "bound", detail + "; ".join(reasons)))
+    return found
+
+
+def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
+    for name, time, flight in (
+        ("without TFO", one.off, one.cell.flight_off),
+        ("with TFO", one.tfo, one.cell.flight_tfo),
+    ):
+        least = flight.round_trips
+        if time + one.half_digit < least * one.rtt:
+            needed = "a request needs one" if least == 1 else f"handshakes and a request need {least}"
+            detail = f"{_ms(time)} {name} is {time / one.rtt:.2f} RTTs, but {needed}"
+            yield Finding(one.cell, "below_rtt", detail)
+        if one.cell.bytes is not None and one.cell.down_mbit is not None:
+            needed_ms = one.cell.bytes * 8 / (one.cell.down_mbit * 1000)
+            if time + one.half_digit < needed_ms:
+                detail = f"{_ms(time)} {name}, but {one.cell.bytes} bytes need {_ms(needed_ms)} at this rate"
+                yield Finding(one.cell, "below_rate", detail)
+
+
+def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
+    """Of each RTT the load at a smaller one that has the least room."""
+    found: dict[Decimal, MeasuredCell | None] = {}
+    tightest: MeasuredCell | None = None
+    for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
+        found[rtt] = tightest
+        if rtt > 0:
+            tightest = min((one for one in (tightest, *cells) if one is not None), key=attrgetter("room"))
+    return found
+
+
+def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[str]:
+    requests, source = _requests(one.cell)
+    if requests is not None and one.saved > requests * one.trips_saved * one.rtt * SLACK:
+        yield f"{requests} requests can open {requests} connections in a row at most ({source})"
+    most = one.off * one.trips_saved / one.trips_off
+    if one.saved > most * SLACK:
+        if one.trips_off == 2:
+            why = "half of a load", "each is followed by a request that takes as long"
+        else:
+            part = f"{one.trips_saved} of {one.trips_off} round trips"
+            why = f"{part} of a load", "no more of a connection's go before its first answer"
+        yield f"handshakes take no more than {why[0]}, {_ms(most)} of {_ms(one.off)}: {why[1]}"
+    if least is not None and one.saved > least.room * one.trips_saved * one.rtt * SLACK_OF_ROOM:
+        yield (
+            f"the same page at {least.rtt} ms, {_ms(least.off)}, has room for {least.room:.1f}"
+            " handshakes and requests in a row at most"
+        )
+
+
+def _requests(cell: PrintedCell) -> tuple[int | None, str]:
+    if cell.requests is not None:
+        return cell.requests, "the table says how many"
+    return REQUESTS.get((cell.experiment, cell.page), (None, ""))
+
+
+def _ms(milliseconds: Decimal) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds.normalize():.3g} ms"

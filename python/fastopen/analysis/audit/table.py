@@ -1,0 +1,225 @@
+"""Reads a table of published figures, a CSV file in the form of experiments/published.csv, as it was printed.
+
+Numbers stay decimals: how many digits were printed says how far a figure may be from the truth.
+"""
+
+import csv
+import difflib
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Final
+
+from fastopen.analysis.audit.first_flights import FIRST_FLIGHTS, FirstFlight
+from fastopen.analysis.audit.own import is_own, printed_rows
+from fastopen.common.errors import InputError
+from fastopen.common.user_files import read_text
+
+REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
+# `pairs`, `requests` and `bytes` (of one load) are not in published.csv; the last two allow more checks. Of
+# first flights nothing said is TCP in the clear, without TFO and with it.
+FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
+CHECKED: Final = (
+    "down_mbit",
+    "up_mbit",
+    "improvement_percent_as_printed",
+    "pairs",
+    "requests",
+    "bytes",
+    *FLIGHTS,
+)
+UNCHECKED: Final = ("source", "note")
+UNITS_S: Final = {"s": Decimal(1), "ms": Decimal("0.001")}
+LINES_MAX: Final = 1_000_000
+# Longer numbers are no figures of a table, and arithmetic with them would take for ever.
+NUMBER_LENGTH_MAX: Final = 40
+
+
+@dataclass(frozen=True)
+class PrintedCell:
+    """One row, as printed. `off` and `tfo` are in `unit`; None where the table does not say."""
+
+    line: int
+    experiment: str
+    page: str
+    rtt_ms: Decimal
+    off: Decimal
+    tfo: Decimal
+    unit: str
+    improvement: Decimal | None
+    """Percent."""
+    down_mbit: Decimal | None = None
+    up_mbit: Decimal | None = None
+    requests: int | None = None
+    bytes: int | None = None
+    pairs: int | None = None
+    """Of how many pairs of loads the improvement is the median; None: it is that of the two times."""
+    flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
+    flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
+
+    @property
+    def half_digit(self) -> Decimal:
+        """How far the times may be from what was measured, in `unit`: half of the last digit of the row.
+
+        Zeros at the end get lost on the way into a CSV file: the longer of the two numbers counts.
+        """
+        return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
+
+    @property
+    def is_of_its_times(self) -> bool:
+        """Whether the improvement is that of the two times, which a median over pairs of loads is not."""
+        return self.improvement is not None and (self.pairs or 1) == 1
+
+
+def decimals(number: Decimal) -> int:
+    """How many digits were printed after the point."""
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int), "numbers are finite"
+    return max(0, -exponent)
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """All rows of a file, and the columns in it that no rule looks at."""
+
+    cells: list[PrintedCell]
+    ignored: list[str]
+
+
+def read_table(path: Path) -> PrintedTable:
+    """The rows of a file, in its order. Raises InputError naming file, line and column."""
+    text = io.StringIO(read_text(path, "save the table as UTF-8"), newline="")
+    return _table(csv.reader(text, strict=True), str(path))
+
+
+def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
+    cells: list[PrintedCell] = []
+    number, columns, ignored = 1, None, []
+    try:
+        for number, row in enumerate(rows, start=1):
+            # A quoted field may go over several lines; the reader counts them.
+            number = getattr(rows, "line_num", number)
+            place = f"{path}: line {number}"
+            if columns is None:
+                columns = row
+                if is_own(row):
+                    return _own_table(row, rows, path)
+                ignored = _ignored_columns(row, place)
+            elif row:
+                cells.append(_cell(columns, row, place, number))
+            if number > LINES_MAX:
+                raise InputError(f"more than {LINES_MAX} lines", path)
+    except csv.Error as error:
+        raise InputError(f"malformed CSV: {error}", f"{path}: line {number + 1}") from None
+    if not cells:
+        raise InputError(
+            "no cell in it", path, f"a first line with {', '.join(REQUIRED)}, then a line a cell"
+        )
+    return PrintedTable(cells, ignored)
+
+
+def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> PrintedTable:
+    """Of a CSV file of `fastopen report`; its other columns are not about the two times."""
+    read: list[dict[str, str]] = []
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(columns):
+            raise InputError(f"{len(row)} fields, but {len(columns)} columns", f"{path}: line {number}")
+        if number > LINES_MAX:
+            raise InputError(f"more than {LINES_MAX} lines", path)
+        read.append(dict(zip(columns, row, strict=True)))
+    cells: list[PrintedCell] = []
+    for number, fields in printed_rows(columns, read, path):
+        cells.append(_cell(list(fields), list(fields.values()), f"{path}: line {number}", number))
+    if not cells:
+        raise InputError("no row with TFO that can be held against one without", path)
+    return PrintedTable(cells, [])
+
+
+def _ignored_columns(columns: list[str], place: str) -> list[str]:
+    """The columns that are not ours. Raises InputError where one is missing, doubled, or nearly ours."""
+    for name in columns:
+        if columns.count(name) > 1:
+            raise InputError(f"two columns are called {name!r}", place)
+    missing = [name for name in REQUIRED if name not in columns]
+    if missing:
+        remedy = f"the form of published.csv: {', '.join((*REQUIRED, *CHECKED, *UNCHECKED))}"
+        raise InputError(f"no column {', '.join(missing)}", place, remedy)
+    unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
+    for name in unknown:
+        absent = [known for known in CHECKED if known not in columns]
+        # A slip of the pen would leave a check out in silence.
+        for near in difflib.get_close_matches(name, absent, n=1, cutoff=0.8):
+            raise InputError(f"unknown column {name!r}", place, f"did you mean {near}?")
+    return unknown
+
+
+def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedCell:
+    if len(row) != len(columns):
+        raise InputError(f"{len(row)} fields, but {len(columns)} columns", place)
+    fields = {name: text.strip() for name, text in zip(columns, row, strict=True)}
+    for name in REQUIRED:
+        if not fields[name]:
+            raise InputError("empty", f"{place}: {name}")
+    unit = fields["unit_as_printed"]
+    if unit not in UNITS_S:
+        raise InputError(f"{unit!r} is no unit of time here", f"{place}: unit_as_printed", "s or ms")
+    return PrintedCell(
+        line=line,
+        experiment=fields["experiment"],
+        page=fields["page"],
+        rtt_ms=_needed(fields, "rtt_ms", place, or_zero=True),
+        off=_needed(fields, "plt_off", place),
+        tfo=_needed(fields, "plt_tfo", place),
+        unit=unit,
+        improvement=_number(fields, "improvement_percent_as_printed", place),
+        down_mbit=_positive(fields, "down_mbit", place),
+        up_mbit=_positive(fields, "up_mbit", place),
+        requests=_count(fields, "requests", place),
+        bytes=_count(fields, "bytes", place),
+        pairs=_count(fields, "pairs", place),
+        flight_off=_flight(fields, "first_flight_off", place, "tcp"),
+        flight_tfo=_flight(fields, "first_flight_tfo", place, "tfo"),
+    )
+
+
+def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FirstFlight:
+    word = fields.get(name) or usual
+    if word not in FIRST_FLIGHTS:
+        raise InputError(f"{word!r} is no first flight", f"{place}: {name}", ", ".join(FIRST_FLIGHTS))
+    return FIRST_FLIGHTS[word]
+
+
+def _number(fields: Mapping[str, str], name: str, place: str) -> Decimal | None:
+    text = fields.get(name, "").removesuffix("%").strip()
+    if not text:
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not number.is_finite() or len(text) > NUMBER_LENGTH_MAX or abs(number.adjusted()) > NUMBER_LENGTH_MAX:
+        raise InputError(f"{text[:NUMBER_LENGTH_MAX]!r} is not a number", f"{place}: {name}")
+    return number
+
+
+def _positive(fields: Mapping[str, str], name: str, place: str, *, or_zero: bool = False) -> Decimal | None:
+    number = _number(fields, name, place)
+    if number is not None and (number < 0 or (number == 0 and not or_zero)):
+        raise InputError(f"{number} is {'less' if or_zero else 'not more'} than 0", f"{place}: {name}")
+    return number
+
+
+def _needed(fields: Mapping[str, str], name: str, place: str, *, or_zero: bool = False) -> Decimal:
+    number = _positive(fields, name, place, or_zero=or_zero)
+    if number is None:
+        raise InputError("not a number", f"{place}: {name}")
+    return number
+
+
+def _count(fields: Mapping[str, str], name: str, place: str) -> int | None:
+    number = _positive(fields, name, place)
+    if number is not None and number != int(number):
+        raise InputError(f"{number} is not a whole number", f"{place}: {name}")
+    return None if number is None else int(number)

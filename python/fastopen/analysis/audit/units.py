@@ -1,0 +1,80 @@
+"""Which unit the times of a table are really in: seconds that are milliseconds, and the reverse.
+
+A unit is impossible where a page would load before a packet can come back, and absurd where a page would take
+longer than any person or program waits. If the printed unit is one of them and the other unit is neither, the
+times are in the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from statistics import median
+from typing import Final
+
+from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.table import UNITS_S, PrintedCell
+
+# Chromium gives up on a connection after four minutes, servers sooner: no page load is measured beyond five.
+PLAUSIBLE_S: Final = Decimal(300)
+# But over a thin link ten megabytes, more than nearly all pages, may take their time.
+LARGE_PAGE_BITS: Final = Decimal(80_000_000)
+NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
+
+
+@dataclass
+class TrueUnits:
+    """`seconds` maps the line of a cell to the unit that its times are really in, in seconds."""
+
+    seconds: dict[int, Decimal] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def true_units(table: Sequence[PrintedCell]) -> TrueUnits:
+    """Judges the table as a whole first, then single cells that stand out of it."""
+    result = TrueUnits()
+    # The median time, not one odd cell, says what unit a table was written in.
+    absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
+    impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
+    for cell in table:
+        other = "ms" if cell.unit == "s" else "s"
+        too_long = cell.unit == "s" and (absurd or _longest(cell, "s") > _plausible_s(cell))
+        too_short = cell.unit == "ms" and impossible
+        wrong = (too_long or too_short) and not _impossible(cell, other)
+        wrong = wrong and _longest(cell, other) <= _plausible_s(cell)
+        result.seconds[cell.line] = UNITS_S[other if wrong else cell.unit]
+        if wrong:
+            result.findings.append(_finding(cell, other, whole_table=absurd or impossible))
+    return result
+
+
+def _longest(cell: PrintedCell, unit: str) -> Decimal:
+    """The longer of the two times in seconds."""
+    return max(cell.off, cell.tfo) * UNITS_S[unit]
+
+
+def _plausible_s(cell: PrintedCell) -> Decimal:
+    if cell.down_mbit is None:
+        return PLAUSIBLE_S
+    return max(PLAUSIBLE_S, LARGE_PAGE_BITS / (cell.down_mbit * 1_000_000))
+
+
+def _impossible(cell: PrintedCell, unit: str) -> bool:
+    """Whether the page would load in less than its handshakes, a request and its answer."""
+    least = cell.flight_off.round_trips * cell.rtt_ms / 1000
+    return (cell.off + cell.half_digit) * UNITS_S[unit] < least
+
+
+def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> Finding:
+    detail = f"the times are {NAMES[other]}, not {NAMES[cell.unit]}: {cell.off} {cell.unit}"
+    if cell.unit == "s":
+        detail += f" would be {_long(cell.off)}"
+    else:
+        detail += f" is less than {cell.flight_off.round_trips} RTTs of {cell.rtt_ms} ms"
+    if not whole_table:
+        detail += ", unlike the rest of the table"
+    return Finding(cell, "units", detail)
+
+
+def _long(seconds: Decimal) -> str:
+    minutes = int(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,25 @@
+"""Runs compared: the cells that two runs share, what changed in each, and where on the critical path."""
+
+from fastopen.analysis.comparison.cells import CellChange, Kinship, Outcome
+from fastopen.analysis.comparison.change import Basis, Change
+from fastopen.analysis.comparison.compare import RunComparison, compare_runs
+from fastopen.analysis.comparison.limits import Check, Limit, Verdict, checks_of, parse_limit
+from fastopen.analysis.comparison.side import Side, read_side, side_of
+
+__all__ = [
+    "Basis",
+    "CellChange",
+    "Change",
+    "Check",
+    "Kinship",
+    "Limit",
+    "Outcome",
+    "RunComparison",
+    "Side",
+    "Verdict",
+    "checks_of",
+    "compare_runs",
+    "parse_limit",
+    "read_side",
+    "side_of",
+]

@@ -1,0 +1,170 @@
+"""One cell in two runs: what its page load time and its saving came to, and where on the critical path."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fastopen.analysis.attribution import (
+    Breakdown,
+    Kind,
+    PieceChange,
+    Shown,
+    changed_pieces,
+    reason_between,
+)
+from fastopen.analysis.comparison.change import Basis, Change, change_of
+from fastopen.analysis.comparison.side import Side
+from fastopen.analysis.statistics import CellResult
+from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
+
+
+class Outcome(StrEnum):
+    """What became of a cell's page load time."""
+
+    SAME = "the same"
+    """To the nanosecond."""
+    HARDLY = "hardly changed"
+    """By less than the smallest effect of interest."""
+    SLOWER = "slower"
+    FASTER = "faster"
+    UNCLEAR = "unclear"
+    """The interval holds no change as well as one."""
+    UNKNOWN = "unknown"
+    """No valid load, or too few for an interval."""
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """A cell of the first run with that of the second."""
+
+    page: str
+    where: str
+    """What tells it from the others of its page and arm: `20 ms`; empty where nothing does."""
+    before: CellResult
+    after: CellResult
+    basis: Basis
+    plt: Change | None
+    """In milliseconds and percent."""
+    saving: Change | None
+    """In percentage points; None of an arm that saves nothing by definition."""
+    smallest: SmallestEffect
+    paths: tuple[Breakdown, Breakdown] | None
+    """The mean critical paths, where both have one."""
+    pieces: tuple[PieceChange, ...] = field(repr=False)
+    """Of the median loads: their changes add up to the difference of those two loads."""
+    reason: str
+    """Why the median load takes longer; empty where it does not, or no request says it."""
+    evidence_changed: bool = False
+    """Whether loads that come out the same each time gave other evidence. False where that cannot be told."""
+
+    @property
+    def name(self) -> str:
+        """`wikipedia-2018 at 20 ms, no TFO`."""
+        at = f" at {self.where}" if self.where else ""
+        return f"{self.page}{at}, {self.before.cell.arm.short_label}"
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of its page load time: what the interval allows to say."""
+        plt = self.plt
+        if plt is None or plt.percent is None or plt.interval is None:
+            return Outcome.UNKNOWN
+        if self.basis is Basis.EXACT and plt.difference == 0:
+            return Outcome.SAME
+        matters = max(self.smallest.percent, 100 * self.smallest.ms / plt.before)
+        low, high = plt.interval
+        if plt.certain:
+            if abs(plt.percent) < matters:
+                return Outcome.HARDLY
+            return Outcome.SLOWER if low > 0 else Outcome.FASTER
+        return Outcome.HARDLY if max(-low, high) < matters else Outcome.UNCLEAR
+
+    def kinds_ms(self) -> dict[Kind, float]:
+        """By how much each kind of wait on the critical path takes longer; empty where it is not known."""
+        return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
+
+
+class Kinship:
+    """How the loads of two runs belong together, and what follows for the change of a cell."""
+
+    def __init__(self, before: Side, after: Side, factors: Sequence[Factor]) -> None:
+        """`factors` tell the cells of a page apart."""
+        self._before, self._after, self._factors = before, after, factors
+
+    def change(self, old: CellResult, new: CellResult) -> CellChange:
+        """What changed in one cell."""
+        basis, experiment = self._basis(old, new), self._before.results.experiment
+        seed = derive_seed(experiment.seed, "change", old.cell.index)
+        drawn = old.varied and new.varied
+        plt = change_of(old.plts_ms, new.plts_ms, basis, seed, relative=True, drawn=drawn)
+        saving = None
+        if old.cell.arm.role is not Role.BASELINE:
+            both = old.improvements_percent, new.improvements_percent
+            saving = change_of(*both, basis, seed, relative=False, drawn=drawn)
+        indices = old.cell.index, new.cell.index
+        means = [
+            side.attribution.breakdowns.get(index)
+            for side, index in zip((self._before, self._after), indices, strict=True)
+        ]
+        shown = (
+            self._before.attribution.shown.get(indices[0]),
+            self._after.attribution.shown.get(indices[1]),
+        )
+        return CellChange(
+            page=old.cell.page,
+            where=self._where(old),
+            before=old,
+            after=new,
+            basis=basis,
+            plt=plt,
+            saving=saving,
+            smallest=experiment.smallest_effect,
+            paths=None if means[0] is None or means[1] is None else (means[0], means[1]),
+            pieces=self._pieces(old, new, *shown),
+            reason=self._reason(old, new, *shown),
+            evidence_changed=self._same_loads(basis, old, new) and _evidence(old) != _evidence(new),
+        )
+
+    def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
+        """Whether both runs did the same loads, which in virtual time chance does not tell apart."""
+        client = self._before.results.experiment.setups[old.cell.setup].client
+        virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
+        return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
+
+    def _basis(self, old: CellResult, new: CellResult) -> Basis:
+        if old.deterministic and new.deterministic:
+            return Basis.EXACT
+        repeats = sorted(old.plts_ms.keys() & new.plts_ms.keys())
+        seeds = [
+            (
+                self._before.seeds.get((old.cell.index, repeat)),
+                self._after.seeds.get((new.cell.index, repeat)),
+            )
+            for repeat in repeats
+        ]
+        return Basis.PAIRED if repeats and all(was == now for was, now in seeds) else Basis.SAMPLES
+
+    def _where(self, old: CellResult) -> str:
+        point = self._before.results.factors.point(old.cell)
+        return ", ".join(factor.phrase_at(point) for factor in self._factors)
+
+    def _pieces(
+        self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
+    ) -> tuple[PieceChange, ...]:
+        if was is None or now is None:
+            return ()
+        pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
+        return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
+
+    def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
+        """Of one page alone: of another one the same request may be another's."""
+        pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
+        if was is None or now is None or pages[0].resources != pages[1].resources:
+            return ""
+        longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
+        rate = self._before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
+        return reason_between(pages[1], was.record, now.record, now.path, rate) if longer else ""
+
+
+def _evidence(result: CellResult) -> tuple[float | None, ...]:
+    return (result.invalid, result.connections, result.syn_data_connections, result.retransmitted)

@@ -1,0 +1,112 @@
+"""Limits that a change must not pass, as a test has them: `plt +1%`, `plt +10ms`, `saving -0.5`."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from fastopen.analysis.comparison.cells import CellChange
+from fastopen.analysis.comparison.change import Change
+from fastopen.common.errors import InputError
+
+Measure = Literal["plt", "saving"]
+# What each measure may be limited in, the first where no unit is written.
+UNITS: Final[dict[Measure, tuple[str, ...]]] = {"plt": ("%", "ms", "s"), "saving": ("", "points")}
+_LIMIT: Final = re.compile(
+    r"\s*(plt|saving)\s*([+\-\N{MINUS SIGN}])\s*(\d+(?:\.\d+)?|\.\d+)\s*(%|ms|s|points)?\s*"
+)
+ACCEPTED: Final = "write 'plt +1%', 'plt +10ms', or 'saving -0.5' (percentage points)"
+
+
+class Verdict(StrEnum):
+    """What became of a limit in one cell."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNCLEAR = "unclear"
+    """The median is beyond the limit, and its interval is not, or there is none: more repeats would tell."""
+    INVALID = "no valid load"
+    """The second run has none where the first had some."""
+    UNKNOWN = "not known"
+    """The first run has none either."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A change as large as this, in this direction, is still good."""
+
+    text: str
+    measure: Measure
+    bound: float
+    """With its sign."""
+    rising: bool
+    """Whether what is above the bound is beyond it, else what is below."""
+    unit: str
+    """`%`, `ms`, or `points`."""
+
+    def verdict(self, change: CellChange) -> Verdict:
+        """Whether the cell's change is beyond the limit."""
+        found = change.plt if self.measure == "plt" else change.saving
+        if found is None:
+            lost = bool(change.before.plts_ms) and not change.after.plts_ms
+            return Verdict.INVALID if lost else Verdict.UNKNOWN
+        value, interval = self._in_unit(found)
+        if not self._beyond(value):
+            return Verdict.HOLDS
+        sure = interval is not None and all(self._beyond(end) for end in interval)
+        return Verdict.FAILS if sure else Verdict.UNCLEAR
+
+    def _in_unit(self, found: Change) -> tuple[float, tuple[float, float] | None]:
+        """The change in the limit's unit, with its interval."""
+        if self.unit != "ms" or found.interval is None:
+            return (found.difference if self.unit == "ms" else found.stated), found.interval
+        if found.interval[0] == found.interval[1]:
+            return found.difference, (found.difference, found.difference)
+        low, high = (found.before * end / 100 for end in found.interval)
+        return found.difference, (low, high)
+
+    def _beyond(self, value: float) -> bool:
+        return value > self.bound if self.rising else value < self.bound
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit in one cell."""
+
+    limit: Limit
+    change: CellChange
+    verdict: Verdict
+
+    @property
+    def failed(self) -> bool:
+        """Whether the test is red."""
+        return self.verdict in (Verdict.FAILS, Verdict.INVALID)
+
+
+def parse_limit(text: str) -> Limit:
+    """Reads a limit. Raises InputError."""
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise InputError(f"{text!r} is no limit", "--fail-on", ACCEPTED)
+    measure: Measure = "plt" if found[1] == "plt" else "saving"
+    unit = found[4] or ("" if measure == "saving" else None)
+    if unit not in UNITS[measure]:
+        raise InputError(f"{text!r} has no unit that {measure} is measured in", "--fail-on", ACCEPTED)
+    bound = float(found[3]) * (1000 if unit == "s" else 1)
+    return Limit(
+        text=" ".join(text.split()),
+        measure=measure,
+        bound=bound if found[2] == "+" else -bound,
+        rising=found[2] == "+",
+        unit="ms" if unit == "s" else unit or "points",
+    )
+
+
+def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[Check]:
+    """Every limit in every cell that it is about: an arm without a saving has none to lose."""
+    for change in cells:
+        for limit in limits:
+            of_baseline = change.before.cell.arm.role == "baseline"
+            if limit.measure == "plt" or not of_baseline:
+                yield Check(limit, change, limit.verdict(change))

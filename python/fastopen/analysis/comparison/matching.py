@@ -1,0 +1,126 @@
+"""Which cells of two runs are the same: those that agree in page, arm and every factor that both share.
+
+A factor of which each run has one value, another one, is a setting that differs between the runs: it is
+named, and the cells are matched by what remains. So a run with an initial window of 4 is compared with one of
+10.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fastopen.analysis.comparison.side import Side
+from fastopen.analysis.statistics import CellResult
+from fastopen.common.errors import InputError
+from fastopen.experiments import FACTORS, Factor, Point
+
+Key = tuple[str, ...]
+# Arms are matched by their names: their transport follows from TLS, which is a factor of its own.
+MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Something that is one thing in the first run and another in the second."""
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def values(self) -> str:
+        """`10 in A, 4 in B`."""
+        return f"{self.before or 'none'} in A, {self.after or 'none'} in B"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.values}"
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Cells in pairs, in the order of the first run, and what only one of the runs has."""
+
+    pairs: tuple[tuple[CellResult, CellResult], ...]
+    only_before: tuple[CellResult, ...]
+    only_after: tuple[CellResult, ...]
+    settings: tuple[Setting, ...]
+    """The factors that differ."""
+    common: tuple[Factor, ...]
+    """Those by which cells were matched."""
+
+
+def match(before: Side, after: Side) -> Matching:
+    """Raises InputError, which says why, where the runs share no cell."""
+    differing = [factor for factor in MATCHED if _differs(factor, before, after)]
+    common = tuple(factor for factor in MATCHED if factor not in differing)
+    by_url = not before.results.pages.keys() & after.results.pages.keys()
+    keyed = [_keyed(side, common, by_url=by_url) for side in (before, after)]
+    pairs = tuple((cell, keyed[1][key]) for key, cell in keyed[0].items() if key in keyed[1])
+    if not pairs:
+        raise InputError(
+            f"share no cell: {_why(before, after, common, by_url=by_url)}",
+            f"{before.place}, {after.place}",
+            "compare runs of the same page with common networks",
+        )
+    return Matching(
+        pairs=pairs,
+        only_before=tuple(cell for key, cell in keyed[0].items() if key not in keyed[1]),
+        only_after=tuple(cell for key, cell in keyed[1].items() if key not in keyed[0]),
+        settings=tuple(_settings(differing, before, after)),
+        common=common,
+    )
+
+
+def points(side: Side) -> list[Point]:
+    """Where the comparisons of a run stand."""
+    return [side.results.factors.point(result.cell) for result in side.results.cells]
+
+
+def _differs(factor: Factor, before: Side, after: Side) -> bool:
+    """Whether each run has one value of it, and not the same."""
+    values = [{repr(factor.values(point)) for point in points(side)} for side in (before, after)]
+    return len(values[0]) == len(values[1]) == 1 and values[0] != values[1]
+
+
+def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key, CellResult]:
+    found: dict[Key, CellResult] = {}
+    doubled: set[Key] = set()
+    for result in side.results.cells:
+        cell, point = result.cell, side.results.factors.point(result.cell)
+        page = side.results.pages[cell.page].url if by_url else cell.page
+        key = (page, cell.arm.name, *(repr(factor.values(point)) for factor in common))
+        (doubled.add(key) if key in found else found.setdefault(key, result))
+    # Two pages of one URL cannot be told apart.
+    return {key: result for key, result in found.items() if key not in doubled}
+
+
+def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
+    independent = [factor for factor in differing if not _follows(factor, before, after)]
+    for factor in independent or differing:
+        texts = [factor.text_at(points(side)[0]) for side in (before, after)]
+        named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]
+        yield Setting(factor.title, *named)
+
+
+def _follows(factor: Factor, before: Side, after: Side) -> bool:
+    """Whether nobody asked for it in either run: it follows from another factor."""
+    return factor.natural is not None and all(factor.is_usual(points(side)) for side in (before, after))
+
+
+def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -> str:
+    sides = (before, after)
+    pages = [
+        {page.url for page in side.results.pages.values()} if by_url else {*side.results.pages}
+        for side in sides
+    ]
+    if not pages[0] & pages[1]:
+        names = [", ".join(side.results.pages) for side in sides]
+        return f"one is of {names[0]}, the other of {names[1]}"
+    arms = [list(side.results.experiment.arms) for side in sides]
+    if not {*arms[0]} & {*arms[1]}:
+        return f"one has the arms {', '.join(arms[0])}, the other {', '.join(arms[1])}"
+    for factor in common:
+        values = [{repr(factor.values(point)): factor.text_at(point) for point in points(s)} for s in sides]
+        if not values[0].keys() & values[1].keys():
+            texts = [", ".join(one.values()) for one in values]
+            return f"{factor.heading or factor.title} {texts[0]} in one, {texts[1]} in the other"
+    return "what one combines the other does not"

@@ -1,0 +1,80 @@
+"""Statistics: from the loads of a run to the figures of each cell."""
+
+from fastopen.analysis.statistics.bootstrap import (
+    CONFIDENCE,
+    FULL_MIN,
+    VALUES_MIN,
+    change_interval,
+    median_interval,
+)
+from fastopen.analysis.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
+from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
+from fastopen.analysis.statistics.cells import CellResult, Reason, central, summarise
+from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
+from fastopen.analysis.statistics.deciding import Deciding, deciding_factor
+from fastopen.analysis.statistics.first_flight import FirstFlight, syn_data_max
+from fastopen.analysis.statistics.flight_savings import FlightSaving
+from fastopen.analysis.statistics.judgement import (
+    Effect,
+    Verdict,
+    effect_of,
+    saves_in_the_median,
+    slower_in_the_median,
+    verdict_on,
+)
+from fastopen.analysis.statistics.listeners import ListenerUse, ServerUse
+from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
+from fastopen.analysis.statistics.precision import half_width_percent, pairs_needed
+from fastopen.analysis.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
+from fastopen.analysis.statistics.results import Results, collect
+from fastopen.analysis.statistics.sensitivity import Sensitivity, sensitivity
+from fastopen.analysis.statistics.until import UntilInterval
+
+__all__ = [
+    "AGREE_POINTS",
+    "BEYOND_BOUND",
+    "BEYOND_BOUND_NOTE",
+    "CONFIDENCE",
+    "DROPPING_SHARE",
+    "DROPPING_SOURCE",
+    "FULL_MIN",
+    "PROPERTIES",
+    "VALUES_MIN",
+    "Bound",
+    "BrowserMetrics",
+    "CellResult",
+    "Correlation",
+    "Deciding",
+    "Discrepancy",
+    "Distribution",
+    "Effect",
+    "FirstFlight",
+    "FlightSaving",
+    "Label",
+    "ListenerUse",
+    "Payoff",
+    "Reason",
+    "Results",
+    "Sensitivity",
+    "ServerUse",
+    "UntilInterval",
+    "Verdict",
+    "by_cost",
+    "central",
+    "change_interval",
+    "collect",
+    "deciding_factor",
+    "discrepancies",
+    "effect_of",
+    "half_width_percent",
+    "median_interval",
+    "pairs_needed",
+    "payoffs",
+    "saves_in_the_median",
+    "sensitivity",
+    "slopes",
+    "slower_in_the_median",
+    "summarise",
+    "syn_data_max",
+    "verdict_on",
+]

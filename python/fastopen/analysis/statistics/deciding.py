@@ -1,0 +1,97 @@
+"""Which factor decides how much is saved: main effects of all that varies, by their share of the variance."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Final
+
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.results import Results
+from fastopen.experiments import Factor, treatments_of
+
+# A factor decides if it alone explains more than everything else together.
+SHARE_MIN: Final = 0.5
+# Medians of its values that are nearer than this, in points of percent, decide nothing.
+SPAN_MIN: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of a factor, and the cells that have it."""
+
+    phrase: str
+    cells: tuple[CellResult, ...]
+
+    @property
+    def saving_percent(self) -> float:
+        """Median over its cells."""
+        return median(cell.improvement_percent or 0.0 for cell in self.cells)
+
+    @property
+    def retransmitted(self) -> float:
+        """Segments sent again a load, median over its cells."""
+        return median(cell.retransmitted or 0.0 for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """The factor, and how much of the variance of the savings it explains alone, 0 to 1."""
+
+    factor: Factor
+    together: tuple[Factor, ...]
+    """Others that take other values where it does, and the same where it does not: `4g` and `fibre`."""
+    share: float
+    levels: tuple[Level, ...]
+    """In the order in which they were asked for."""
+
+
+def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
+    """Of the preferred treatment in these cells; None where no factor of several decides.
+
+    Factors that vary together (`--combine zip`, named networks) are one, and share what they decide.
+    Savings less the mean of their page are grouped by each factor in turn. An experiment is a full cross of
+    its factors, so that the sums of squares between the groups add up and can be compared.
+    """
+    arms = treatments_of(results.experiment.arms)[:1]
+    judged = [
+        cell
+        for cell in cells
+        if cell.improvement_percent is not None and cell.cell.arm.name in [arm.name for arm in arms]
+    ]
+    levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
+    alike: dict[frozenset[frozenset[int]], list[Factor]] = defaultdict(list)
+    for factor, levels in levels_of.items():
+        if len(levels) > 1:
+            parts = frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels)
+            alike[parts].append(factor)
+    varying = [of_part[0] for of_part in alike.values()]
+    if len(varying) < 2:
+        return None
+    of_page: dict[Hashable, list[float]] = defaultdict(list)
+    for cell in judged:
+        of_page[cell.cell.page].append(cell.improvement_percent or 0.0)
+    centred = {
+        cell.cell.index: (cell.improvement_percent or 0.0) - fmean(of_page[cell.cell.page]) for cell in judged
+    }
+    total = sum(value**2 for value in centred.values())
+    if total == 0:
+        return None
+    shares = {}
+    for factor in varying:
+        groups = [[centred[cell.cell.index] for cell in level.cells] for level in levels_of[factor]]
+        shares[factor] = sum(len(group) * fmean(group) ** 2 for group in groups) / total
+    most = max(varying, key=lambda factor: shares[factor])
+    levels = levels_of[most]
+    savings = [level.saving_percent for level in levels]
+    if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
+        return None
+    together = next(tuple(others) for first, *others in alike.values() if first == most)
+    return Deciding(most, together, shares[most], levels)
+
+
+def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[Level, ...]:
+    found: dict[str, list[CellResult]] = defaultdict(list)
+    for cell in cells:
+        found[factor.phrase_at(results.factors.point(cell.cell))].append(cell)
+    return tuple(Level(phrase, tuple(of_level)) for phrase, of_level in found.items())

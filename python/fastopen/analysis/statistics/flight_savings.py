@@ -1,0 +1,158 @@
+"""What each first flight saves of the plainest one, and the most that it can."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from fastopen.analysis.statistics.bound import Bound, savings_bound
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.contract import Connection, Network
+from fastopen.experiments import Arm, Cell, Role, Setup, VaryingFactors, draw_of
+from fastopen.runs import LoadRow, RunStore
+from fastopen.runs.chain import Span, handshakes_in_a_row_ns, of_tcp
+
+SESSIONS: Final = ("none", "resumed", "early")
+"""From the plainest."""
+Others = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What a connection begins with."""
+
+    session: str
+    """What TLS comes to: that of rejected early data is `resumed`."""
+    without_tcp: bool
+    """Whether nothing waits for TCP's handshake: by data in the SYN, or since it is QUIC."""
+
+    @classmethod
+    def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
+        """None in the clear."""
+        if setup.tls is None:
+            return None
+        rejected = setup.tls.session == "early" and setup.tls.early_data_rejected
+        return cls("resumed" if rejected else setup.tls.session, setup.origins.all_quic or arm.fast_open)
+
+
+@dataclass(frozen=True)
+class FlightSaving:
+    """Of a cell."""
+
+    over: int
+    """The index of the cell with the plainest first flight: the first session, without TFO, over the same
+    version of HTTP; of HTTP/3 over HTTP/2, which shares connections as well, if that was loaded."""
+    percent: float
+    """Of the median PLT over there."""
+    bound: Bound
+
+    @property
+    def beats_bound(self) -> bool:
+        """Whether more was saved than handshakes took: something else took less as well."""
+        return self.bound.beaten_by(self.percent)
+
+
+def flight_savings(
+    store: RunStore, factors: VaryingFactors, results: Sequence[CellResult], loads: Iterable[LoadRow]
+) -> dict[int, FlightSaving]:
+    """Of each cell that has a plainer one, by its index; none where first flights do not vary."""
+    setups = factors.experiment.setups
+    if not any(factor.first_flight for factor in factors.varying) and (
+        len({setup.origins.all_quic for setup in setups}) == 1
+    ):
+        return {}
+    groups: dict[tuple[str, str, Others], dict[int, CellResult]] = defaultdict(dict)
+    for result in results:
+        http = setups[result.cell.setup].origins.http
+        groups[http, result.cell.page, _others(factors, result.cell)][result.cell.index] = result
+    treated: dict[int, dict[int, Flight]] = defaultdict(dict)
+    plain_of: dict[int, CellResult] = {}
+    for (version, page, others), of_group in groups.items():
+        over_tcp = groups.get(("2", page, others)) if version == "3" else None
+        plain = _plainest(setups, over_tcp or of_group)
+        for index, result in of_group.items():
+            flight = Flight.of(setups[result.cell.setup], result.cell.arm)
+            if plain is None or flight is None or plain.cell.index == index or not result.plt_ms_median:
+                continue
+            plain_of[index] = plain
+            treated[plain.cell.index][index] = flight
+    bounds = _bounds(store, factors, {one.cell.index: one.cell for one in plain_of.values()}, treated, loads)
+    found: dict[int, FlightSaving] = {}
+    for result in results:
+        plain, bound = plain_of.get(result.cell.index), bounds.get(result.cell.index)
+        if plain is not None and bound is not None and plain.plt_ms_median and result.plt_ms_median:
+            percent = 100 * (plain.plt_ms_median - result.plt_ms_median) / plain.plt_ms_median
+            found[result.cell.index] = FlightSaving(plain.cell.index, percent, bound)
+    return found
+
+
+def _others(factors: VaryingFactors, cell: Cell) -> Others:
+    """Where it stands but for its first flight and version of HTTP."""
+    point = factors.point(cell)
+    return tuple(
+        factor.phrase_at(point)
+        for factor in factors.varying
+        if not factor.first_flight and factor.name != "http"
+    )
+
+
+def _plainest(setups: Sequence[Setup], of_group: Mapping[int, CellResult]) -> CellResult | None:
+    def session(result: CellResult) -> int | None:
+        tls = setups[result.cell.setup].tls
+        return None if tls is None else SESSIONS.index(tls.session)
+
+    plain = [
+        (at, result.cell.index)
+        for result in of_group.values()
+        if result.cell.arm.role is Role.BASELINE and (at := session(result)) is not None
+    ]
+    return of_group[min(plain)[1]] if plain else None
+
+
+def _bounds(
+    store: RunStore,
+    factors: VaryingFactors,
+    plain: Mapping[int, Cell],
+    treated: Mapping[int, Mapping[int, Flight]],
+    loads: Iterable[LoadRow],
+) -> dict[int, Bound]:
+    """By the index of the treated cell, from the records of the plain cells' valid loads."""
+    experiment, pages = factors.experiment, store.pages()
+    waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
+    rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
+    for row, record in store.load_records(rows):
+        cell = plain[row.cell]
+        network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, row.repeat)
+        network = network if drawn is None else drawn.network(network)
+        base = Flight.of(experiment.setups[cell.setup], cell.arm)
+        assert base is not None
+        for flight in set(treated[row.cell].values()):
+            left_out = partial(_left_out, plain=base, flight=flight, network=network)
+            in_a_row_ns = handshakes_in_a_row_ns(pages[cell.page], record, left_out)
+            waited[row.cell, flight].append((in_a_row_ns, row.plt_ns))
+    bounds = {
+        index: savings_bound(waited[over, flight])
+        for over, flights in treated.items()
+        for index, flight in flights.items()
+    }
+    return {index: bound for index, bound in bounds.items() if bound is not None}
+
+
+def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
+    """Which part of a plain handshake `flight` does without: the last of it, of that length.
+
+    Early data does without all of TLS' handshake; resuming a session without what it takes beyond a round
+    trip, which is the certificates' time on the link, and with TLS 1.2 another round trip.
+    """
+    tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
+    tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
+    if connection.tls is None or flight.session == plain.session:
+        return tcp if tcp_ns else None
+    secured_ns = connection.tls.secured_ns
+    tls_ns = max(secured_ns - tcp[1], 0)
+    if flight.session == "resumed":
+        rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
+        tls_ns = max(tls_ns - rtt_us * 1000, 0)
+    length_ns = tls_ns + tcp_ns
+    return (secured_ns - length_ns, secured_ns) if length_ns else None

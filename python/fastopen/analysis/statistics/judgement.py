@@ -1,0 +1,100 @@
+"""What TCP Fast Open does to the page load time of one comparison: what its interval allows to say."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.experiments import SmallestEffect
+
+
+class Effect(StrEnum):
+    """Of one treatment in one comparison."""
+
+    REDUCES = "reduces"
+    INCREASES = "increases"
+    NONE = "no difference"
+    """None that matters: below the smallest effect of interest."""
+    UNCLEAR = "unclear"
+    """The interval holds 0 and effects that matter."""
+    UNKNOWN = "unknown"
+    """Too few valid repeats for an interval."""
+
+
+class Verdict(StrEnum):
+    """Of all comparisons that ask one question; the text is what people read."""
+
+    WORTH_IT = "Worth turning on"
+    WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
+    MIXED = "Worth turning on in some of these cases, not in others"
+    MOSTLY_NONE = "No difference in most of these cases"
+    """Both are rare."""
+    HARMFUL = "Not worth turning on: it increases page load time"
+    NO_DIFFERENCE = "No difference"
+    UNCLEAR = "No certain effect"
+    UNKNOWN = "Too few valid repeats to say what TFO does"
+    INVALID = "No load with TFO is valid"
+
+    @property
+    def tone(self) -> str:
+        """`good`, `bad`, or `quiet`: the colour that goes with it."""
+        return TONES.get(self, "quiet")
+
+
+TONES: Final = {
+    Verdict.WORTH_IT: "good",
+    Verdict.WORTH_IT_FOR_SOME: "good",
+    Verdict.MIXED: "bad",
+    Verdict.HARMFUL: "bad",
+    Verdict.INVALID: "bad",
+}
+
+
+def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
+    """What the interval of a treatment's saving says. The interval decides, not the median."""
+    saving, interval = result.improvement_percent, result.interval
+    if saving is None or interval is None:
+        return Effect.UNKNOWN
+    low, high = interval
+    matters = _matters_percent(result, smallest)
+    if low > 0 or high < 0:
+        if abs(saving) < matters:
+            return Effect.NONE
+        return Effect.REDUCES if low > 0 else Effect.INCREASES
+    return Effect.NONE if max(-low, high) < matters else Effect.UNCLEAR
+
+
+def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
+    """Whether the median load takes longer by what matters, certainly or not: something to explain."""
+    effect, saving = effect_of(result, smallest), result.improvement_percent
+    unclear = effect is Effect.UNCLEAR and saving is not None
+    return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
+
+
+def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
+    """Whether the median load is sooner by what matters, certainly or not."""
+    saving = result.improvement_percent
+    return saving is not None and saving >= _matters_percent(result, smallest)
+
+
+def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
+    return max(smallest.percent, 100 * smallest.ms / result.plt_ms_median if result.plt_ms_median else 0.0)
+
+
+def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
+    """What the comparisons of one treatment come to: those of too few repeats leave open what theirs do."""
+    if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
+        return Verdict.INVALID
+    of_cells = [effect_of(cell, smallest) for cell in cells]
+    effects = set(of_cells) or {Effect.UNKNOWN}
+    if effects == {Effect.UNKNOWN}:
+        return Verdict.UNKNOWN
+    if effects == {Effect.REDUCES}:
+        return Verdict.WORTH_IT
+    if Effect.INCREASES in effects:
+        if Effect.REDUCES not in effects:
+            return Verdict.HARMFUL
+        return Verdict.MOSTLY_NONE if of_cells.count(Effect.NONE) > len(cells) / 2 else Verdict.MIXED
+    if Effect.REDUCES in effects:
+        return Verdict.WORTH_IT_FOR_SOME
+    return Verdict.NO_DIFFERENCE if effects == {Effect.NONE} else Verdict.UNCLEAR

@@ -1,0 +1,143 @@
+"""At which share of broken paths TCP Fast Open stops paying: measured savings against measured prices."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.results import Results
+from fastopen.contract.network import QUIC_PATHS
+from fastopen.experiments import ArmName, Role
+from fastopen.experiments.factors import BY_NAME, RTT
+
+# How long the first SYN is waited for (TCP_TIMEOUT_INIT in Linux's include/net/tcp.h; RFC 6298 section 2.1).
+SYN_TIMEOUT_MS: Final = 1000.0
+# Of paths that drop SYNs with data or with the option; others have found more (docs/paths.md).
+DROPPING_SHARE: Final = 0.06
+DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
+ALIKE_MS: Final = 1.0
+_OF_PATH: Final = tuple(BY_NAME[name] for name in ("path", "path_hosts", "path_share"))
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """One arm of a page over one network: what it saves over an open path, and what a broken one costs."""
+
+    page: str
+    rtt_ms: float
+    arm: ArmName
+    path: str
+    saved_ms: float
+    """Median over pairs of loads, where the path is open."""
+    cost_ms: float
+    """The same behind the middlebox, with its sign turned: what TFO costs there."""
+    otherwise: str = ""
+    """What else the run varies, in words; empty where that makes no difference here."""
+
+    def mean_saving_ms(self, share: float, visits: int = 1) -> float:
+        """What TFO saves in the mean over paths of which this share, 0 to 1, is broken."""
+        return (1 - share) * self.saved_ms - share * self.cost_ms / visits
+
+    def break_even_share(self, visits: int = 1) -> float | None:
+        """The share of broken paths, 0 to 1, below which TFO saves time on average; None: whatever the share.
+
+        0 where nothing is saved over an open path.
+
+        `visits` share one cost: of a client that keeps a negative cache (RFC 7413 section 4.1.3.1), whose
+        first visit finds out, and which does without TFO on the others.
+        """
+        if self.saved_ms <= 0:
+            return 0.0
+        if self.cost_ms <= 0:
+            return None
+        return self.saved_ms / (self.saved_ms + self.cost_ms / visits)
+
+    @property
+    def one_handshake_share(self) -> float:
+        """The same of one handshake whose SYN is sent again, by arithmetic: RTT / (RTT + time-out)."""
+        return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
+
+    def as_json(self, visits: int) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "page": self.page,
+            "rtt_ms": self.rtt_ms,
+            "arm": self.arm,
+            "path": self.path,
+            "otherwise": self.otherwise,
+            "saved_ms": self.saved_ms,
+            "cost_ms": self.cost_ms,
+            "break_even_share": self.break_even_share(),
+            "break_even_share_negative_cache": self.break_even_share(visits),
+            "one_handshake_share": self.one_handshake_share,
+        }
+
+
+def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
+    """Of each treatment behind each middlebox whose open path was loaded in the same run.
+
+    Where a share of hosts is drawn, a load is no price of a broken path but a mean over broken and open ones.
+    """
+    for results in runs:
+        of_row: dict[tuple[Any, ...], list[Payoff]] = {}
+        for one in _payoffs(results):
+            of_row.setdefault((one.page, one.path, one.rtt_ms, one.arm), []).append(one)
+        for alike in of_row.values():
+            if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
+                yield replace(alike[0], otherwise="")
+            else:
+                yield from alike
+
+
+def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
+    """Of one page and arm: paths that cost the same, to a millisecond, and what one of them costs."""
+    by_path: dict[str, list[Payoff]] = {}
+    for one in found:
+        by_path.setdefault(one.path, []).append(one)
+    alike: list[tuple[list[str], list[Payoff]]] = []
+    for path, costs in by_path.items():
+        for paths, others in alike:
+            if _cost_the_same(costs, others):
+                paths.append(path)
+                break
+        else:
+            alike.append(([path], costs))
+    return alike
+
+
+def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
+    return len(some) == len(others) and all(
+        (one.rtt_ms, one.otherwise) == (other.rtt_ms, other.otherwise)
+        and abs(one.cost_ms - other.cost_ms) < ALIKE_MS
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _payoffs(results: Results) -> Iterator[Payoff]:
+    networks = results.experiment.networks
+    others = [one for one in results.factors.varying if one.part != "arm" and one not in (RTT, *_OF_PATH)]
+    treatments = [one for one in results.cells if one.cell.arm.role is Role.TREATMENT]
+
+    def compared(result: CellResult) -> tuple[Any, ...]:
+        cell = result.cell
+        network = results.experiment.networks[cell.network]
+        otherwise = network.model_copy(update={"path": "none", "path_hosts": None})
+        return (cell.page, repr(otherwise), cell.setup, cell.engine, cell.arm.name)
+
+    opened = {compared(one): one for one in treatments if networks[one.cell.network].path == "none"}
+    for result in treatments:
+        network = networks[result.cell.network]
+        free = opened.get(compared(result))
+        if network.path in ("none", *QUIC_PATHS) or network.path_share < 1:
+            continue
+        if free is None or free.saved_ms is None or result.saved_ms is None:
+            continue
+        yield Payoff(
+            page=result.cell.page,
+            rtt_ms=network.rtt_us / 1000,
+            arm=result.cell.arm.name,
+            path=network.path,
+            saved_ms=free.saved_ms,
+            cost_ms=-result.saved_ms,
+            otherwise=", ".join(one.phrase_at(results.factors.point(result.cell)) for one in others),
+        )

@@ -1,0 +1,140 @@
+"""Published figures compared with ours, cell by cell: how they differ, and what the numbers say of why.
+
+All figures of a published cell are taken as they must have been meant (its unit, its columns); what was
+printed with its own times is one of the labels.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.results import Results
+from fastopen.experiments import Comparison, PublishedCell, baseline_of, headline_of
+
+# Improvements that differ by less than this many points say the same of a page.
+AGREE_POINTS: Final = 3.0
+# A printed percentage is rounded, and its times are: what is further off does not come from them.
+PRINTED_POINTS: Final = 1.0
+# A handshake takes an RTT, and what it waits for, a request and its answer, one more: TFO saves half at most.
+HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
+
+
+class Label(StrEnum):
+    """A finding on a cell; the text is what its column shows."""
+
+    SLOWER = "slower with TFO"
+    UNSIGNED = "printed without sign"
+    MISPRINTED = "misprinted"
+    IMPOSSIBLE = "more than half"
+    BEYOND = "beyond handshakes"
+    OURS_BEYOND = "ours beyond handshakes"
+    AGREES = "agrees"
+    THEIRS_MORE = "theirs saves more"
+    OURS_MORE = "ours saves more"
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """A published cell and ours; None where we have none."""
+
+    comparison: Comparison
+    theirs: PublishedCell
+    baseline: CellResult | None
+    headline: CellResult | None
+
+    @property
+    def improvement_percent(self) -> float | None:
+        """Ours."""
+        return None if self.headline is None else self.headline.improvement_percent
+
+    @property
+    def at_most_percent(self) -> float | None:
+        """The bound on what TFO can save in ours."""
+        if self.headline is None or self.headline.bound is None:
+            return None
+        return self.headline.bound.percent
+
+    @property
+    def theirs_saved_ms(self) -> float:
+        """Negative where TFO was slower."""
+        return self.theirs.off_ms - self.theirs.tfo_ms
+
+    @property
+    def baseline_ms(self) -> float | None:
+        """Our PLT without TFO."""
+        return None if self.baseline is None else self.baseline.plt_ms_median
+
+    @property
+    def theirs_longer(self) -> float | None:
+        """Their PLT without TFO in ours."""
+        return self.theirs.off_ms / self.baseline_ms if self.baseline_ms else None
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The findings: first on their print, then on both."""
+        return (*self._of_print(), *self._of_both())
+
+    def _of_print(self) -> Iterator[Label]:
+        printed, computed = self.theirs.improvement_percent_as_printed, self.theirs.improvement_percent
+        if computed < 0:
+            yield Label.SLOWER
+        if abs(printed - computed) > PRINTED_POINTS:
+            unsigned = computed < 0 and abs(printed + computed) <= PRINTED_POINTS
+            yield Label.UNSIGNED if unsigned else Label.MISPRINTED
+        if computed > HALF_PERCENT:
+            yield Label.IMPOSSIBLE
+
+    def _of_both(self) -> Iterator[Label]:
+        theirs, ours, at_most = (
+            self.theirs.improvement_percent,
+            self.improvement_percent,
+            self.at_most_percent,
+        )
+        if self.headline is None or ours is None:
+            return
+        if self.headline.beats_bound:
+            yield Label.OURS_BEYOND
+        if abs(theirs - ours) <= AGREE_POINTS:
+            yield Label.AGREES
+        elif at_most is not None and theirs > at_most:
+            yield Label.BEYOND
+        else:
+            yield Label.THEIRS_MORE if theirs > ours else Label.OURS_MORE
+
+
+def discrepancies(results: Results) -> list[Discrepancy]:
+    """Each published cell of the run's experiment with ours, in the order of the tables."""
+    found = []
+    for page in results.pages:
+        seen: set[int] = set()
+        for comparison, arms in results.comparisons(page).items():
+            theirs = results.published.get((page, comparison.network))
+            if theirs is None or comparison.network in seen:
+                continue
+            seen.add(comparison.network)
+            found.append(Discrepancy(comparison, theirs, baseline_of(arms), headline_of(arms)))
+    return found
+
+
+def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
+    """Milliseconds of PLT without TFO for each of RTT, theirs and ours: round trips one after another.
+
+    Of each page that was loaded over two RTTs or more: from its shortest to its longest.
+    """
+    known = {}
+    for page in dict.fromkeys(one.comparison.page for one in found):
+        of_rtt = {
+            results.experiment.networks[one.comparison.network].rtt_us / 1000: (one.theirs.off_ms, ours_ms)
+            for one in found
+            if one.comparison.page == page and (ours_ms := one.baseline_ms) is not None
+        }
+        if len(of_rtt) > 1:
+            shortest, longest = min(of_rtt), max(of_rtt)
+            theirs, ours = (
+                (after - before) / (longest - shortest)
+                for before, after in zip(of_rtt[shortest], of_rtt[longest], strict=True)
+            )
+            known[page] = (theirs, ours)
+    return known

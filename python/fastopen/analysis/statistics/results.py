@@ -1,0 +1,116 @@
+"""Everything that tables, documents and verdicts are made from, read from a run."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from fastopen.analysis.statistics.bound import BEYOND_BOUND_NOTE, LOSS_NOTE
+from fastopen.analysis.statistics.browser_metrics import BrowserMetrics, browser_metrics
+from fastopen.analysis.statistics.cells import CellResult, summarise
+from fastopen.analysis.statistics.corpus import Distribution, distributions
+from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights
+from fastopen.analysis.statistics.flight_savings import FlightSaving, flight_savings
+from fastopen.analysis.statistics.listeners import ServerUse, server_use
+from fastopen.experiments import (
+    ArmName,
+    Comparison,
+    Experiment,
+    PublishedCell,
+    VaryingFactors,
+    published_cells,
+    varying_factors,
+    without_chance,
+)
+from fastopen.pages import Page
+from fastopen.runs import LoadRow, RunStore
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run in figures. Networks are numbered as in the experiment."""
+
+    experiment: Experiment
+    status: str
+    environment: dict[str, Any]
+    pages: dict[str, Page]
+    """By name, in the order of the table."""
+    cells: list[CellResult]
+    measured_rtt_ms: dict[tuple[str, int], float]
+    """(page, network) to the median over its worlds."""
+    published: dict[tuple[str, int], PublishedCell]
+    """(page, network) to the published cell that it is compared with."""
+    browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
+    """By the index of its cell, where a browser measured more than times."""
+    first_flights: dict[int, FirstFlight] = field(default_factory=dict)
+    """By the index of its cell."""
+    flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
+    """By the index of its cell, where first flights vary."""
+    server_use: ServerUse | None = None
+    """What the kernel says of a server of others; None where there is none."""
+
+    def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
+        """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
+        rows: dict[Comparison, dict[ArmName, CellResult]] = {}
+        for result in self.cells:
+            if result.cell.page == page:
+                rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
+        return rows
+
+    def loses(self, cell: CellResult) -> bool:
+        """Whether its network loses segments at random."""
+        network = self.experiment.networks[cell.cell.network]
+        return bool(network.down.loss or network.up.loss)
+
+    def bound_note(self, beaten: Iterable[CellResult]) -> str:
+        """What the mark of savings that beat their bound means; empty where none does."""
+        cells = list(beaten)
+        if not cells:
+            return ""
+        return f"{BEYOND_BOUND_NOTE} {LOSS_NOTE}" if any(map(self.loses, cells)) else BEYOND_BOUND_NOTE
+
+    @cached_property
+    def factors(self) -> VaryingFactors:
+        """What varies from comparison to comparison."""
+        return varying_factors(
+            self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
+        )
+
+    @cached_property
+    def distributions(self) -> list[Distribution]:
+        """What is saved over the pages of a corpus; none of a run of few pages."""
+        return distributions(self)
+
+
+def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
+    """Reads a run and computes its figures; `loads` are its own, where they have been read already."""
+    experiment = store.experiment()
+    cells = store.cells()
+    unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
+    found = store.loads() if loads is None else loads
+    summaries = summarise(
+        cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
+    )
+    rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for page, network, off_us in store.rtts_off():
+        rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
+    engines = tuple(dict.fromkeys(one.cell.engine for one in summaries))
+    return Results(
+        experiment=experiment,
+        status=store.status,
+        environment=store.environment,
+        pages=store.pages(),
+        # TFO has no bound where there is no SYN.
+        cells=[
+            replace(one, bound=None) if experiment.setups[one.cell.setup].origins.all_quic else one
+            for one in summaries
+        ],
+        measured_rtt_ms={key: median(values) / 1000 for key, values in rtts.items()},
+        published=published_cells(experiment),
+        browser_metrics=browser_metrics(store, experiment, cells, found),
+        first_flights=first_flights(store, experiment, cells, found),
+        flight_savings=flight_savings(store, varying_factors(experiment, engines), summaries, found),
+        server_use=server_use(store, experiment, cells, found),
+    )

@@ -1,0 +1,1 @@
+"""Features beside the main question, one folder each."""

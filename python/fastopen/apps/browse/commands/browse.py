@@ -1,0 +1,46 @@
+"""`fastopen browse`: kept runs in a web browser of this machine."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.cli.output import console, errors_console
+from fastopen.common.errors import unreadable
+from fastopen.runs import runs_folder
+
+PANEL: Final = "Read a result"
+
+
+def command(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="A folder with runs in it, or a run. (default: your runs)"),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Of 127.0.0.1; 0: a free one.")
+    ] = 0,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the address in your web browser.")] = False,
+) -> None:
+    """Show kept runs in a web browser of this machine, until Ctrl-C: reports, any loads, runs compared."""
+    # The web framework and figures take a second to read, which no other command should wait for.
+    import asyncio
+
+    from fastopen.apps.browse.serving import serve
+
+    place = folder or runs_folder()
+    if folder is not None:
+        try:
+            list(folder.iterdir())
+        except OSError as error:
+            raise unreadable(folder, error) from None
+
+    def announce(address: str) -> None:
+        console().print(address, markup=False, soft_wrap=True)
+        errors_console().print(f"runs of {place}; Ctrl-C ends it", markup=False, soft_wrap=True)
+        if open_it:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    asyncio.run(serve(place, port, announce))

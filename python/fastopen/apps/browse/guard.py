@@ -1,0 +1,191 @@
+"""Who may ask, and what an answer may do: this machine, with the token; nothing from elsewhere.
+
+A page of another site cannot read answers: its name is not one of ours, which DNS rebinding would need, it
+has no cookie, and no frame shows ours. Nothing that a run holds becomes a script: none may stand in a page.
+"""
+
+import hmac
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+from tornado.web import HTTPError, RequestHandler
+
+from fastopen.apps.browse.kept import Kept
+from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.report.templates import environment
+
+PACKAGE: Final = "fastopen.apps.browse"
+# Vega writes `style` attributes into drawings.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline';"
+    " img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-cache, private",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+# Our script sends it: a site elsewhere may not, and a person without scripts gets the page around the part.
+PART: Final = "X-Fastopen-Part"
+TOKEN: Final = "token"  # noqa: S105  # the name of the argument
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What all handlers share."""
+
+    kept: Kept
+    token: str
+    port: int
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names under which it may be asked."""
+        return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
+
+    @property
+    def cookie(self) -> str:
+        """Cookies belong to hosts, not to ports: each has a name of its own."""
+        return f"fastopen-{self.port}"
+
+    def knows(self, token: str | None) -> bool:
+        """Compared in constant time."""
+        return hmac.compare_digest((token or "").encode(), self.token.encode())
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A run, or one load of it, to be compared with another; `run` is empty where none is selected."""
+
+    run: str
+    load: int | None
+
+
+class Guarded(RequestHandler):
+    """Every handler. Errors are pages in words."""
+
+    SUPPORTED_METHODS = ("GET",)
+
+    def initialize(self, desk: Desk) -> None:
+        """Called by Tornado."""
+        self.desk = desk
+        self.kept = desk.kept
+
+    def set_default_headers(self) -> None:
+        """Of errors as well."""
+        self.clear_header("Server")
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    def prepare(self) -> None:
+        """Refuses whoever does not come from here."""
+        if self.request.host not in self.desk.hosts:
+            raise HTTPError(403, "asked under a name that is not this machine's")
+        given = self.get_query_argument(TOKEN, "")
+        if self.desk.knows(given):
+            self.set_cookie(self.desk.cookie, given, httponly=True, samesite="Lax")
+            kept = [(name, one) for name, one in self._arguments() if name != TOKEN]
+            # Out of the address, which people share and browsers remember.
+            self.redirect(self.request.path + (f"?{urlencode(kept)}" if kept else ""), status=303)
+        elif not self.desk.knows(self.get_cookie(self.desk.cookie)):
+            raise HTTPError(403, "open the address that fastopen browse printed, with its token")
+
+    def decode_argument(self, value: Any, name: str | None = None) -> Any:
+        """Names of folders may be no UTF-8; None is a group of the address that is not there."""
+        if value is None:
+            return None
+        return os.fsdecode(value) if name is None else super().decode_argument(value, name)
+
+    def _arguments(self) -> list[tuple[str, str]]:
+        return [
+            (name, one) for name in self.request.query_arguments for one in self.get_query_arguments(name)
+        ]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a piece of a page is asked for, by our script."""
+        return PART in self.request.headers
+
+    @cached_property
+    def selected(self) -> Selected:
+        """What was asked for with it."""
+        load = self.number("selected_load", -1)
+        return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
+
+    def number(self, name: str, default: int) -> int:
+        """An argument that is a number; the default where it is none."""
+        text = self.get_query_argument(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+    def link(self, *places: object, **arguments: object) -> str:
+        """An address of ours. What is selected stays so, unless `selected` is among the arguments."""
+        path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
+        if "selected" not in arguments and self.selected.run:
+            arguments |= {"selected": self.selected.run}
+            arguments |= {} if self.selected.load is None else {"selected_load": self.selected.load}
+        asked = {
+            name: os.fsencode(str(value)) for name, value in arguments.items() if value not in (None, "")
+        }
+        return f"{path}?{urlencode(asked)}" if asked else path
+
+    def show(self, template: str, **content: Any) -> None:
+        """Ends with a page."""
+        known = environment(PACKAGE).get_template(template)
+        text = known.render(link=self.link, selected=self.selected, **content)
+        self.finish(text.encode("utf-8", "replace"))
+
+    def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
+        """Ends with a piece of a page: with a page around it for a reader without scripts."""
+        if self.is_part:
+            self.finish(str(html).encode("utf-8", "replace"))
+        else:
+            self.show("part.html.jinja", title=title, html=html, back=back)
+
+    def download(self, name: str, kind: str, content: bytes | str) -> None:
+        """Ends with a file to keep. `name` is of letters, digits, dots and hyphens."""
+        self.set_header("Content-Type", kind)
+        self.set_header("Content-Disposition", f'attachment; filename="{name}"')
+        self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+
+    def write_error(self, status_code: int, **settings: Any) -> None:
+        """In words; what cannot be read says why."""
+        error = (settings.get("exc_info") or (None, None, None))[1]
+        if isinstance(error, InputError):
+            self.set_status(404 if error.message == "not a kept run" else 422)
+            text = str(error)
+        elif isinstance(error, MachineError):
+            text = str(error)
+        elif isinstance(error, HTTPError):
+            text = error.log_message or f"there is nothing at this address ({status_code})"
+        else:
+            text = f"a bug, {type(error).__name__}: {one_line(str(error))}"
+        if status_code == 403:
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish(f"fastopen browse: {text}\n")
+        elif self.is_part:
+            self.finish(
+                str(Markup('<p class="warning" role="note">{}</p>').format(text)).encode("utf-8", "replace")
+            )
+        else:
+            self.show("error.html.jinja", title="This cannot be shown", text=text)
+
+    def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
+        """Bugs alone: the page says the rest."""
+        if not isinstance(value, InputError | MachineError | HTTPError):
+            super().log_exception(kind, value, trace)
+
+
+class Nowhere(Guarded):
+    """Every other address."""
+
+    def get(self, *_: str) -> None:
+        """Says so."""
+        raise HTTPError(404)

@@ -1,0 +1,167 @@
+"""What was read of runs, kept until their files change: lines of the list, outlines, figures."""
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.comparison import Side, read_side
+from fastopen.analysis.statistics import Results, collect
+from fastopen.apps.browse.worker_threads import WorkerThreads
+from fastopen.common.errors import InputError
+from fastopen.experiments import Cell, Experiment, VaryingFactors, varying_factors
+from fastopen.report.figures import Figure, overview_figures
+from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folders, summary_of
+from fastopen.runs.schema import FILE
+
+Value = TypeVar("Value")
+# Of a run of 100,000 loads figures take 100 MB.
+LARGE_KEPT: Final = 6
+SMALL_KEPT: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a run without its loads."""
+
+    experiment: Experiment
+    cells: list[Cell]
+    factors: VaryingFactors
+
+    @classmethod
+    def read(cls, folder: Path) -> "Outline":
+        """Raises InputError where it cannot be read."""
+        with RunReader.open(folder) as run:
+            experiment, cells = run.experiment(), run.cells()
+        engines = tuple(dict.fromkeys(cell.engine for cell in cells))
+        return cls(experiment, cells, varying_factors(experiment, engines))
+
+    def cell_name(self, cell: Cell) -> str:
+        """`wikipedia-2018 at 20 ms, warm`."""
+        name = self.factors.name(cell)
+        return f"{cell.page}{f' at {name}' if name else ''}, {cell.arm.short_label}"
+
+
+class Kept:
+    """The runs of a folder. What is read of one is read once, for whoever asks first, until it changes."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` may be a run itself."""
+        self.folder = folder
+        self.threads = WorkerThreads()
+        self.drawing = WorkerThreads(1)
+        """For figures: what draws them does one after the other anyway."""
+        self._large: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
+        self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
+
+    def names(self) -> dict[str, Path]:
+        """The folders of runs by their names."""
+        return {folder.absolute().name: folder for folder in run_folders(self.folder)}
+
+    def find(self, name: str) -> Path:
+        """The folder of a run. Raises InputError where there is none of that name.
+
+        Names are compared with those of the list alone, so that none leads to another place.
+        """
+        folder = self.folder if self.folder.absolute().name == name else self.folder / name
+        if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
+            raise InputError("not a kept run", name, "the list of runs has all of this folder")
+        return folder
+
+    async def summaries(self) -> list[RunSummary]:
+        """Every run, the newest first; those that cannot be read come last."""
+        folders = await self.threads.run(run_folders, self.folder)
+        found = [await self._summary(one) for one in folders]
+        return sorted(found, key=lambda run: (bool(run.started), run.started), reverse=True)
+
+    async def _summary(self, folder: Path) -> RunSummary:
+        found = await self._once(self._small, ("summary", folder), folder, summary_of)
+        # Whether somebody still writes it, no file says.
+        return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
+
+    async def outline(self, folder: Path) -> Outline:
+        """Raises InputError."""
+        return await self._once(self._small, ("outline", folder), folder, Outline.read)
+
+    async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
+        """Index of each cell to how many loads of it were done, and how many are valid. Raises InputError."""
+        return await self._once(self._small, ("counts", folder), folder, _counts)
+
+    async def results(self, folder: Path) -> Results:
+        """What the verdict is made of, from rows of loads alone. Raises InputError."""
+        return await self._once(self._large, ("results", folder), folder, _results)
+
+    async def source(self, folder: Path) -> Source:
+        """All figures of a run, for which records of loads are read, too. Raises InputError."""
+        results = await self.results(folder)
+        return await self._once(self._large, ("source", folder), folder, partial(_source, results))
+
+    async def figures(self, folder: Path) -> dict[str, Figure]:
+        """The figures of a run as a whole, by name."""
+        source = await self.source(folder)
+
+        def drawn(_: Path) -> dict[str, Figure]:
+            return {figure.name: figure for figure in overview_figures(source)}
+
+        return await self._once(self._large, ("figures", folder), folder, drawn)
+
+    async def side(self, folder: Path) -> Side:
+        """The same for comparisons."""
+        return await self._once(self._large, ("side", folder), folder, read_side)
+
+    async def _once(
+        self,
+        kept: "OrderedDict[Any, asyncio.Task[Value]]",
+        key: object,
+        folder: Path,
+        read: Callable[[Path], Value],
+    ) -> Value:
+        stamped = (key, _stamp(folder))
+        task = kept.get(stamped)
+        if task is None:
+            # What was read before the file changed is of no use any more.
+            for old in [one for one in kept if one[0] == key]:
+                del kept[old]
+            task = kept[stamped] = asyncio.create_task(self.threads.run(read, folder))
+            while len(kept) > (LARGE_KEPT if kept is self._large else SMALL_KEPT):
+                kept.popitem(last=False)
+        kept.move_to_end(stamped)
+        try:
+            # Who asked first may go away; others wait for the same.
+            return await asyncio.shield(task)
+        finally:
+            if task.done() and (task.cancelled() or task.exception() is not None):
+                kept.pop(stamped, None)
+
+
+def _counts(folder: Path) -> dict[int, tuple[int, int]]:
+    with RunReader.open(folder) as run:
+        return run.counts()
+
+
+def _results(folder: Path) -> Results:
+    with RunStore.open(folder) as store:
+        return collect(store)
+
+
+def _source(results: Results, folder: Path) -> Source:
+    with RunStore.open(folder) as store:
+        return read_source(store, results)
+
+
+def _stamp(folder: Path) -> tuple[Any, ...]:
+    """What changes whenever a run does: of its file, and of its write-ahead log, which readers make, too."""
+    found: list[Any] = []
+    for path in (folder / FILE, folder / f"{FILE}-wal"):
+        try:
+            facts = path.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((facts.st_ino, facts.st_size, facts.st_mtime_ns) if facts.st_size else None)
+    return tuple(found)

@@ -1,0 +1,52 @@
+"""The server: bound to loopback, under an address with a token, until it is told to stop."""
+
+import asyncio
+import errno
+import secrets
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tornado.httpserver import HTTPServer
+
+from fastopen.apps.browse.guard import TOKEN, Desk
+from fastopen.apps.browse.handlers import application
+from fastopen.apps.browse.kept import Kept
+from fastopen.common.errors import InputError, MachineError
+
+ADDRESS: Final = "127.0.0.1"
+TOKEN_BYTES: Final = 32
+
+
+async def serve(
+    folder: Path, port: int, announce: Callable[[str], None], stop: asyncio.Event | None = None
+) -> None:
+    """Serves the runs of a folder until `stop`, or a signal that ends a program. `port` 0 is a free one.
+
+    `announce` gets the address once it answers. Raises InputError where the port is taken or may not be had.
+    """
+    try:
+        listening = socket.create_server((ADDRESS, port))
+    except OSError as error:
+        words = "in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
+        if port == 0:
+            raise MachineError(f"no port of {ADDRESS} can be had: {error.strerror}") from None
+        raise InputError(words, f"--port {port}", "leave it out for a free one") from None
+    listening.setblocking(False)
+    port = listening.getsockname()[1]
+    desk = Desk(Kept(folder), secrets.token_urlsafe(TOKEN_BYTES), port)
+    server = HTTPServer(application(desk))
+    server.add_socket(listening)
+    if stop is None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    announce(f"http://{ADDRESS}:{port}/?{TOKEN}={desk.token}")
+    try:
+        await stop.wait()
+    finally:
+        server.stop()
+        await server.close_all_connections()

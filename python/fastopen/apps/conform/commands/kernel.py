@@ -1,0 +1,107 @@
+"""`fastopen kernel conform`: packetdrill's Fast Open scripts on a kernel."""
+
+import contextlib
+import platform
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from fastopen.apps.conform import Conformance, Outcome, Result, conform
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.progress import LiveBar
+from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.common.errors import InputError
+from fastopen.engines import kernels
+
+PANEL: Final = "Trust"
+
+command = typer.Typer()
+
+
+class ConformEngine(StrEnum):
+    """Whose kernel is tried."""
+
+    VIRTUAL = "virtual"
+    HOST = "host"
+
+
+@command.command("conform")
+def conform_kernel(
+    name: Annotated[
+        str | None, typer.Argument(help="A kernel's name or its beginning. Default: the one that is used.")
+    ] = None,
+    packetdrill: Annotated[
+        Path | None,
+        typer.Option("--packetdrill", metavar="FOLDER", help="A checkout of packetdrill; it is built first."),
+    ] = None,
+    engine: Annotated[
+        ConformEngine,
+        typer.Option("--engine", help="virtual: an installed kernel in virtual time; host: this machine's."),
+    ] = ConformEngine.VIRTUAL,
+    every: Annotated[bool, typer.Option("--all", help="List the scripts that pass as well.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Hold a kernel's TCP Fast Open, and the evidence read of it, against packetdrill's scripts.
+
+    Exit codes: 0 it holds; 1 a script fails or evidence disagrees; 2 no packetdrill; 3 not on this machine.
+    """
+    if packetdrill is None:
+        remedy = "git clone https://github.com/google/packetdrill, and name the folder"
+        raise InputError("is needed: the scripts and their program are not part of fastopen",
+                         "--packetdrill", remedy)  # fmt: skip
+    if name is not None and engine is ConformEngine.HOST:
+        raise InputError("names no kernel of --engine host", name, "leave one of them out")
+    kernel = kernels.find(name) if engine is ConformEngine.VIRTUAL else None
+    with _watching(quiet or json) as watch:
+        done = conform(packetdrill, kernel, platform.release().split("-")[0], watch)
+    if kernel is not None:
+        kernels.note_conformance(kernel, done.line())
+    if json:
+        print_json({"kernel": kernel and kernel.name, **done.as_json()})
+    else:
+        _print(done, every=every)
+    if not done.holds:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+@contextlib.contextmanager
+def _watching(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    with LiveBar(errors_console(), quiet) as bar:
+        yield lambda script, done, of: bar.update(script, done, of)
+
+
+def _print(done: Conformance, *, every: bool) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("scripts of")
+    for title in ("passed", "not here", "failed", "evidence agrees"):
+        table.add_column(title, justify="right")
+    for tally in (*done.tallies(), done.total()):
+        counts = (tally.passed, tally.not_here, tally.failed)
+        agree = f"{tally.agree} of {tally.compared}"
+        style = "bold" if tally.group == "all" else ""
+        table.add_row(tally.group, *map(str, counts), agree, style=style)
+    console().print(table)
+    shown = [one for one in done.results if every or one.why or one.agrees is False]
+    if shown:
+        console().print()
+    for result in shown:
+        console().print(_line(result), soft_wrap=True)
+    console().print()
+    console().print(done.line(), markup=False, soft_wrap=True)
+
+
+def _line(result: Result) -> Text:
+    styles = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.NOT_HERE: "yellow"}
+    line = Text.assemble((f"{result.outcome.value:9}", styles[result.outcome]), " ", result.script)
+    if result.why:
+        line.append(f"\n          {result.why}")
+    if result.agrees is False:
+        read = f"{result.syn_data_acked_read} as evidence reads it, {result.syn_data_acked} by the script"
+        line.append(f"\n          handshakes with acknowledged SYN data: {read}", "bold red")
+    return line

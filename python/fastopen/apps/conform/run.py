@@ -1,0 +1,224 @@
+"""The scripts on a kernel: each passes, or fails for a reason that is known or is not."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen.apps.conform.known import Known, known_reason
+from fastopen.apps.conform.program import packetdrill
+from fastopen.apps.conform.scripts import Script, stage
+from fastopen.common.errors import MachineError, one_line
+from fastopen.engines import find_program
+from fastopen.engines.kernels import Kernel
+
+# Of the engine's clock. The longest script takes 30 s.
+SCRIPT_S: Final = 120
+
+
+class Outcome(StrEnum):
+    """What became of a script."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_HERE = "not here"
+    """It tests what this version of Linux, or this kernel's configuration, does not have."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One script."""
+
+    script: str
+    outcome: Outcome
+    why: str
+    """Empty where it passed; packetdrill's own words where it failed."""
+    took_ms: int | None = None
+    syn_data_acked: int | None = None
+    """How many handshakes acknowledged data of a SYN, as the script says. None: the script did not pass."""
+    syn_data_acked_read: int | None = None
+    """And as the project's readers of evidence say: sockets with TCPI_OPT_SYN_DATA."""
+    unread: int = 0
+    """Sockets whose counts a disconnect has cleared."""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether evidence says what the script asserts; None where there is nothing to compare."""
+        if self.syn_data_acked is None or self.syn_data_acked_read is None:
+            return None
+        return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many scripts of a group ended how."""
+
+    group: str
+    passed: int
+    not_here: int
+    failed: int
+    compared: int
+    """How many of them had evidence to compare."""
+    agree: int
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """All scripts on one kernel."""
+
+    linux: str
+    engine: str
+    results: tuple[Result, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether none failed without a known reason, and evidence agrees everywhere."""
+        return all(
+            result.outcome is not Outcome.FAILED and result.agrees is not False for result in self.results
+        )
+
+    def tallies(self) -> Iterator[Tally]:
+        """By where the scripts come from."""
+        groups = dict.fromkeys(result.script.rpartition("/")[0] for result in self.results)
+        for group in groups:
+            yield self._tally(group, [r for r in self.results if r.script.rpartition("/")[0] == group])
+
+    def total(self) -> Tally:
+        """Of all."""
+        return self._tally("all", self.results)
+
+    def line(self) -> str:
+        """One line: what `kernel info` keeps."""
+        total = self.total()
+        count = len(self.results)
+        said = [f"packetdrill, Linux {self.linux}, {self.engine}: {total.passed} of {count} scripts pass"]
+        if total.not_here:
+            said.append(f"{total.not_here} test what it does not have")
+        if total.failed:
+            said.append(f"{total.failed} fail")
+        said.append(f"evidence agrees with {total.agree} of {total.compared}")
+        return ", ".join(said)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "linux": self.linux,
+            "engine": self.engine,
+            "holds": self.holds,
+            "line": self.line(),
+            "scripts": [
+                {
+                    "script": result.script,
+                    "outcome": result.outcome.value,
+                    "why": result.why,
+                    "took_ms": result.took_ms,
+                    "syn_data_acked": result.syn_data_acked,
+                    "syn_data_acked_read": result.syn_data_acked_read,
+                    "unread": result.unread,
+                    "agrees": result.agrees,
+                }
+                for result in self.results
+            ],
+        }
+
+    @staticmethod
+    def _tally(group: str, results: Sequence[Result]) -> Tally:
+        count = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
+        compared = [result.agrees for result in results if result.agrees is not None]
+        passed, not_here, failed = (
+            count[outcome] for outcome in (Outcome.PASSED, Outcome.NOT_HERE, Outcome.FAILED)
+        )
+        return Tally(group, passed, not_here, failed, len(compared), sum(compared))
+
+
+def conform(
+    folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
+) -> Conformance:
+    """Runs packetdrill's Fast Open scripts on `kernel`, or on this machine's (of version `linux`).
+
+    With an installed kernel come the scripts of its own source. `watch` is called with each script that is
+    done, how many are, and of how many. Raises InputError, MachineError.
+    """
+    built = packetdrill(folder)
+    with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
+        work = Path(made)
+        (work / "packetdrill.program").write_bytes(built.read_bytes())
+        (work / "packetdrill.program").chmod(0o755)
+        scripts = stage(folder, None if kernel is None else kernel.path, work)
+        there = [script for script in scripts if kernel is None or not script.is_ipv6]
+        records = _records(work, there, kernel, watch)
+    version = linux if kernel is None else kernel.version
+    results = tuple(_result(script, records.get(script.name), version) for script in scripts)
+    return Conformance(version, "host" if kernel is None else "virtual", results)
+
+
+def _records(
+    work: Path, scripts: Sequence[Script], kernel: Kernel | None, watch: Callable[[str, int, int], None]
+) -> dict[str, dict[str, Any]]:
+    plan = {
+        "folder": str(work),
+        "program": "packetdrill.program",
+        "timeout_s": SCRIPT_S,
+        "scripts": [
+            {"name": script.name, "path": str(script.path), "arguments": script.arguments()}
+            for script in scripts
+        ],
+    }
+    command: list[str | Path] = [find_program(), "--conform"]
+    if kernel is not None:
+        command += ["--kernel", kernel.path, *kernel.manifest.arguments]
+    records: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
+        stdin.write(json.dumps(plan).encode())
+        stdin.seek(0)
+        with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    record = json.loads(line)
+                    if record["type"] == "error":
+                        raise MachineError(record["message"], record["remedy"])
+                    records[record["name"]] = record
+                    watch(record["name"], len(records), len(scripts))
+            finally:
+                process.kill() if process.poll() is None and len(records) < len(scripts) else None
+        if len(records) < len(scripts):
+            stderr.seek(0)
+            words = one_line(stderr.read().decode(errors="replace"))
+            raise MachineError(f"only {len(records)} of {len(scripts)} scripts were run: {words}")
+    return records
+
+
+def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Result:
+    if record is None:
+        return Result(script.name, Outcome.NOT_HERE, "needs IPv6, which the virtual engine's kernel lacks")
+    took_ms = record["took_ms"]
+    if record["exit_code"] == 0:
+        known = [socket for socket in record["sockets"] if socket["is_known"]]
+        return Result(
+            script.name,
+            Outcome.PASSED,
+            "",
+            took_ms,
+            script.syn_data_acked(),
+            sum(socket["syn_data_acked"] for socket in known),
+            len(record["sockets"]) - len(known),
+        )
+    said = _complaint(script, record)
+    reason: Known | None = known_reason(script.name, said, linux)
+    if reason is not None:
+        return Result(script.name, Outcome.NOT_HERE, reason.words, took_ms)
+    return Result(script.name, Outcome.FAILED, said, took_ms)
+
+
+def _complaint(script: Script, record: dict[str, Any]) -> str:
+    """packetdrill's own words: the line that begins with the script's name, and what follows."""
+    if record["timed_out"]:
+        return f"not done after {SCRIPT_S} s"
+    output: str = record["output"]
+    start = output.find(f"{script.path.name}:")
+    return one_line(output[max(start, 0) :], 300) or "ended without a word"

@@ -1,0 +1,126 @@
+"""packetdrill's Fast Open scripts: where they are, what they are run with, and what they say of SYN data."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from fastopen.common.errors import InputError
+from fastopen.engines.kernels.manifest import SCRIPTS
+
+# What the scripts' own runners give each (packetdrill's run_all.py; ksft_runner.sh of the kernel's source).
+# The cookies are those of the key that defaults.sh sets, for these addresses.
+DEFINITIONS: Final = (
+    *("--send_omit_free", "--ip_version=ipv4", "--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1"),
+    *("--netmask_ip=255.255.0.0", "--remote_ip=192.0.2.1"),
+    *("-D", "TFO_COOKIE=3021b9d889017eeb", "-D", "TFO_COOKIE_ZERO=b7c12350a90dc8f5"),
+    *("-D", "CODE=host_unreachable", "-D", "CMSG_LEVEL_IP=SOL_IP", "-D", "CMSG_TYPE_RECVERR=IP_RECVERR"),
+)
+DEFINITIONS_IPV6: Final = (
+    *("--send_omit_free", "--ip_version=ipv6", "--local_ip=fd3d:0a0b:17d6::1"),
+    *("--gateway_ip=fd3d:0a0b:17d6:8888::1", "--remote_ip=fd3d:fa7b:d17d::1"),
+    *("-D", "TFO_COOKIE=c1d1e9742a47a9bc", "-D", "TFO_COOKIE_ZERO=82af1a8f9a205c34"),
+    *("-D", "CMSG_LEVEL_IP=SOL_IPV6", "-D", "CMSG_TYPE_RECVERR=IPV6_RECVERR"),
+)
+SUITE: Final = Path("gtests/net/tcp/fastopen")
+COMMON: Final = Path("gtests/net/common")
+# What scripts call to set up a connection's settings; a copy of packetdrill's folder without links lacks it.
+SET_SYSCTLS: Final = "set_sysctls.py"
+KERNEL_SCRIPTS: Final = "tcp_fastopen_*.pkt"
+_OPTION: Final = re.compile(r"^(--[a-z_]+)=", re.MULTILINE)
+_SEGMENT: Final = re.compile(
+    r"^\s*[+.\d~*]*\s*(?P<way>[<>])\s*(?:\[[^]]*\]\s*)?(?P<flags>S[A-Z]*\.?[A-Z]*)\s+\d+:(?P<end>\d+)"
+    r"\((?P<bytes>\d+)\)(?:\s+ack\s+(?P<ack>\d+))?",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Script:
+    """One script as it is staged: `name` for people, `path` below the stage."""
+
+    name: str
+    path: Path
+    text: str
+
+    @property
+    def group(self) -> str:
+        """Where it comes from: `packetdrill client`, `linux`."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether it is for IPv6 alone, by packetdrill's rule."""
+        return self.path.name.endswith("v6.pkt")
+
+    def arguments(self) -> list[str]:
+        """The definitions, without those that the script makes itself: the command line's would win."""
+        own = set(_OPTION.findall(self.text))
+        given = DEFINITIONS_IPV6 if self.is_ipv6 else DEFINITIONS
+        return [argument for argument in given if argument.split("=")[0] not in own]
+
+    def syn_data_acked(self) -> int:
+        """How many handshakes of the script acknowledge the data of their SYN, all of it.
+
+        By the script's own lines: a SYN with data, perhaps sent again without, and the first SYN-ACK the
+        other way. SYNs that cross (simultaneous open) are no Fast Open in Linux.
+        """
+        acked = 0
+        ends: dict[str, set[int]] = {"<": set(), ">": set()}
+        for found in _SEGMENT.finditer(self.text):
+            way = found["way"]
+            other = "<" if way == ">" else ">"
+            if "." in found["flags"]:
+                acked += found["ack"] is not None and int(found["ack"]) - 1 in ends[other]
+                ends[other].clear()
+            elif int(found["bytes"]):
+                ends[way].add(int(found["end"]))
+            if "." not in found["flags"] and ends[other]:
+                ends = {"<": set(), ">": set()}
+        return acked
+
+
+def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
+    """Copies the scripts of packetdrill's `folder`, and of an installed kernel's, with what they call.
+
+    Raises InputError where packetdrill's folder has none.
+    """
+    suite = to / "packetdrill" / SUITE.name
+    if not (folder / SUITE).is_dir():
+        raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
+    _copy(folder / SUITE, suite)
+    # gtests/net/tcp/common is a link to gtests/net/common, which not every copy of the folder has.
+    _copy(folder / COMMON, suite.parents[1] / "common")
+    _copy(folder / COMMON, suite.parent / "common")
+    own = (resources.files("fastopen.apps.conform") / "set_sysctls.sh").read_bytes()
+    for place in (suite.parents[1] / "common", suite.parent / "common"):
+        place.mkdir(exist_ok=True)
+        if not (place / SET_SYSCTLS).exists():
+            (place / SET_SYSCTLS).write_bytes(own)
+            (place / SET_SYSCTLS).chmod(0o755)
+    scripts = list(_scripts(suite, "**/*.pkt", "packetdrill", to))
+    if not scripts:
+        raise InputError(f"has no Fast Open scripts: {SUITE} is empty", str(folder))
+    if kernel is not None and (kernel.parent / SCRIPTS).is_dir():
+        _copy(kernel.parent / SCRIPTS, to / "linux")
+        # The kernel's is Python, which the virtual kernel need not have.
+        (to / "linux" / SET_SYSCTLS).write_bytes(own)
+        (to / "linux" / SET_SYSCTLS).chmod(0o755)
+        scripts += _scripts(to / "linux", KERNEL_SCRIPTS, "linux", to)
+    return scripts
+
+
+def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Script]:
+    for path in sorted(folder.glob(pattern)):
+        name = f"{of}/{path.relative_to(folder).with_suffix('')}"
+        yield Script(name, path.relative_to(stage), path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _copy(folder: Path, to: Path) -> None:
+    """A copy that can be executed and removed, whatever the permissions of the original."""
+    shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    for path in (to, *to.rglob("*")):
+        path.chmod(0o755)

@@ -1,0 +1,1 @@
+"""Index a corpus of pages."""

@@ -1,0 +1,88 @@
+"""`fastopen page index`: the facts of every page of a corpus."""
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final, TextIO
+
+import typer
+
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import QuietOption, with_settings
+from fastopen.common.csv_cells import inert
+from fastopen.common.errors import unwritable
+from fastopen.pages.index import COLUMNS, Indexed, corpus_files, index_pages
+
+PANEL: Final = "Inputs"
+
+command = typer.Typer()
+
+
+@command.command("index")
+@with_settings
+def index(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", help="Folders of HARs, WARCs, WACZs and page files, at any depth."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A CSV file. (default: standard output)"),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, max=1024, help="Files at once. (default: by cores)")
+    ] = None,
+    quiet: QuietOption = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Write the facts of every page of a corpus as CSV, and name the files that are damaged.
+
+    Exits with 1 where a file could not be read.
+    """
+    files = corpus_files(folders)
+    found = index_pages(files, **vars(reading), processes=jobs or len(os.sched_getaffinity(0)))
+    messages = errors_console()
+    pages = read = damaged = 0
+    with _writing(output) as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        try:
+            for one in found:
+                read += 1
+                pages += len(one.rows)
+                writer.writerows(_cells(one))
+                if one.error:
+                    damaged += 1
+                    messages.print(f"damaged: {one.error}", markup=False, soft_wrap=True)
+        except KeyboardInterrupt:
+            messages.print(f"interrupted after {read:,} files")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+    if not quiet:
+        words = f"{pages:,} pages in {read:,} files" + (f", {damaged:,} of them damaged" if damaged else "")
+        messages.print(words, markup=False)
+    if damaged:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _cells(one: Indexed) -> Iterable[dict[str, object]]:
+    for row in one.rows:
+        yield {name: inert(value) for name, value in row.items()}
+
+
+@contextmanager
+def _writing(path: Path | None) -> Iterator[TextIO]:
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise unwritable(path, error) from None

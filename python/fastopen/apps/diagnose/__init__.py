@@ -1,0 +1,1 @@
+"""Diagnose real hosts and this machine."""

@@ -1,0 +1,216 @@
+"""`fastopen doctor`: can this machine run it, with what, and what to do if not."""
+
+import os
+import platform
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fastopen.cli.output import EXIT_MACHINE, console, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.common.errors import MachineError
+from fastopen.engines import check_program, find_program, kernels, program_version
+from fastopen.engines.host import default_parallel
+from fastopen.engines.kernels.recipe import is_outdated
+
+PANEL: Final = "Trust"
+
+CLIENT_BIT: Final = 1
+SERVER_BIT: Final = 2
+# TCP_FASTOPEN_CONNECT, with which any client can use TFO, came with 4.11.
+KERNEL_MIN: Final = (4, 11)
+TIMER_MAX_US: Final = 1000.0
+# A narrower terminal has what was found below the name.
+ONE_LINE_MIN: Final = 80
+INDENT: Final = 9
+SETTINGS: Final = {
+    "kernel.unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    "kernel.apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    "user.max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
+    "user.max_net_namespaces": ("0", "sysctl -w user.max_net_namespaces=15000"),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `remedy` is what to do where it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def command(json: JsonOption = False) -> None:
+    """Check what this machine can do, and say what to do where it cannot."""
+    checks = list(_checks())
+    able = all(check.ok for check in checks)
+    if json:
+        print_json({"ok": able, "checks": [asdict(check) for check in checks]})
+    else:
+        _print(checks, console())
+    if not able:
+        raise typer.Exit(EXIT_MACHINE)
+
+
+def _checks() -> Iterator[Check]:
+    linux = sys.platform == "linux"
+    yield Check("Linux", linux, platform.platform(terse=True), "use a Linux machine or virtual machine")
+    if not linux:
+        return
+    yield _kernel(platform.release())
+    yield _fast_open()
+    yield from _fast_open_here()
+    yield from _settings()
+    yield _congestion_controls()
+    yield _timers()
+    cores = len(os.sched_getaffinity(0))
+    yield Check("cores", True, f"{cores}; {default_parallel()} worlds at once")
+    yield from _program()
+    yield _virtual_kernel()
+
+
+def _kernel(release: str) -> Check:
+    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdecimal())
+    needed = ".".join(str(part) for part in KERNEL_MIN)
+    return Check("kernel", numbers >= KERNEL_MIN, release, f"Linux {needed} or newer is needed")
+
+
+def _fast_open() -> Check:
+    value = _sysctl("net.ipv4.tcp_fastopen")
+    detail = "not supported by this kernel" if value is None else "supported; each world sets its own"
+    return Check("TCP Fast Open", value is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
+
+
+def _fast_open_here() -> Iterator[Check]:
+    """What holds for programs on this machine's own network; worlds have settings of their own."""
+    text = _sysctl("net.ipv4.tcp_fastopen")
+    if text is None or not text.isdecimal():
+        return
+    value = int(text)
+    both = value | CLIENT_BIT | SERVER_BIT
+    off = [who for who, bit in (("clients", CLIENT_BIT), ("servers", SERVER_BIT)) if not value & bit]
+    ends = ", ".join(f"{who} {'off' if who in off else 'on'}" for who in ("clients", "servers"))
+    on = f"; on: as root, sysctl -w net.ipv4.tcp_fastopen={both}" if off else ""
+    yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
+    hole = _sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
+    if hole is not None:
+        times = _counter("TcpExt", "TCPFastOpenBlackhole")
+        found = (
+            ""
+            if times is None
+            else f"; suspected {times} {'time' if times == 1 else 'times'} since the machine started"
+        )
+        off_for = "not looked for" if hole == "0" else f"TFO off for {hole} s, then longer, where suspected"
+        yield Check("TFO black hole", True, f"{off_for}{found}")
+    yield Check("browsers", True, "no current one uses TFO: what is measured is what they would gain")
+
+
+def _settings() -> Iterator[Check]:
+    """Settings that forbid ordinary users what worlds need. Root is not stopped by the first two."""
+    for name, (forbidding, remedy) in SETTINGS.items():
+        value = _sysctl(name)
+        if value is None:
+            continue
+        for_root_too = name.startswith("user.")
+        ok = value != forbidding or (os.geteuid() == 0 and not for_root_too)
+        yield Check(name, ok, value, f"as root: {remedy}")
+
+
+def _congestion_controls() -> Check:
+    available = _sysctl("net.ipv4.tcp_available_congestion_control") or ""
+    return Check(
+        "congestion controls",
+        "cubic" in available.split(),
+        available or "unknown",
+        "as root: modprobe tcp_cubic; or run with --congestion-control " + (available.split() or ["reno"])[0],
+    )
+
+
+def _timers() -> Check:
+    resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
+    return Check(
+        "timers",
+        resolution_us < TIMER_MAX_US,
+        f"resolution {resolution_us:g} us",
+        "boot a kernel with high-resolution timers (highres=on)",
+    )
+
+
+def _program() -> Iterator[Check]:
+    """The world program, and what it finds when it really builds a small world."""
+    try:
+        program = find_program()
+        yield Check("world program", True, f"{program} {program_version(program)}")
+        for check in check_program(program):
+            yield Check(check["name"], bool(check["ok"]), str(check["detail"]), str(check["remedy"]))
+    except MachineError as error:
+        yield Check("world program", False, error.message, error.remedy)
+
+
+def _virtual_kernel() -> Check:
+    """The virtual engine's kernel. Without one the host engine does everything, so that is no fault."""
+    try:
+        kernel = kernels.find()
+    except MachineError as error:
+        return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
+    detail = f"kernel {kernel.name} (Linux {kernel.version})"
+    if is_outdated(kernel):
+        detail += f"; made by another fastopen's recipe; to do: {kernels.BUILD_IT}"
+    return Check("virtual engine", True, detail)
+
+
+def _sysctl(name: str) -> str | None:
+    try:
+        return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _counter(group: str, name: str) -> int | None:
+    """A counter of this network namespace, of /proc/net/netstat; None where the kernel has none."""
+    try:
+        lines = Path("/proc/net/netstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    of_group = [line.split()[1:] for line in lines if line.startswith(f"{group}:")]
+    names, values = of_group if len(of_group) == 2 else ([], [])
+    found = dict(zip(names, values, strict=False)).get(name)
+    return None if found is None else int(found)
+
+
+def _filled(text: str, indent: str, target: Console) -> str:
+    """The text in lines that fit a terminal; in one line in files and pipes, where it is searched."""
+    width = target.width if target.is_terminal else sys.maxsize
+    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _print(checks: list[Check], target: Console) -> None:
+    one_line = not target.is_terminal or target.width >= ONE_LINE_MIN
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        mark = Text("ok     ", style="green") if check.ok else Text("missing", style="bold red")
+        indent = " " * (INDENT + width + 2 if one_line else INDENT)
+        detail = _filled(check.detail, indent, target)
+        found = f"{check.name:{width}}  {detail.lstrip()}" if one_line else f"{check.name}\n{detail}"
+        target.print(Text.assemble(mark, f"  {found}"), soft_wrap=True)
+        if not check.ok and check.remedy:
+            target.print(Text(_filled(f"to do: {check.remedy}", " " * INDENT, target)), soft_wrap=True)
+    failed = sum(not check.ok for check in checks)
+    message = (
+        f"{failed} missing: this machine cannot run all experiments yet."
+        if failed
+        else "This machine can run it."
+    )
+    target.print(message)

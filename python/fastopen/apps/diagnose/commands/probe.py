@@ -1,0 +1,114 @@
+"""`fastopen probe HOST[:PORT]...`: what real servers, and the paths to them, do with TCP Fast Open."""
+
+import socket
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.apps.diagnose.probe import (
+    CONNECTIONS_MAX,
+    Probed,
+    Target,
+    consistent,
+    meaning,
+    probe,
+    target_of,
+    verdict,
+)
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.common.errors import InputError, MachineError
+
+PANEL: Final = "Real networks and programs"
+
+SETTING: Final = Path("/proc/sys/net/ipv4/tcp_fastopen")
+HOSTS_MAX: Final = 100
+
+
+def command(
+    hosts: Annotated[
+        list[str], typer.Argument(metavar="HOST[:PORT]...", help="Servers; port 443 by default.")
+    ],
+    ipv4: Annotated[bool, typer.Option("--ipv4", "-4", help="IPv4 only.")] = False,
+    ipv6: Annotated[bool, typer.Option("--ipv6", "-6", help="IPv6 only.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds for each connection.")] = 5.0,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Tell whether real servers hand out Fast Open cookies, take data in the SYN, and answer it.
+
+    Needs no root. Makes up to seven connections a server, one at a time, each with a HEAD request or (port
+    443 and 8443, https://) the beginning of a TLS handshake, and closes them after the first answer.
+    """
+    targets = [target_of(host) for host in dict.fromkeys(hosts)]
+    if len(targets) > HOSTS_MAX:
+        raise InputError(f"{len(targets)} servers", "HOST", f"{HOSTS_MAX} at a time at most")
+    if ipv4 and ipv6:
+        raise InputError("-4 and -6 leave nothing", "--ipv4")
+    _check_setting()
+    family = socket.AF_INET if ipv4 else socket.AF_INET6 if ipv6 else socket.AF_UNSPEC
+    found: list[Probed] = []
+    interrupted = False
+    for target in targets:
+        if not quiet:
+            _announce(target, timeout)
+        try:
+            found.append(probe(target, family=family, timeout_s=timeout))
+        except KeyboardInterrupt:
+            interrupted = True
+            break
+        if not json:
+            _print(found[-1])
+    if json:
+        rows = [
+            {
+                **one.as_json(),
+                "verdict": verdict(one),
+                "meaning": [*meaning(one)],
+                "consistent_with": [row.name for row in consistent(one)],
+            }
+            for one in found
+        ]
+        print_json({"format": "fastopen-probe/1", "hosts": rows})
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if not all(one.reachable for one in found):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _check_setting() -> None:
+    """Without the client's bit of the setting, the kernel connects without Fast Open and reports no error."""
+    try:
+        value = int(SETTING.read_text())
+    except (OSError, ValueError):
+        raise MachineError(
+            "this kernel does not say whether it has TCP Fast Open", f"see {SETTING}"
+        ) from None
+    if not value & 1:
+        raise MachineError(
+            f"net.ipv4.tcp_fastopen is {value}: clients have no Fast Open here",
+            f"as root: sysctl -w net.ipv4.tcp_fastopen={value | 1}",
+        )
+
+
+def _announce(target: Target, timeout: float) -> None:
+    what = "the beginning of a TLS handshake" if target.scheme == "https" else "a HEAD request"
+    message = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
+    message += f" and {timeout:g} s at most"
+    errors_console().print(message, markup=False, highlight=False, soft_wrap=True, style="dim")
+
+
+def _print(found: Probed) -> None:
+    screen = console()
+    where = f" ({found.address})" if found.address and found.address != found.target.host else ""
+    screen.print(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"), soft_wrap=True)
+    for sentence in meaning(found):
+        screen.print(f"  {sentence}", markup=False, soft_wrap=True)
+    for remedy, rows in groupby(consistent(found), key=lambda row: row.remedy):
+        if remedy:
+            for row in rows:
+                screen.print(Text.assemble("  ", (row.name, "bold"), f": {row.does}"), soft_wrap=True)
+            screen.print(f"    to do: {remedy}", markup=False, soft_wrap=True)

@@ -1,0 +1,136 @@
+"""`fastopen why`: does TCP Fast Open work on this machine, and if not, why."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.analysis.attribution.phrases import plural
+from fastopen.apps.diagnose.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
+from fastopen.apps.diagnose.why import Finding, Machine, diagnose, growth, read_machine
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption
+
+PANEL: Final = "Real networks and programs"
+
+# In addition to all that begin with TCPFastOpen.
+SHOWN: Final = (
+    ACTIVE_FAIL,
+    ATTEMPT_FAILS,
+    RETRANS,
+    SYN_RETRANS,
+    "ActiveOpens",
+    "PassiveOpens",
+    "TCPTimeouts",
+)
+
+
+def command(
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", min=0, max=3600, help="How long counters are watched; 0: since the start."),
+    ] = 3.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until interrupted.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Say whether TCP Fast Open works on this machine's own network, and if not, why and what to do.
+
+    Sends nothing and needs no root; what only root may see is named.
+
+    Exit codes: 0 nothing is wrong; 1 something is.
+    """
+    try:
+        faulty = _look(seconds, as_json=json)
+        while watch:
+            faulty = _look(seconds or 1.0, as_json=json)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if faulty:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _look(seconds: float, *, as_json: bool) -> bool:
+    """Watches once and prints. Returns whether something is wrong."""
+    before = read_machine()
+    if seconds and not as_json:
+        errors_console().print(f"watching the counters for {seconds:g} s", style="dim")
+    time.sleep(seconds)
+    after = read_machine() if seconds else before
+    grown = growth(before.counters, after.counters)
+    # Where nothing of TFO happens now, what happened before still tells.
+    now = any(name.startswith("TCPFastOpen") for name in grown)
+    counted: Mapping[str, int] = grown if now else after.counters
+    since = f"in the last {seconds:g} s" if now else "since the network namespace began"
+    findings = diagnose(after, counted)
+    if as_json:
+        print_json(_document(after, counted, since, findings))
+    else:
+        _print(after, counted, since, findings)
+    return any(finding.fault for finding in findings)
+
+
+def _document(
+    machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]
+) -> dict[str, Any]:
+    return {
+        "format": "fastopen-why/1",
+        "settings": dict(machine.settings),
+        "key": machine.key,
+        "listeners": [asdict(listener) for listener in machine.listeners],
+        "cookies": machine.cookies,
+        "since": since,
+        "counters": _of_interest(counted),
+        "findings": [
+            {
+                "key": finding.key,
+                "fault": finding.fault,
+                "says": finding.says,
+                "rows": [row.name for row in finding.rows],
+                "todo": finding.todo,
+            }
+            for finding in findings
+        ],
+        "unseen": list(machine.unseen),
+    }
+
+
+def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: value
+        for name, value in sorted(counted.items())
+        if value and (name.startswith("TCPFastOpen") or name in SHOWN)
+    }
+
+
+def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]) -> None:
+    screen = console()
+
+    def line(text: str | Text) -> None:
+        screen.print(text, soft_wrap=True, markup=False)
+
+    for name, value in machine.settings.items():
+        line(f"{name} = {value}")
+    queues = [listener for listener in machine.listeners if listener.queue]
+    line(f"{plural(len(machine.listeners), 'listener')}, {len(queues)} with a queue for TFO")
+    for listener in queues:
+        kind = ", MPTCP" if listener.mptcp else ""
+        line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
+    if machine.cookies is not None:
+        line(f"cookies of {plural(machine.cookies, 'server')}")
+    shown = _of_interest(counted)
+    line(f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none"))
+    for finding in findings:
+        mark = Text("wrong ", style="bold red") if finding.fault else Text("seen  ", style="green")
+        line(Text.assemble("\n", mark, finding.says, "."))
+        rows = [row for row in finding.rows if row.name != "none"]
+        for row in rows:
+            line(Text.assemble("      ", (row.name, "bold"), f": {row.does}; costs {row.costs}"))
+        if finding.todo:
+            line(f"      to do: {finding.todo}")
+    if machine.unseen:
+        line("\nnot seen: " + "; ".join(machine.unseen))
+    if not any(finding.fault for finding in findings):
+        line("\nNo fault can be seen here.")

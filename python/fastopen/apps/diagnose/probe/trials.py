@@ -1,0 +1,207 @@
+"""The trials of one server, one after another, and what they show together."""
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Any, Final
+
+from fastopen.apps.diagnose.probe.connection import Address, ClientFail, Opening, Trial, connect
+from fastopen.apps.diagnose.probe.hosts import Target, greeting
+
+PAUSE_S: Final = 0.2
+# The cookie is asked for with the option's own number, then with the experimental one (RFC 7413, section 7),
+# which the kernel tries by itself; then it is used, and once more where that went wrong: losses happen.
+FASTOPENS: Final = 4
+CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
+# After which a SYN, or its answer, is sent again (RFC 6298, section 2.1).
+SYN_TIMEOUT_MS: Final = 1000
+
+
+class Handling(StrEnum):
+    """What came of data in the SYN."""
+
+    ACCEPTED = "accepted"
+    """The SYN-ACK acknowledged it."""
+    NOT_ACCEPTED = "not accepted"
+    """The SYN-ACK acknowledged the SYN alone, and the data was sent again."""
+    DROPPED = "dropped"
+    """SYNs with data were not answered, the same SYN without data was."""
+    REFUSED = "refused"
+    """SYNs with data were answered by a reset, the one without was not."""
+    UNANSWERED = "unanswered"
+    """It was accepted and nothing came after it, or no SYN-ACK ever came."""
+    UNKNOWN = "unknown"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A server, and what it and the path to it did."""
+
+    target: Target
+    address: str | None
+    reachable: bool
+    error: str | None
+    cookie: bool = False
+    """Whether it has handed one out, or one of its address was there."""
+    cookie_before: bool = False
+    """Whether one was there before anything was asked: Linux keeps cookies by address, not by port."""
+    asking_dropped: bool = False
+    """Whether SYNs that asked for a cookie were lost, and others were not."""
+    data_with_cookie: Handling = Handling.NOT_TRIED
+    data_without_cookie: Handling = Handling.NOT_TRIED
+    disabled_here: bool = False
+    """Whether this machine's kernel has turned Fast Open off for a while (a black hole that it saw)."""
+    rtt_ms: float | None = None
+    answer_ms: float | None = None
+    """Until the first byte of the answer, without data in the SYN."""
+    answer_with_syn_data_ms: float | None = None
+    """And with data in the SYN, where that was accepted and answered."""
+    trials: tuple[Trial, ...] = ()
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether its address is one of the loopback interface."""
+        return self.address is not None and ip_address(self.address.partition("%")[0]).is_loopback
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        document = asdict(self)
+        return {**document.pop("target"), **document}
+
+
+def probe(
+    target: Target,
+    *,
+    family: int = socket.AF_UNSPEC,
+    timeout_s: float = 5.0,
+    pause: Callable[[float], None] = time.sleep,
+) -> Probed:
+    """At most CONNECTIONS_MAX connections, one at a time; each carries one greeting."""
+    try:
+        found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as fault:
+        message = getattr(fault, "strerror", None) or str(fault)
+        return Probed(target, None, reachable=False, error=f"its name has no address: {message}")
+    family_of, _, _, _, address = found[0]
+    return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
+
+
+@dataclass
+class _Prober:
+    target: Target
+    family: int
+    address: Address
+    timeout_s: float
+    pause: Callable[[float], None]
+    trials: list[Trial] = field(default_factory=list)
+
+    def _try(self, opening: Opening) -> Trial:
+        if self.trials:
+            self.pause(PAUSE_S)
+        trial = connect(self.family, self.address, opening, greeting(self.target), self.timeout_s)
+        self.trials.append(trial)
+        return trial
+
+    def probed(self) -> Probed:
+        plain = self._try(Opening.PLAIN)
+        if plain.error is not None:
+            return Probed(self.target, self.address[0], reachable=False, error=plain.error, trials=(plain,))
+        fastopens = self._fastopens()
+        blind = self._try(Opening.NO_COOKIE)
+        if handling_of(blind) is Handling.DROPPED:  # or was it lost?
+            blind = self._try(Opening.NO_COOKIE)
+        carried = [trial for trial in fastopens if _carried(trial)]
+        accepted = [trial for trial in carried if trial.syn_data_acked]
+        return Probed(
+            target=self.target,
+            address=self.address[0],
+            reachable=True,
+            error=None,
+            cookie=bool(carried),
+            cookie_before=_carried(fastopens[0]),
+            asking_dropped=all_lost([trial for trial in fastopens if not _carried(trial)], plain),
+            data_with_cookie=_together(carried),
+            data_without_cookie=handling_of(blind),
+            disabled_here=not carried
+            and all(
+                trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
+                for trial in fastopens
+            ),
+            rtt_ms=plain.rtt_ms,
+            answer_ms=_least_ms([plain, *(trial for trial in fastopens if not _carried(trial))]),
+            answer_with_syn_data_ms=_least_ms(accepted),
+            trials=tuple(self.trials),
+        )
+
+    def _fastopens(self) -> list[Trial]:
+        """Until data in the SYN was accepted, or it has gone wrong twice."""
+        done: list[Trial] = []
+        for _ in range(FASTOPENS):
+            trial = self._try(Opening.FASTOPEN)
+            done.append(trial)
+            if trial.syn_data_acked or sum(_carried(one) for one in done) > 1:
+                break
+        return done
+
+
+def _least_ms(trials: list[Trial]) -> float | None:
+    """The quickest answer: what others took longer for, other things took."""
+    return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
+
+
+def _carried(trial: Trial) -> bool:
+    """Whether the SYN carried data: a cookie was at hand."""
+    if trial.opening is Opening.PLAIN:
+        return False
+    not_taken = trial.client_fail is ClientFail.DATA_NOT_ACKED
+    return trial.syn_data_acked or not_taken or _data_lost(trial) or _failed(trial)
+
+
+def _failed(trial: Trial) -> bool:
+    """Whether it came to nothing with data in its SYN, though the server answers a connection without."""
+    return trial.error is not None and trial.client_fail is ClientFail.NONE
+
+
+def _data_lost(trial: Trial) -> bool:
+    return trial.client_fail is ClientFail.SYN_RETRANSMITTED
+
+
+def handling_of(trial: Trial) -> Handling:
+    """What became of the data in the SYN of one connection."""
+    if _failed(trial):
+        return Handling.UNANSWERED if trial.timed_out else Handling.REFUSED
+    if trial.syn_data_acked:
+        return Handling.ACCEPTED
+    if trial.client_fail is ClientFail.DATA_NOT_ACKED:
+        return Handling.NOT_ACCEPTED
+    if _data_lost(trial):
+        return Handling.DROPPED
+    return Handling.UNKNOWN
+
+
+def _together(carried: list[Trial]) -> Handling:
+    """The best that happened: what went well once can; what went wrong once may have been a loss."""
+    handled = [handling_of(trial) for trial in carried]
+    for handling in (
+        *(Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED, Handling.REFUSED, Handling.UNANSWERED),
+    ):
+        if handling in handled:
+            return handling
+    return Handling.NOT_TRIED
+
+
+def all_lost(asked: list[Trial], plain: Trial) -> bool:
+    """Whether each SYN that asked for a cookie was lost, or its answer, of two at least.
+
+    Where the answer was, the server may send it again just before the client its SYN: then the client has
+    sent nothing again, and measured that second (RFC 6298) as the round trip.
+    """
+    usual_ms = plain.rtt_ms or 0
+    waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]
+    return len(asked) > 1 and all(
+        late or trial.retransmits > 0 for late, trial in zip(waited, asked, strict=True)
+    )

@@ -1,0 +1,263 @@
+"""From settings, listeners and counters to words: what they are consistent with, and what to do."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastopen.apps.diagnose.behaviours import (
+    ACTIVE,
+    ACTIVE_FAIL,
+    ATTEMPT_FAILS,
+    BEHAVIOURS,
+    BLACKHOLE,
+    COOKIE_REQD,
+    OVERFLOW,
+    PASSIVE,
+    PASSIVE_FAIL,
+    SYN_RETRANS,
+    TIMEOUTS,
+    Behaviour,
+    named,
+)
+from fastopen.apps.diagnose.why.machine import Listener, Machine
+
+# Of net.ipv4.tcp_fastopen (Documentation/networking/ip-sysctl.rst).
+CLIENT: Final = 0x1
+SERVER: Final = 0x2
+CLIENT_NO_COOKIE: Final = 0x4
+SERVER_NO_COOKIE: Final = 0x200
+SERVER_ALL: Final = 0x400
+ACTIVE_OPENS: Final = "ActiveOpens"
+# A browser's first visit opens more at once.
+SHORT_QUEUE: Final = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found. `rows` are what it is consistent with: one end cannot always tell more."""
+
+    key: str
+    """A word for programs: `client-off`."""
+    fault: bool
+    """Whether it keeps TFO from working, or from working always."""
+    says: str
+    rows: tuple[Behaviour, ...] = ()
+    todo: str = ""
+
+
+def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Finding]:
+    """What the machine shows, settings and listeners first; `grown` is what counters grew by."""
+    return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
+
+
+def _settings(machine: Machine) -> Iterator[Finding]:
+    value = machine.fastopen
+    if "net.ipv4.tcp_fastopen" not in machine.settings:
+        yield Finding(
+            "unsupported", True, "this kernel has no net.ipv4.tcp_fastopen", (), "use another kernel"
+        )
+        return
+    # One remedy for both, or each would undo the other.
+    both_on = _set(value | CLIENT | SERVER)
+    if not value & CLIENT:
+        says = f"net.ipv4.tcp_fastopen is {value}: clients of this machine never ask for a cookie"
+        yield Finding("client-off", True, says, (), both_on)
+    if not value & SERVER:
+        says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine hand out no cookie"
+        yield Finding(
+            "server-off",
+            any(one.queue for one in machine.listeners),
+            says,
+            named("no-queue"),
+            both_on,
+        )
+    if value & CLIENT and value & CLIENT_NO_COOKIE:
+        says = f"net.ipv4.tcp_fastopen is {value}, with 0x4: clients send data without a cookie, which an"
+        says += " ordinary server does not take"
+        yield Finding("client-cookie-less", True, says, named("cookie-less"), _set(value & ~CLIENT_NO_COOKIE))
+    if value & SERVER and value & SERVER_NO_COOKIE:
+        says = f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers take data from forged addresses too,"
+        says += " and hand out no cookies, so that ordinary clients never send data"
+        yield Finding("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
+    seconds = machine.settings.get("net.ipv4.tcp_fastopen_blackhole_timeout_sec", 0)
+    times = machine.counters.get(BLACKHOLE, 0)
+    if seconds and times:
+        says = (
+            f"the kernel has suspected a black hole {times} times, and TFO is off for clients for {seconds} s"
+        )
+        says += " after the first, longer after each further one"
+        todo = "where the path is known to be good, as root:"
+        todo += " sysctl -w net.ipv4.tcp_fastopen_blackhole_timeout_sec=0"
+        yield Finding("blackhole", True, says, named("drop-answers"), todo)
+
+
+def _listeners(machine: Machine) -> Iterator[Finding]:
+    if not machine.fastopen & SERVER:
+        return
+    known = [listener for listener in machine.listeners if listener.queue is not None]
+    if not known or machine.fastopen & SERVER_ALL:
+        return
+    for listener in (one for one in known if not one.able):
+        says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) speaks MPTCP,"
+        says += " which hands out no cookie on this kernel"
+        todo = "switch MPTCP off in the server (Go: GODEBUG=multipathtcp=0), or as root:"
+        todo += " sysctl -w net.mptcp.enabled=0"
+        yield Finding("mptcp-listener", True, says, named("no-queue"), todo)
+    plain = [one for one in known if one.able]
+    if plain and not any(one.queue for one in plain):
+        says = f"none of the {len(plain)} listeners that can be seen has a queue for TFO: {_named(plain)}."
+        says += " The setting alone does not do it: the server has to ask"
+        yield Finding("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
+    for listener in plain:
+        if listener.queue and listener.queue < SHORT_QUEUE:
+            says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) holds"
+            says += f" {listener.queue} connections with data in the SYN until they are established;"
+            says += " further ones fall back"
+            yield Finding("short-queue", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
+
+
+def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
+    active, failed = grown.get(ACTIVE, 0), grown.get(ACTIVE_FAIL, 0)
+    if active:
+        says = f"{ACTIVE} grew by {active}: data in the SYN was acknowledged"
+        yield Finding("client-works", False, says, named("none"))
+        silent = grown.get(TIMEOUTS, 0) - grown.get(SYN_RETRANS, 0)
+        if silent > 0 and not grown.get(BLACKHOLE):
+            says = f"{silent} time-outs of established connections beside that: loss, or nothing comes back"
+            says += " after data in the SYN"
+            yield Finding("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
+    if grown.get(BLACKHOLE):
+        says = f"{BLACKHOLE} grew by {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
+        says += " was accepted"
+        row = named("drop-answers")
+        yield Finding(
+            "client-blackhole",
+            True,
+            says,
+            row,
+            "ask another network for the same server: fastopen probe HOST",
+        )
+    # Both ends of a connection may be on this machine.
+    failed -= min(failed, grown.get(OVERFLOW, 0) + grown.get(PASSIVE_FAIL, 0))
+    if failed and not grown.get(PASSIVE):
+        rows = tuple(_failures(machine, grown))
+        says = f"{ACTIVE_FAIL} grew by {failed}: data in the SYN was not acknowledged"
+        if grown.get(SYN_RETRANS):
+            says += f", and {grown[SYN_RETRANS]} SYNs were sent again"
+        says += ". Linux keeps cookies by address: a port without a queue is sent data too, once another port"
+        says += " of its address has handed out a cookie"
+        todo = "fastopen probe HOST asks that server again, and says which it is as far as one end can"
+        yield Finding("client-fails", True, says, rows, todo)
+    elif failed:
+        says = f"{ACTIVE_FAIL} and {PASSIVE} grew by {failed} and {grown[PASSIVE]}: of connections whose data"
+        says += " in the SYN a server here took, answers were lost, or clients here have failed"
+        yield Finding(
+            "answers-lost",
+            True,
+            says,
+            named("drop-answers", "strip-data", "drop-synack"),
+            "fastopen probe HOST",
+        )
+    if active or grown.get(ACTIVE_FAIL) or not machine.fastopen & CLIENT:
+        return
+    opened, attempts = grown.get(ACTIVE_OPENS, 0), grown.get(ATTEMPT_FAILS, 0)
+    if attempts:
+        says = f"{ATTEMPT_FAILS} grew by {attempts} of {opened} connections: refused, or never answered"
+        todo = "fastopen probe HOST tells a server that refuses all from a path that refuses SYNs with data"
+        yield Finding("refused", True, says, named("rst-syn-data"), todo)
+    elif grown.get(SYN_RETRANS):
+        says = (
+            f"{grown[SYN_RETRANS]} SYNs were sent again, and no counter of TFO grew: loss, or SYNs that ask"
+        )
+        says += " for a cookie are dropped, or what answers these or SYNs with data"
+        # ActiveFail is counted with the SYN-ACK, or when the connection is given up after two minutes.
+        rows = named("drop-option", "drop-synack-option", "drop-synack")
+        yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
+    elif opened:
+        says = f"{opened} connections were opened and none had data in its SYN: programs did not ask for TFO,"
+        says += " or had no cookie"
+        if machine.cookies == 0:
+            says += "; the kernel keeps a cookie of no server"
+        todo = (
+            "fastopen exec -- COMMAND asks for it in any program; fastopen probe HOST tells whether a server"
+        )
+        todo += " hands out cookies"
+        rows = named("no-queue", "strip-option", "strip-both", "strip-synack-option")
+        yield Finding("client-idle", False, says, rows, todo)
+
+
+def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
+    """Rows that fail at the client: by lost SYNs where SYNs were sent again, others where more has failed."""
+    again = grown.get(SYN_RETRANS, 0)
+    if grown.get(ACTIVE_FAIL, 0) > again:
+        yield BEHAVIOURS["no-queue"]
+    for row in BEHAVIOURS.values():
+        if ACTIVE_FAIL not in row.client:
+            continue
+        if row.name == "cookie-less" and not machine.fastopen & CLIENT_NO_COOKIE:
+            continue
+        if again if SYN_RETRANS in row.client else grown.get(ACTIVE_FAIL, 0) > again:
+            yield row
+
+
+def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
+    taken, asked = grown.get(PASSIVE, 0), grown.get(COOKIE_REQD, 0)
+    if taken:
+        says = f"{PASSIVE} grew by {taken}: servers here took data in SYNs"
+        yield Finding("server-works", False, says, named("none", "strip-data"))
+    if grown.get(OVERFLOW):
+        says = f"{OVERFLOW} grew by {grown[OVERFLOW]}: so often a listener's queue for TFO was full"
+        yield Finding("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
+    if grown.get(PASSIVE_FAIL):
+        says = f"{PASSIVE_FAIL} grew by {grown[PASSIVE_FAIL]}: cookies were not valid here"
+        yield Finding(
+            "cookies-not-valid", True, says, named("break-cookie"), BEHAVIOURS["break-cookie"].remedy
+        )
+    elif asked and not taken and not _hands_out_cookies(machine):
+        says = (
+            f"{COOKIE_REQD} grew by {asked}: clients asked for cookies, and no listener here hands them out"
+        )
+        yield Finding("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
+    elif asked and not taken:
+        says = f"{COOKIE_REQD} grew by {asked} and {PASSIVE} did not: "
+        rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
+        todo = "fastopen probe this server from where its clients are"
+        if without := [one for one in machine.listeners if one.queue == 0]:
+            says += f"clients may have asked listeners without a queue for TFO ({_named(without)}), which the"
+            says += " kernel counts as well; or they "
+            rows = (*named("no-queue"), *rows)
+            todo = f"{BEHAVIOURS['no-queue'].remedy}; or {todo}"
+        else:
+            says += "clients "
+        says += "are handed cookies and do not come back with them: they come once, or the way to or from"
+        says += " them breaks it"
+        yield Finding("cookies-unused", True, says, rows, todo)
+    elif (
+        not taken and not asked and machine.fastopen & SERVER and any(one.queue for one in machine.listeners)
+    ):
+        says = "listeners have a queue for TFO and no client asked for a cookie: no current browser does, or"
+        says += " the path takes the option out of SYNs"
+        yield Finding(
+            "server-idle", False, says, named("strip-option", "strip-both"), "fastopen probe this server"
+        )
+
+
+def _hands_out_cookies(machine: Machine) -> bool:
+    """Whether some listener may: its queue is there, or not to be seen."""
+    if not machine.fastopen & SERVER:
+        return False
+    listeners = machine.listeners
+    return not listeners or bool(machine.fastopen & SERVER_ALL) or any(one.queue != 0 for one in listeners)
+
+
+def _named(listeners: Sequence[Listener]) -> str:
+    """At most four of them, by address and process."""
+    return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
+
+
+def _set(value: int) -> str:
+    return f"as root: sysctl -w net.ipv4.tcp_fastopen={value}"
+
+
+def _at(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

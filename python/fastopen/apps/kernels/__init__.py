@@ -1,0 +1,1 @@
+"""Build, list and remove the virtual engine's kernels."""

@@ -1,0 +1,150 @@
+"""The distribution's kernel source by apt, as an ordinary user and without a change to the system.
+
+apt gets lists and a cache of its own, in a folder that is removed afterwards. The archives are the machine's,
+and apt checks their signatures as ever.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fastopen.apps.kernels.archives import Archive, codename, machine_archives, rounds
+from fastopen.common.errors import MachineError
+from fastopen.engines.kernels.store import version_key
+
+# seccomp mode came with it: several times faster than ptrace.
+FAST_SINCE: Final = (6, 16)
+PACKAGE: Final = re.compile(r"^linux-source-(\d+(?:\.\d+)+)$")
+_CANDIDATE: Final = re.compile(r"^(linux-source-[0-9.]+):\n(?:  .*\n)*?  Candidate: (\S+)$", re.MULTILINE)
+# A mirror that does not answer must not hold the build for long.
+OPTIONS: Final = {
+    "Dir::Etc::sourcelist": "/dev/null",
+    "Dir::State::status": "/dev/null",
+    "APT::Architectures": "amd64",
+    "Acquire::Languages": "none",
+    "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
+    "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled": "false",
+    "Acquire::Retries": "2",
+    "Acquire::http::Timeout": "30",
+    "Acquire::https::Timeout": "30",
+    "APT::Get::List-Cleanup": "false",
+}
+# The lists and the package are 170 MB in all: slower than this is as good as not there.
+TIMEOUT_S: Final = 900
+GIVE_SOURCE: Final = "give a kernel's source with --source FOLDER or --source TARBALL"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A source package that apt offers: `linux-source-7.3` in version `7.3.4-1`."""
+
+    name: str
+    version: str
+
+    @property
+    def series(self) -> tuple[int, ...]:
+        """Of the kernel: (7, 3)."""
+        return version_key(self.name.rsplit("-", 1)[1])
+
+
+class Apt:
+    """apt with a state of its own in `folder`. Every method raises MachineError naming the remedy."""
+
+    def __init__(self, folder: Path) -> None:
+        if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+            raise MachineError(
+                "this system has no apt-get, which would bring the kernel's source", GIVE_SOURCE
+            )
+        self._folder = folder
+        for name in ("state/lists/partial", "cache/archives/partial", "sources"):
+            (folder / name).mkdir(parents=True)
+
+    def newest(self, series: str | None = None) -> Package:
+        """The newest source package of all, or of a series like `6.12`."""
+        known = machine_archives()
+        if not known:
+            raise MachineError("apt has no archive with kernel sources on this machine", GIVE_SOURCE)
+        message = ""
+        offered: list[Package] = []
+        for archives in rounds(known, codename()):
+            message = self._update(archives) or message
+            offered = self._offered()
+            chosen = _choose(offered, series)
+            if chosen and (series or chosen.series >= FAST_SINCE):
+                return chosen
+        chosen = _choose(offered, series)
+        if chosen:
+            return chosen
+        if series and offered:
+            names = ", ".join(sorted({".".join(map(str, p.series)) for p in offered}))
+            raise MachineError(f"apt offers no source of Linux {series}; it offers {names}", GIVE_SOURCE)
+        why = message or "no archive of this machine has a package linux-source-*"
+        raise MachineError(f"apt found no kernel source: {why}", f"look at the network, or {GIVE_SOURCE}")
+
+    def download(self, package: Package) -> Path:
+        """The package's file, fetched into the folder."""
+        command = ["apt-get", *self._options(), "download", f"{package.name}={package.version}"]
+        done = self._run(command)
+        found = sorted(self._folder.glob("*.deb"))
+        if done.returncode or not found:
+            raise MachineError(f"apt could not fetch {package.name}: {_complaint(done.stderr)}", GIVE_SOURCE)
+        return found[0]
+
+    def _update(self, archives: list[Archive]) -> str:
+        """Fetches the lists; says what went wrong. What did come can be used all the same."""
+        text = "\n".join(archive.stanza() for archive in archives)
+        (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
+        done = self._run(["apt-get", *self._options(), "update"])
+        return _complaint(done.stderr) if done.returncode else ""
+
+    def _offered(self) -> list[Package]:
+        names = self._run(["apt-cache", *self._options(), "pkgnames", "linux-source-"]).stdout.split()
+        names = [name for name in names if PACKAGE.match(name)]
+        if not names:
+            return []
+        # What apt itself would install, by the machine's pins: none of a package or archive that they forbid.
+        policy = self._run(["apt-cache", *self._options(), "policy", *names]).stdout
+        found = _CANDIDATE.findall(policy)
+        return [Package(name, version) for name, version in found if version != "(none)"]
+
+    def _options(self) -> list[str]:
+        folders = {
+            "Dir::Etc::sourceparts": self._folder / "sources",
+            "Dir::State": self._folder / "state",
+            "Dir::Cache": self._folder / "cache",
+        }
+        return [part for name, value in {**OPTIONS, **folders}.items() for part in ("-o", f"{name}={value}")]
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                command,
+                cwd=self._folder,
+                env={**os.environ, "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise MachineError(
+                f"{command[0]} was not done after {TIMEOUT_S / 60:.0f} minutes", GIVE_SOURCE
+            ) from None
+
+
+def _choose(offered: list[Package], series: str | None) -> Package | None:
+    meant = [p for p in offered if series is None or p.series == version_key(series)[:2]]
+    return max(meant, key=lambda package: package.series, default=None)
+
+
+def _complaint(stderr: str) -> str:
+    """apt's own last error, else its last line."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("E:")]
+    return (errors or lines or ["apt says nothing"])[-1].removeprefix("E: ")

@@ -1,0 +1,205 @@
+"""`fastopen kernel build`: from nothing to an installed kernel, or to the one that is installed already."""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Final
+
+from fastopen.apps.kernels import compile as step
+from fastopen.apps.kernels import trial
+from fastopen.apps.kernels.apt import Apt
+from fastopen.apps.kernels.machine import MAKE_ROOM, check_processor, check_room, check_tools
+from fastopen.apps.kernels.progress import Stage, Watcher
+from fastopen.apps.kernels.sources import Packaged, Source, given_source, link_that_leads_out
+from fastopen.apps.kernels.workspace import workspace
+from fastopen.common.errors import InputError, MachineError
+from fastopen.common.process import StepFailedError
+from fastopen.engines.kernels.manifest import (
+    MANIFEST,
+    PROGRAM,
+    SCRIPTS,
+    Kernel,
+    Manifest,
+    manifest_text,
+    read_kernel,
+    sha256_of,
+)
+from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
+from fastopen.engines.kernels.store import installed, kernels_folder
+
+LOG: Final = "build.log"
+SHOWN_LINES: Final = 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be built: of a given source, else of what apt offers, the newest or one series (`6.12`).
+
+    `force` builds again what is installed; `if_missing` is content with any kernel of this recipe.
+    """
+
+    source: Path | None = None
+    series: str | None = None
+    force: bool = False
+    if_missing: bool = False
+    jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """The kernel asked for, and whether it had to be built."""
+
+    kernel: Kernel
+    new: bool
+
+
+def build_kernel(request: Request, watch: Watcher) -> Built:
+    """Builds, tries and installs a kernel in the user's cache, unless the same inputs were built before.
+
+    Raises InputError where the given source is none, MachineError where this machine cannot do it.
+    """
+    recipe = read_recipe()
+    check_processor()
+    there = next((kernel for kernel in installed() if is_of(kernel, recipe)), None)
+    if there is not None and request.if_missing and not request.force:
+        return Built(there, new=False)
+    check_tools()
+    folder = kernels_folder()
+    started = time.monotonic()
+    with workspace(folder, lambda: watch(Stage("waiting", "another build is under way"))) as work:
+        check_room(folder)
+        with (folder / LOG).open("wb", buffering=0) as log:  # programs write into it too
+            try:
+                own = recipe.copied_to(work / "recipe")
+                return _build(_Job(request, own, work, log, watch, started))
+            except StepFailedError as error:
+                raise MachineError(*_why(error.program, folder / LOG)) from None
+            except OSError as error:
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                message = f"the disk of {folder} is full" if full else f"the build failed: {error}"
+                raise MachineError(message, MAKE_ROOM if full else "") from None
+
+
+@dataclass(frozen=True)
+class _Job:
+    request: Request
+    recipe: Recipe
+    work: Path
+    log: IO[bytes]
+    watch: Watcher
+    started: float
+
+
+def _build(job: _Job) -> Built:
+    source = _source(job)
+    key = _key(source, job.recipe)
+    for kernel in installed():
+        if kernel.name.endswith(f"-{key}") and not job.request.force:
+            return Built(kernel, new=False)
+    tree = job.work / "linux"
+    tree.mkdir()
+    job.watch(Stage("unpacking", f"{source.name} {source.version}".strip()))
+    _unpack(job, source, tree)
+    version = step.kernel_version(tree)
+    job.watch(Stage("configuring", f"Linux {version} for User-Mode Linux"))
+    step.patch(tree, job.recipe, job.log)
+    jobs = job.request.jobs or len(os.sched_getaffinity(0))
+    step.configure(tree, job.recipe, jobs, job.log)
+    program = step.make(
+        tree,
+        job.recipe,
+        jobs,
+        job.log,
+        lambda files: job.watch(Stage("compiling", f"Linux {version}", files, step.FILES_ABOUT)),
+    )
+    job.watch(Stage("trying", "booting it twice"))
+    arguments = trial.needed_arguments(program)
+    trial.try_out(program, arguments, job.recipe.trial, job.work, job.log)
+    manifest = _manifest(job, source, f"{version}-{key}", version, program, arguments)
+    return Built(_install(job, program, manifest), new=True)
+
+
+def _source(job: _Job) -> Source:
+    if job.request.source is not None:
+        return given_source(job.request.source)
+    job.watch(Stage("asking apt", "for the newest kernel source"))
+    apt = Apt(job.work / "apt")
+    package = apt.newest(job.request.series)
+    return Packaged(apt, package)
+
+
+def _unpack(job: _Job, source: Source, tree: Path) -> None:
+    """Raises InputError where a file that was given cannot be unpacked; else as `Source.unpack`."""
+    try:
+        source.unpack(job.work, tree, job.recipe.unused, job.log)
+    except StepFailedError as error:
+        message, remedy = _why(error.program, Path(job.log.name))
+        if job.request.source is None or remedy == MAKE_ROOM:
+            raise
+        raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
+    if job.request.source is not None and (link := link_that_leads_out(tree)) is not None:
+        raise InputError(f"holds a link that leads out of it: {link}", str(job.request.source))
+
+
+def _key(source: Source, recipe: Recipe) -> str:
+    """Eight digits that stand for all inputs."""
+    inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
+    return hashlib.sha256(inputs.encode()).hexdigest()[:8]
+
+
+def _manifest(
+    job: _Job, source: Source, name: str, version: str, program: Path, arguments: list[str]
+) -> Manifest:
+    return Manifest(
+        name=name,
+        version=version,
+        source=source.name,
+        source_version=source.version or version,
+        source_sha256=source.sha256,
+        config_sha256=job.recipe.config_sha256,
+        patches_sha256=job.recipe.patches_sha256,
+        compiler=step.compiler(program.parent),
+        size_bytes=program.stat().st_size,
+        sha256=sha256_of(program),
+        hz=int(job.recipe.options()["CONFIG_HZ"].split("=")[1]),
+        arguments=arguments,
+        built=datetime.now(UTC).isoformat(timespec="seconds"),
+        build_seconds=round(time.monotonic() - job.started),
+    )
+
+
+def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
+    """Puts the kernel in its place in one step; one of the same name gives way."""
+    ready = job.work / "ready"
+    ready.mkdir()
+    program.rename(ready / PROGRAM)
+    (ready / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
+    scripts = program.parent / step.PACKETDRILL
+    if scripts.is_dir():
+        shutil.copytree(scripts, ready / SCRIPTS)
+    place = job.work.parent / manifest.name
+    if place.exists():
+        place.rename(job.work / "replaced")
+    ready.rename(place)
+    return read_kernel(place)
+
+
+def _why(program: str, log: Path) -> tuple[str, str]:
+    """The error of a build that failed, from the last lines of its log that tell a fault."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    if any("No space left on device" in line for line in lines):
+        return (
+            f"the disk of {log.parent} is full",
+            MAKE_ROOM,
+        )
+    # A compiler's own words come first and tell most; make's "Error 2" lines follow for each folder.
+    compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
+    telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
+    message = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
+    return f"the kernel's build failed in {Path(program).name}: {message}", f"the whole log is {log}"

@@ -1,0 +1,124 @@
+"""`fastopen kernel build|info|list|remove`: the virtual engine's kernels."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from fastopen.apps.kernels.build import Request, build_kernel
+from fastopen.apps.kernels.watcher import BuildWatcher
+from fastopen.cli.output import console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.common.errors import InputError
+from fastopen.engines import kernels
+from fastopen.engines.kernels import Kernel
+from fastopen.engines.kernels.recipe import is_outdated
+
+PANEL: Final = "Trust"
+
+command = typer.Typer(no_args_is_help=True, help="Build, try, list and remove the virtual engine's kernels.")
+
+
+@command.command("build")
+def build(
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="PATH", help="A folder, tarball or .deb of Linux. Default: apt's."),
+    ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="X.Y", help="Of apt's kernels. Default: the newest."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Build again what is installed already.")] = False,
+    if_missing: Annotated[
+        bool,
+        typer.Option("--if-missing", help="Be content with an older kernel of this configuration."),
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Compilers at once. Default: one per core.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Build a kernel for the virtual engine, try it out, and install it in your cache.
+
+    Takes minutes the first time. Needs no root; apt's signatures are checked as ever.
+    """
+    if version is not None and source is not None:
+        raise InputError("goes with apt's sources only", "--version", "leave it or --source out")
+    if version is not None and not re.fullmatch(r"\d+\.\d+", version):
+        raise InputError(f"{version!r} is no version of Linux", "--version", "write it like 6.12")
+    request = Request(source, version, force, if_missing, jobs)
+    with BuildWatcher(errors_console(), quiet) as watcher:
+        built = build_kernel(request, watcher)
+    if json:
+        print_json({"new": built.new, **described(built.kernel)})
+        return
+    what = "built" if built.new else "installed already (--force builds it again)"
+    console().print(f"{built.kernel.name}: {what}", markup=False)
+
+
+@command.command("info")
+def info(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A name or its beginning. Default: the one that is used."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Print what a kernel is and what it was made of."""
+    facts = described(kernels.find(name))
+    if json:
+        print_json(facts)
+        return
+    table = Table.grid(padding=(0, 2))
+    for key, value in facts.items():
+        shown = " ".join(value) or "none" if isinstance(value, list) else str(value)
+        table.add_row(key.replace("_", " "), shown)
+    console().print(table, soft_wrap=True)
+    if facts["outdated"]:
+        console().print(f"made by another fastopen's recipe; to do: {kernels.BUILD_IT}", soft_wrap=True)
+
+
+@command.command("list")
+def list_kernels(json: JsonOption = False) -> None:
+    """List the installed kernels; the first is the one that is used."""
+    usable, damaged = kernels.find_all()
+    if json:
+        broken = [{"folder": str(entry.folder), "reason": entry.reason} for entry in damaged]
+        print_json({"kernels": [described(kernel) for kernel in usable], "damaged": broken})
+        return
+    if not usable and not damaged:
+        console().print("no kernel is installed; to do: fastopen kernel build", markup=False)
+    elif usable:
+        console().print(_table(usable))
+    for entry in damaged:
+        console().print(f"damaged: {entry.folder.name}: {entry.reason}", markup=False, soft_wrap=True)
+        console().print(f"  to do: fastopen kernel remove {entry.folder.name}", markup=False, soft_wrap=True)
+
+
+@command.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the beginning of one.")]) -> None:
+    """Remove an installed kernel."""
+    folder = kernels.remove(name)
+    console().print(f"{folder.name}: removed", markup=False)
+
+
+def described(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as JSON: where its program is, its manifest, and whether another recipe made it."""
+    outdated = is_outdated(kernel)
+    return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
+
+
+def _table(usable: list[Kernel]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("kernel", "made of", "HZ", "size", "built"):
+        table.add_column(title, justify="right" if title in ("HZ", "size") else "left")
+    for kernel in usable:
+        known = kernel.manifest
+        made_of = f"{known.source} {known.source_version}"
+        size = f"{known.size_bytes / 1e6:.1f} MB"
+        table.add_row(known.name, made_of, str(known.hz), size, known.built[:10])
+    return table

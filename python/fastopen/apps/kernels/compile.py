@@ -1,0 +1,141 @@
+"""From an unpacked source to a kernel: patched, configured, compiled and stripped."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+from fastopen.apps.kernels.precompile import FLAGS, empty_precompiled, precompile, prepare_names
+from fastopen.common.errors import MachineError
+from fastopen.common.process import Command, StepFailedError, plain_environment, run, running
+from fastopen.engines.kernels.recipe import Recipe, options_in
+
+# What the kernel says of its build would else differ from machine to machine.
+SAME_EVERYWHERE: Final = {
+    "KBUILD_BUILD_TIMESTAMP": "2000-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_USER": "fastopen",
+    "KBUILD_BUILD_HOST": "fastopen",
+    "KBUILD_BUILD_VERSION": "1",
+    "LOCALVERSION": "",
+}
+# Part of CONFIG_SYSCTL in newer kernels.
+MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
+COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
+# Warnings of a source that is not ours only hide its errors in the log, and looking for them takes time: `-w`
+# alone leaves them unsaid, not unsought.
+QUIET: Final = "KCFLAGS=-w -Wno-all -Wno-extra"
+# Loads spend their time here; with less search for speed in the rest the compiler has a seventh less to do.
+HOT: Final = (
+    *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
+    *("net/core", "net/ipv4", "net/sched"),
+)
+# Large files there that no packet of a load comes by: what sets a network up, other scheduling classes, BPF.
+COLD: Final = (
+    *("kernel/sched/build_policy", "lib/maple_tree", "lib/vsprintf"),
+    *("net/core/filter", "net/core/net-sysfs", "net/core/net_namespace", "net/core/netdev-genl"),
+    *("net/core/rtnetlink", "net/ipv4/devinet", "net/ipv4/fib_frontend", "net/ipv4/fib_semantics"),
+    *("net/ipv4/igmp", "net/ipv4/ip_sockglue", "net/ipv4/nexthop", "net/sched/sch_api"),
+)
+LIGHTLY: Final = "FASTOPEN_COLD=-O1"
+# Where the source keeps its scripts for packetdrill.
+PACKETDRILL: Final = Path("tools/testing/selftests/net/packetdrill")
+# How many files the configuration compiles, about; for the live line only.
+FILES_ABOUT: Final = 600
+
+
+def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
+    """Applies our patches. Raises MachineError naming the one that does not fit this source."""
+    for path in recipe.patches:
+        try:
+            run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)
+        except StepFailedError:
+            raise MachineError(
+                f"the patch {path.name} does not apply to this source", "take another version of Linux"
+            ) from None
+
+
+def kernel_version(tree: Path) -> str:
+    """What the tree's own Makefile says: `7.3.4`. Raises MachineError where it is no kernel's."""
+    asked = subprocess.run(
+        ["make", "--silent", "kernelversion"],
+        cwd=tree,
+        env=plain_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    version = asked.stdout.strip()
+    if asked.returncode or not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):
+        raise MachineError(
+            "the source does not tell its version", "name the top folder or the tarball of Linux"
+        )
+    return version
+
+
+def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
+    """Writes `.config` with what the recipe asks for. Raises MachineError where that cannot be had."""
+    environment = plain_environment(KCONFIG_ALLCONFIG=str(recipe.config), **SAME_EVERYWHERE)
+    run(["make", "ARCH=um", f"--jobs={jobs}", "allnoconfig"], log, tree, environment)
+    got = options_in((tree / ".config").read_text(encoding="utf-8"))
+    asked = recipe.options()
+    lacking = [name for name, line in asked.items() if got.get(name) != line and name not in MAY_BE_UNKNOWN]
+    if lacking:
+        raise MachineError(f"this Linux cannot have {', '.join(lacking)}", "take another version of Linux")
+
+
+def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
+    """Compiles with `jobs` compilers, reports how many files are done, and returns the stripped program."""
+    command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
+    environment = plain_environment(**SAME_EVERYWHERE)
+    files = 0
+
+    def count() -> None:
+        nonlocal files
+        files += 1
+        compiled(files)
+
+    done = False
+    if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
+        lighten(tree)
+        # Some file of some version may not bear these shortcuts. Then it is compiled without them, and so is
+        # what was compiled lightly: its flags are others now.
+        done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
+        empty_precompiled(tree)
+    if not done and not _make([*command, "linux"], environment, tree, log, count):
+        raise StepFailedError("make")
+    run(["strip", "linux"], log, tree)
+    return tree / "linux"
+
+
+def lighten(tree: Path) -> None:
+    """Lets what is cold, folders and files, be compiled with the flag that make is called with."""
+    folders = " ".join(f"{folder}/%" for folder in HOT)
+    cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
+    with (tree / FLAGS).open("a", encoding="utf-8") as file:
+        file.write(f"_c_flags += $(if {cold},$(FASTOPEN_COLD))\n")
+
+
+def _make(
+    command: Command, environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None]
+) -> bool:
+    """Was it made? `compiled` is called for each file that is begun."""
+    with running(command, log, tree, environment) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            log.write(line)
+            if COMPILED.match(line):
+                compiled()
+        process.wait()
+    return process.returncode == 0
+
+
+def compiler(tree: Path) -> str:
+    """Which compiler made it, as the configuration remembers: `gcc (Debian 12.2.0-14) 12.2.0`."""
+    line = options_in((tree / ".config").read_text(encoding="utf-8")).get(
+        "CONFIG_CC_VERSION_TEXT", "=unknown"
+    )
+    return " ".join(shlex.split(line.split("=", 1)[1]))

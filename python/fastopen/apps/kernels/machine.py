@@ -1,0 +1,54 @@
+"""Can this machine build a kernel: processor, programs, room on the disk."""
+
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from fastopen.common.errors import MachineError
+
+# Debian's package for each program that the build calls.
+TOOLS: Final = {
+    "gcc": "gcc libc6-dev",
+    "ld": "binutils",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "patch": "patch",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+# The package, the needed part of the source and the objects; measured in docs/decisions/kernel-build-time.md.
+NEEDED_BYTES: Final = 1_000_000_000
+MAKE_ROOM: Final = "make room, or set XDG_CACHE_HOME to a folder on another disk"
+
+
+def check_processor() -> None:
+    """Raises MachineError where the virtual engine's kernel cannot run."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        raise MachineError(
+            f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
+            "use --engine host",
+        )
+
+
+def check_tools() -> None:
+    """Raises MachineError naming every missing program and the packages that bring them."""
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if missing:
+        packages = " ".join(TOOLS[tool] for tool in missing)
+        raise MachineError(f"the kernel's build needs {', '.join(missing)}", f"apt-get install {packages}")
+
+
+def check_room(folder: Path) -> None:
+    """Raises MachineError where the disk of `folder` has not room enough for a build."""
+    space = os.statvfs(folder)
+    free = space.f_bavail * space.f_frsize
+    if free < NEEDED_BYTES:
+        raise MachineError(
+            f"{folder} has {free / 1e6:.0f} MB free and a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB",
+            MAKE_ROOM,
+        )

@@ -1,0 +1,97 @@
+"""The trial boot of a kernel just built: it keeps virtual time, repeats itself, and has TCP Fast Open."""
+
+import subprocess
+import time
+from pathlib import Path
+from typing import IO, Final
+
+from fastopen.common.errors import MachineError
+from fastopen.common.process import StepFailedError, plain_environment, run
+
+SLEPT_NS: Final = 600_000_000_000
+# The tolerance is the process's timer slack (PR_SET_TIMERSLACK, 50 us) and the cost of reading the clock.
+SLACK_NS: Final = 100_000
+BOOT_S: Final = 60
+STARTED_NS: Final = 1_000_000_000_000_000_000
+# What every kernel of ours is started with.
+COMMON: Final = (
+    "time-travel=inf-cpu",
+    f"time-travel-start={STARTED_NS}",
+    "mem=128M",
+    "rootfstype=hostfs",
+    "rootflags=/",
+    "ro",
+    "con=null",
+    "con0=fd:0,fd:1",
+    "quiet",
+)
+
+
+def needed_arguments(kernel: Path) -> list[str]:
+    """What this kernel wants on its command line besides what all want.
+
+    `seccomp=on` where the kernel knows it (6.16 and newer): several times faster than ptrace.
+    `free-clock` where it has patch 0003.
+    """
+    try:
+        help_text = subprocess.run(
+            [kernel, "--help"], capture_output=True, timeout=BOOT_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"the kernel does not start: {error}") from None
+    known = {"seccomp=on": b"\nseccomp=", "free-clock": b"\nfree-clock"}
+    return [argument for argument, option in known.items() if option in help_text]
+
+
+def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
+    """Boots the kernel twice with the program of `source` (C). Raises MachineError that says its fault."""
+    program = work / "trial"
+    try:
+        run(["gcc", "-O1", "-o", program, source], log, work)
+    except StepFailedError:
+        raise MachineError("gcc cannot compile a small program", "apt-get install libc6-dev") from None
+    first = _boot(kernel, arguments, program, work, log)
+    facts = dict(line.split(" ", 1) for line in first if " " in line)
+    if not first or "trial done" not in first:
+        raise MachineError(f"the kernel was built but its trial boot failed: {_last(first)}")
+    slept = int(facts["slept_ns"])
+    if not SLEPT_NS <= slept <= SLEPT_NS + SLACK_NS:
+        raise MachineError(f"the kernel was built but does not keep virtual time: 600 s took {slept} ns")
+    # Patch 0006: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
+    counted = int(facts["counted_ns"])
+    if not SLEPT_NS <= counted <= slept:
+        raise MachineError(
+            f"the kernel was built but the processor's counter is not virtual: 600 s took {counted} ns"
+        )
+    second = _boot(kernel, arguments, program, work, log)
+    if first != second:
+        raise MachineError(
+            "the kernel was built but two boots of it differ", "see what they print in the log"
+        )
+
+
+def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
+    """What the program prints as first process. Its ten minutes of sleep are virtual."""
+    command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
+    started = time.monotonic()
+    try:
+        ended = subprocess.run(
+            command,
+            env=plain_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=BOOT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"the kernel was built but its trial boot hangs for {BOOT_S} s") from None
+    took_s = time.monotonic() - started
+    log.write(ended.stdout + f"ended with {ended.returncode} after {took_s:.3f} s\n".encode())
+    log.flush()
+    lines = ended.stdout.decode(errors="replace").splitlines()
+    return [line for line in lines if not line.startswith("reboot:")]
+
+
+def _last(lines: list[str]) -> str:
+    return "; ".join(lines[-3:]) or "it printed nothing"

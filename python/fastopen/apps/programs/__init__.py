@@ -1,0 +1,1 @@
+"""Run any program with TCP Fast Open, or behind an emulated link."""

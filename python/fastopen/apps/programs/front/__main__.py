@@ -1,0 +1,69 @@
+"""`python -m` this package with SETTINGS PROGRAM COMMAND...: run it, report, end as it ended."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from fastopen.apps.programs.front.front import (
+    CommandError,
+    SupervisorLostError,
+    end_like,
+    run_supervised,
+)
+from fastopen.apps.programs.front.words import IN_WORLD, write_report
+from fastopen.common.atomic import write_atomic
+
+FORMAT: Final = "fastopen-exec/1"
+LOST: Final = 1
+
+
+def main(settings: str, program: str, *command: str) -> None:
+    """`settings`: JSON with `json` and `quiet` (bool), `report` (path or null).
+
+    For a command inside a world it has `job` as well, a descriptor.
+    """
+    asked = json.loads(settings)
+    target = Console(stderr=True, highlight=False, emoji=False)
+    try:
+        ended = run_supervised(Path(program), command, asked.get("job"))
+    except CommandError as failed:
+        _complain(target, f"{failed.message} ({failed.remedy})" if failed.remedy else failed.message)
+        raise SystemExit(failed.code) from None
+    except SupervisorLostError as lost:
+        _complain(target, str(lost))
+        raise SystemExit(LOST) from None
+    document = _document(command, ended, FORMAT if asked.get("job") is None else IN_WORLD)
+    if asked["report"] is not None:
+        _write(Path(asked["report"]), document, target)
+    if asked["json"]:
+        sys.stderr.write(json.dumps(document) + "\n")
+    elif not asked["quiet"]:
+        write_report(document, target)
+    end_like(document["exit_code"], document["signal"])
+
+
+def _document(command: tuple[str, ...], ended: dict[str, Any], form: str) -> dict[str, Any]:
+    rest = {key: value for key, value in ended.items() if key != "type"}
+    # Bytes that are no text come as surrogates, which JSON cannot carry.
+    words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
+    return {"format": form, "command": words, **rest}
+
+
+def _write(report: Path, document: dict[str, Any], target: Console) -> None:
+    """Prints why a report cannot be written, and does not change how the command ended."""
+    try:
+        write_atomic(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        _complain(target, f"{report}: cannot be written: {error.strerror}")
+
+
+def _complain(target: Console, message: str) -> None:
+    target.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,6 @@
+"""Record: live pages in Chromium as HARs or WACZ, with bodies, initiators, timings and addresses."""
+
+from fastopen.apps.record.browser import Recorder
+from fastopen.apps.record.har import Loaded, har_of
+
+__all__ = ["Loaded", "Recorder", "har_of"]

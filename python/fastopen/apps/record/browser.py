@@ -1,0 +1,177 @@
+"""Chromium over the DevTools protocol: each page in a fresh profile, listened to while it loads."""
+
+import base64
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
+from fastopen.apps.record.handshakes import missing_handshakes_ms
+from fastopen.apps.record.har import Loaded
+from fastopen.apps.record.netlog import ARGUMENTS as NETLOG
+from fastopen.common.closing import Closing
+from fastopen.common.errors import MachineError
+from fastopen.contract.client_types import CHROMIUM
+
+if TYPE_CHECKING:
+    from playwright.sync_api import CDPSession, Page, ViewportSize
+
+# Frames of other sites stay in the page's own process: their requests are then reported by the same session.
+ARGUMENTS: Final = (
+    "--disable-features=IsolateOrigins,site-per-process",
+    "--disable-site-isolation-trials",
+    "--disable-background-networking",
+    "--no-first-run",
+)
+BODIES_BYTES: Final = 512 * 2**20
+BODY_BYTES: Final = 128 * 2**20
+# What a page may send and ask for: all of it is kept in memory and in files, for as long as it goes on.
+MAX_RECEIVED_BYTES: Final = 2**30
+MAX_REQUESTS: Final = 20_000
+STEP_MS: Final = 50
+TURN_MS: Final = 8000
+# What a window of Chromium's in a world shows (docs/chromium.md).
+VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
+
+
+class LoadError(Exception):
+    """A page that could not be recorded, in words."""
+
+
+class Recorder(Closing):
+    """A browser that records pages, one at a time. A context manager that ends it."""
+
+    def __init__(
+        self, arguments: Sequence[str] = (), *, insecure: bool = False, netlog: Path | None = None
+    ) -> None:
+        """`arguments` go on the browser's command line; `insecure` takes certificates that nobody signed.
+
+        With `netlog` bodies are in that file when the browser has ended, and not in what is recorded.
+        """
+        try:
+            from playwright.sync_api import sync_playwright
+        except ImportError:
+            message = "recording drives Chromium with playwright, which is not installed"
+            raise MachineError(message, "pip install 'fastopen[record]'") from None
+        self._insecure, self._netlog = insecure, netlog
+        logged = [] if netlog is None else [argument.format(netlog) for argument in NETLOG]
+        chromium = CHROMIUM.find()
+        # A browser that root starts has no sandbox to put itself into.
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        self._playwright = sync_playwright().start()
+        try:
+            self._browser = self._playwright.chromium.launch(
+                executable_path=chromium, args=[*ARGUMENTS, *sandbox, *logged, *arguments]
+            )
+        except Exception as error:
+            self._playwright.stop()
+            message = f"{chromium} does not start: {_why_it_ended(str(error))}"
+            raise MachineError(message, "try it by hand with --headless") from None
+
+    def close(self) -> None:
+        """Ends the browser."""
+        try:
+            self._browser.close()
+        finally:
+            self._playwright.stop()
+
+    @property
+    def version(self) -> str:
+        return self._browser.version
+
+    def record(
+        self, url: str, *, timeout_s: float, settle_s: float, watch: Callable[[Log], None] = lambda _: None
+    ) -> Loaded:
+        """Loads a page until its load event and, for what it asks afterwards, until nothing is left to come.
+
+        Waits at most `timeout_s` for the load event, and `settle_s` after it. Raises LoadError.
+        """
+        from playwright.sync_api import Error
+
+        context = self._browser.new_context(
+            ignore_https_errors=self._insecure, viewport=VIEWPORT, accept_downloads=False
+        )
+        try:
+            page = context.new_page()
+            session = context.new_cdp_session(page)
+            log = Log()
+            for name in EVENTS:
+                session.on(name, lambda event, name=name: log.on_event(name, event))
+            bounds = {"maxTotalBufferSize": BODIES_BYTES, "maxResourceBufferSize": BODY_BYTES}
+            session.send("Network.enable", bounds)
+            session.send("Page.enable")
+            page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
+            deadline = time.monotonic() + timeout_s
+            while log.load_at is None:
+                if time.monotonic() > deadline:
+                    still = f"{log.open()} requests open"
+                    raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
+                page.wait_for_timeout(STEP_MS)
+                _check(log)
+                watch(log)
+            deadline = time.monotonic() + settle_s
+            while log.open() and time.monotonic() < deadline:
+                page.wait_for_timeout(STEP_MS)
+                _check(log)
+                watch(log)
+            _wait_for_turn(page)
+            log.give_heads()
+            screenshot = None
+            if self._netlog is None:
+                for exchange in log.exchanges:
+                    exchange.body = _body(session, exchange)
+            else:
+                screenshot = base64.b64decode(
+                    session.send("Page.captureScreenshot", {"format": "png"})["data"]
+                )
+            return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges), screenshot)
+        except Error as error:
+            raise LoadError(_said(error)) from None
+        finally:
+            context.close()
+
+
+def _wait_for_turn(page: "Page") -> None:
+    """Raises LoadError where a script never gives way: what is asked of the page then has no answer."""
+    from playwright.sync_api import TimeoutError as TimedOut
+
+    try:
+        page.wait_for_function("true", polling=STEP_MS, timeout=TURN_MS)
+    except TimedOut:
+        raise LoadError(f"its script did not give way for {TURN_MS // 1000} s") from None
+
+
+def _check(log: Log) -> None:
+    """Raises LoadError where a page goes on without end."""
+    if log.received_bytes > MAX_RECEIVED_BYTES:
+        raise LoadError(f"it sent more than {MAX_RECEIVED_BYTES >> 20:,} MiB")
+    if len(log.exchanges) > MAX_REQUESTS:
+        raise LoadError(f"it made more than {MAX_REQUESTS:,} requests")
+
+
+def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:
+    """The body as programs saw it; None where there is none, or the browser has it no more."""
+    from playwright.sync_api import Error
+
+    if exchange.redirected or exchange.failed or exchange.ended is None:
+        return None
+    try:
+        found: dict[str, Any] = session.send("Network.getResponseBody", {"requestId": exchange.id})
+    except Error:
+        return None
+    return found["body"], bool(found["base64Encoded"])
+
+
+def _said(error: Exception) -> str:
+    """`net::ERR_NAME_NOT_RESOLVED` out of the many lines around it."""
+    first = str(error).strip().splitlines()[0]
+    return first.partition("Page.goto: ")[2] or first
+
+
+def _why_it_ended(message: str) -> str:
+    """What Chromium wrote as it aborted, where Playwright reports it, else its message's first line."""
+    fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
+    return fatal[1] if fatal else message.strip().splitlines()[0]

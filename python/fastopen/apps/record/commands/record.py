@@ -1,0 +1,128 @@
+"""`fastopen record URL... -o FILE`: live pages as Chromium loads them, kept as one HAR or WACZ."""
+
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.apps.record import Loaded, Recorder, har_of
+from fastopen.apps.record.browser import LoadError
+from fastopen.apps.record.netlog import wire_exchanges
+from fastopen.apps.record.wacz import wacz_of
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
+from fastopen.cli.shared_options import QuietOption
+from fastopen.common.errors import InputError
+from fastopen.common.user_files import read_bytes, write_file
+from fastopen.pages.library import entries_of_list
+from fastopen.pages.url import cleaned
+
+PANEL: Final = "Inputs"
+
+PAGES_MAX: Final = 1000
+
+
+def command(
+    urls: Annotated[
+        list[str], typer.Argument(metavar="URL...", help="Pages, or .pages files that list them.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="What is written: a .har, or with bodies as they came a .wacz.",
+        ),
+    ],
+    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
+    settle: Annotated[
+        float, typer.Option(min=0, max=600, help="Seconds at most for what is asked afterwards.")
+    ] = 5.0,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Take any certificate.")] = False,
+    browser_argument: Annotated[
+        list[str] | None, typer.Option(metavar="ARGUMENT", help="For Chromium's command line; repeatable.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Load live pages in Chromium, each in a fresh profile, and keep them as one HAR or WACZ.
+
+    With bodies, headers, initiators, timings, addresses and round trips of hosts: what fastopen run and
+    fastopen validate need. Needs Chromium and fastopen's extra `record`.
+    """
+    pages = _pages(urls)
+    _check_writable(output, replace=force)
+    loaded: list[Loaded] = []
+    interrupted = False
+    with TemporaryDirectory(prefix="fastopen-record-") as folder:
+        netlog = Path(folder, "net.json") if output.suffix == ".wacz" else None
+        with Recorder(browser_argument or (), insecure=insecure, netlog=netlog) as recorder:
+            version = recorder.version
+            for number, url in enumerate(pages, start=1):
+                try:
+                    found = recorder.record(url, timeout_s=timeout, settle_s=settle)
+                except LoadError as error:
+                    errors_console().print(f"left out: {url}: {error}", markup=False, soft_wrap=True)
+                    continue
+                except KeyboardInterrupt:
+                    interrupted = True
+                    break
+                loaded.append(found)
+                if not quiet:
+                    done = f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests"
+                    errors_console().print(done, markup=False, soft_wrap=True)
+        if not loaded:
+            raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
+        write_file(output, _document(loaded, version, netlog))
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if len(loaded) < len(pages):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
+    """What is written of the pages; of a browser that has ended and left a log of its network, a WACZ."""
+    if netlog is None:
+        # Halves of surrogate pairs, which pages may send, become question marks.
+        return json.dumps(har_of(loaded, version), ensure_ascii=False).encode(errors="replace")
+    urls = {exchange.asked["request"]["url"] for page in loaded for exchange in page.log.exchanges}
+    return wacz_of(loaded, wire_exchanges(netlog, urls), version)
+
+
+def _check_writable(output: Path, *, replace: bool) -> None:
+    """Raises InputError before the pages are loaded, not after."""
+    if output.is_dir():
+        raise InputError("is a folder", str(output), "name a file, such as page.har")
+    if output.exists() and not replace:
+        raise InputError("is there already", str(output), "--force replaces it; or name a new file with -o")
+    if not output.parent.is_dir():
+        raise InputError("no such folder", str(output.parent))
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise InputError("cannot be written", str(output))
+
+
+def _pages(arguments: list[str]) -> list[str]:
+    """The URLs, those of lists in their place. Raises InputError."""
+    found: list[str] = []
+    for argument in arguments:
+        path = Path(argument)
+        if "://" in argument or not path.is_file():
+            found.append(_url(argument, argument))
+            continue
+        listed = entries_of_list(read_bytes(path).decode(errors="replace"), path)
+        found += (_url(entry, place) for entry, place in listed)
+    if not found:
+        raise InputError("lists no URL", arguments[0], "a list of pages has a URL a line")
+    if len(found) > PAGES_MAX:
+        raise InputError(f"{len(found)} pages", arguments[0], f"{PAGES_MAX} at a time at most")
+    return found
+
+
+def _url(text: str, place: str) -> str:
+    url = text if "://" in text else f"http://{text}"
+    if cleaned(url) is None or any(c.isspace() for c in url):
+        raise InputError(f"{text[:80]!r} is no http or https URL, and no file", place)
+    return url

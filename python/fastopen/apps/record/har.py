@@ -1,0 +1,215 @@
+"""Page loads as Chromium timing them into a HAR 1.2, in Chrome's own habits where the format leaves room.
+
+The specification: http://www.softwareishard.com/blog/har-12-spec/
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from fastopen.apps.record.events import Log, NetworkExchange
+from fastopen.common.versions import version_of
+
+_VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/1.0": "HTTP/1.0"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A page that was loaded."""
+
+    url: str
+    title: str
+    log: Log
+    handshakes_ms: Mapping[str, float] = field(default_factory=dict)
+    """Of hosts whose handshake no request waited for."""
+    screenshot: bytes | None = None
+    """A PNG of what the browser showed."""
+
+
+def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
+    """One HAR of all pages. `browser` is its version."""
+    entries = []
+    described = []
+    for number, page in enumerate(pages, start=1):
+        identity = f"page_{number}"
+        of_page = [_entry(one, identity) for one in page.log.exchanges if _is_wanted(one)]
+        described.append(_page(page, identity, of_page))
+        entries += of_page
+    return {
+        "log": {
+            "version": "1.2",
+            "creator": {"name": "fastopen", "version": version_of("fastopen")},
+            "browser": {"name": "Chromium", "version": browser},
+            "pages": described,
+            "entries": entries,
+        }
+    }
+
+
+def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """For each host the shortest TCP handshake, in ms."""
+    found: dict[str, float] = {}
+    for entry in entries:
+        timings = entry["timings"]
+        if timings["connect"] > 0:
+            took = timings["connect"] - max(timings["ssl"], 0)
+            host = urlsplit(entry["request"]["url"]).hostname or ""
+            found[host] = round(min(found.get(host, took), took), 3)
+    return found
+
+
+def _is_wanted(exchange: NetworkExchange) -> bool:
+    return urlsplit(exchange.asked["request"]["url"]).scheme in ("http", "https")
+
+
+def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    first = page.log.exchanges[0].asked
+
+    def after(moment: float | None) -> float:
+        return -1 if moment is None else round((moment - first["timestamp"]) * 1000, 3)
+
+    return {
+        "id": identity,
+        # Chrome's habit: the URL that was asked for.
+        "title": page.url,
+        "startedDateTime": _moment(first["wallTime"]),
+        "pageTimings": {"onContentLoad": after(page.log.content_at), "onLoad": after(page.log.load_at)},
+        "_documentTitle": page.title,
+        "_roundTrips": {**page.handshakes_ms, **round_trips_ms(entries)},
+    }
+
+
+def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
+    asked, response = exchange.asked, exchange.response or {}
+    timings = _timings(exchange)
+    entry = {
+        "pageref": page,
+        "startedDateTime": _moment(asked["wallTime"]),
+        "time": round(sum(ms for name, ms in timings.items() if ms > 0 and name != "ssl"), 3),
+        "request": _request(exchange),
+        "response": _response(exchange),
+        "cache": {},
+        "timings": timings,
+        "_initiator": asked.get("initiator", {}),
+        "_resourceType": str(asked.get("type", "Other")).lower(),
+        "_fromCache": _cache(response),
+        "serverIPAddress": str(response.get("remoteIPAddress", "")).strip("[]"),
+        "connection": str(response.get("connectionId") or ""),
+    }
+    return {key: value for key, value in entry.items() if value not in (None, "")}
+
+
+def _cache(response: Mapping[str, Any]) -> str | None:
+    if response.get("fromDiskCache"):
+        return "disk"
+    return "prefetch" if response.get("fromPrefetchCache") else None
+
+
+def _timings(exchange: NetworkExchange) -> dict[str, float]:
+    """The parts of the entry's time in ms; -1: does not apply. TLS is a part of `connect` (HAR 1.2)."""
+    asked_s, ended_s = exchange.asked["timestamp"], exchange.ended
+    timing = (exchange.response or {}).get("timing")
+    whole = 0.0 if ended_s is None else max(0.0, (ended_s - asked_s) * 1000)
+    if not timing:
+        parts = {"blocked": whole, "dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0}
+        return {name: round(ms, 3) for name, ms in parts.items()}
+
+    def length(name: str) -> float:
+        started, ended = timing.get(f"{name}Start", -1), timing.get(f"{name}End", -1)
+        return ended - started if started >= 0 else -1
+
+    begins = [
+        timing[f"{name}Start"] for name in ("dns", "connect", "send") if timing.get(f"{name}Start", -1) >= 0
+    ]
+    queued = (timing["requestTime"] - asked_s) * 1000 + min(begins, default=0)
+    # The first byte of the head, in browsers that tell it.
+    answered = timing.get("receiveHeadersStart", -1)
+    answered = answered if answered > 0 else timing["receiveHeadersEnd"]
+    ended = timing["receiveHeadersEnd"] if ended_s is None else (ended_s - timing["requestTime"]) * 1000
+    parts = {
+        "blocked": max(0.0, queued),
+        "dns": length("dns"),
+        "connect": length("connect"),
+        "ssl": length("ssl"),
+        "send": max(0.0, length("send")),
+        "wait": max(0.0, answered - timing["sendEnd"]),
+        "receive": max(0.0, ended - answered),
+    }
+    return {name: round(ms, 3) for name, ms in parts.items()}
+
+
+def _request(exchange: NetworkExchange) -> dict[str, Any]:
+    request, response = exchange.asked["request"], exchange.response or {}
+    posted = request.get("postData")
+    return {
+        "method": request["method"],
+        "url": request["url"],
+        "httpVersion": _version(response),
+        "headers": _headers(exchange.sent or response.get("requestHeaders") or request.get("headers", {})),
+        "queryString": [
+            {"name": name, "value": value}
+            for name, value in parse_qsl(urlsplit(request["url"]).query, keep_blank_values=True)
+        ],
+        "cookies": [],
+        "headersSize": -1,
+        "bodySize": len(posted.encode()) if posted else 0,
+        **({"postData": {"mimeType": _posted_type(request), "text": posted}} if posted else {}),
+    }
+
+
+def _posted_type(request: Mapping[str, Any]) -> str:
+    return next((v for k, v in request.get("headers", {}).items() if k.lower() == "content-type"), "")
+
+
+def _response(exchange: NetworkExchange) -> dict[str, Any]:
+    response = exchange.response or {}
+    fields = _headers(exchange.got or response.get("headers", {}))
+    # What had come when the head was there was the head.
+    head = int(response.get("encodedDataLength") or 0)
+    wire = int(exchange.received_bytes or 0)
+    body = 0 if exchange.redirected else max(0, wire - head)
+    text, encoded = exchange.body or ("", False)
+    # A browser does not keep everything, broken pictures for one: as large as on the wire, at least.
+    content: dict[str, Any] = {
+        "size": _size(text, encoded) or body,
+        "mimeType": response.get("mimeType", ""),
+    }
+    if text:
+        content["text"] = text
+        content |= {"encoding": "base64"} if encoded else {}
+    location = next((f["value"] for f in fields if f["name"].lower() == "location"), "")
+    return {
+        "status": int(response.get("status", 0)),
+        "statusText": response.get("statusText", ""),
+        "httpVersion": _version(response),
+        "headers": fields,
+        "cookies": [],
+        "content": content,
+        "redirectURL": location if exchange.redirected else "",
+        "headersSize": head if _version(response).startswith("HTTP/1") and head else -1,
+        "bodySize": body if wire else -1,
+        "_transferSize": wire,
+        "_error": exchange.failed,
+    }
+
+
+def _size(text: str, encoded: bool) -> int:
+    """Of the content in bytes, out of its base64 where it is that."""
+    return len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
+
+
+def _version(response: Mapping[str, Any]) -> str:
+    text = str(response.get("protocol", ""))
+    return _VERSIONS.get(text.lower(), text)
+
+
+def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
+    """A field that came several times has a line for each (Set-Cookie)."""
+    return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
+
+
+def _moment(wall_s: float) -> str:
+    text = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
+    return text.replace("+00:00", "Z")

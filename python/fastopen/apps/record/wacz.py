@@ -1,0 +1,140 @@
+"""A recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): what crossed the wire, and when.
+
+In addition to the archive, which other tools replay, it holds the HAR without bodies (times and initiators)
+and pictures.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from fastopen.apps.record.har import Loaded, har_of
+from fastopen.apps.record.netlog import WireExchange
+from fastopen.common.versions import version_of
+
+HAR: Final = "recording.har"
+_ARCHIVE: Final = "data.warc.gz"
+# Of one connection or framing: the archive has bodies without frames.
+_FRAMING: Final = ("transfer-encoding", "content-length")
+
+
+def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser: str) -> bytes:
+    """One WACZ of all pages. `browser` is its version."""
+    archive, index = _warc(exchanges)
+    har = har_of(pages, browser)
+    listed = [
+        {"format": "json-pages-1.0", "id": "pages", "title": "All Pages"},
+        *(
+            {"id": one["id"], "url": page.url, "ts": one["startedDateTime"], "title": page.title}
+            for page, one in zip(pages, har["log"]["pages"], strict=True)
+        ),
+    ]
+    files = {
+        f"archive/{_ARCHIVE}": archive,
+        "indexes/index.cdx.gz": gzip.compress("".join(sorted(index)).encode(), mtime=0),
+        "pages/pages.jsonl": "".join(f"{json.dumps(one)}\n" for one in listed).encode(),
+        HAR: json.dumps(har).encode(),
+        **{picture_of(n): one.screenshot for n, one in enumerate(pages, start=1) if one.screenshot},
+    }
+    resources = [
+        {
+            "name": path.rpartition("/")[2],
+            "path": path,
+            "hash": f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "bytes": len(data),
+        }
+        for path, data in files.items()
+    ]
+    package = {
+        "profile": "data-package",
+        "wacz_version": "1.1.1",
+        "software": f"fastopen {version_of('fastopen')}",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resources": resources,
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as whole:
+        # What is compressed already, and is read by offset, stays as it is.
+        for path, data in {**files, "datapackage.json": json.dumps(package, indent=2).encode()}.items():
+            small = zipfile.ZIP_STORED if path.endswith((".gz", ".png")) else zipfile.ZIP_DEFLATED
+            whole.writestr(path, data, small)
+    return packed.getvalue()
+
+
+def picture_of(page: int) -> str:
+    """Where the picture of a page is, by its number from 1."""
+    return f"screenshots/{page}.png"
+
+
+def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
+    """The archive, and a line of its index for each response."""
+    from warcio.statusandheaders import StatusAndHeaders
+    from warcio.warcwriter import WARCWriter
+
+    file, index = io.BytesIO(), []
+    writer = WARCWriter(file, gzip=True, warc_version="1.1")
+    software = {"software": f"fastopen {version_of('fastopen')}", "format": "WARC File Format 1.1"}
+    writer.write_record(writer.create_warcinfo_record(_ARCHIVE, software))
+    for one in exchanges:
+        date = datetime.fromtimestamp(one.moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        parts = urlsplit(one.url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        sent = one.sent if any(name.lower() == "host" for name, _ in one.sent) else [
+            ("Host", parts.netloc), *one.sent
+        ]  # fmt: skip
+        got = [*_unframed(one), ("Content-Length", str(len(one.body)))]
+        response, request = (
+            writer.create_warc_record(
+                one.url,
+                kind,
+                payload=io.BytesIO(body),
+                http_headers=head,
+                warc_headers_dict={"WARC-Date": date},
+            )
+            for kind, body, head in (
+                ("response", bytes(one.body), StatusAndHeaders(one.status, got, "HTTP/1.1")),
+                (
+                    "request",
+                    b"",
+                    StatusAndHeaders(f"{one.method} {target} HTTP/1.1", sent, is_http_request=True),
+                ),
+            )
+        )
+        offset = file.tell()
+        writer.write_record(response)
+        length = file.tell() - offset
+        request.rec_headers.add_header(
+            "WARC-Concurrent-To", response.rec_headers.get_header("WARC-Record-ID")
+        )
+        writer.write_record(request)
+        index.append(_cdxj(one, response, offset, length))
+    return file.getvalue(), index
+
+
+def _unframed(exchange: WireExchange) -> Iterator[tuple[str, str]]:
+    return ((name, value) for name, value in exchange.got if name.lower() not in _FRAMING)
+
+
+def _cdxj(exchange: WireExchange, response: Any, offset: int, length: int) -> str:
+    """A line of the index (CDXJ); its key is the URL with the host's parts reversed."""
+    parts = urlsplit(exchange.url)
+    host = ",".join(reversed((parts.hostname or "").split("."))) + (f":{parts.port}" if parts.port else "")
+    key = f"{host}){parts.path or '/'}{'?' if parts.query else ''}{parts.query}".lower()
+    stamp = datetime.fromtimestamp(exchange.moment_s, UTC).strftime("%Y%m%d%H%M%S")
+    mime = next((value for name, value in exchange.got if name.lower() == "content-type"), "")
+    fields = {
+        "url": exchange.url,
+        "mime": mime.partition(";")[0].strip(),
+        "status": exchange.status[:3],
+        "digest": response.rec_headers.get_header("WARC-Payload-Digest"),
+        "length": str(length),
+        "offset": str(offset),
+        "filename": _ARCHIVE,
+    }
+    return f"{key} {stamp} {json.dumps(fields)}\n"

@@ -1,0 +1,142 @@
+"""What a server benchmark asks for: options and the keys of a TOML file, which are the same."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from fastopen.common.errors import InputError
+from fastopen.common.pydantic_errors import conflict, input_error
+from fastopen.common.resources import packaged_folder
+from fastopen.common.units import parse_duration_us, parse_size_bytes
+from fastopen.common.user_files import read_toml
+from fastopen.contract import Flood
+from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US
+from fastopen.contract.part import RTT_MAX_US
+
+SUFFIX: Final = ".toml"
+HOSTS_MAX: Final = 1000
+SIZE_MAX_BYTES: Final = 100_000_000
+# Connections of new addresses that a world has room for.
+COLD_MAX: Final = 60_000
+
+ArmName = Literal["off", "cold", "warm"]
+NewKey = Literal["none", "replace", "add"]
+FloodAsked = Flood | None
+
+
+def _listed(value: object) -> object:
+    """`10,100` of the command line, and a list, or one value, of a file."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _by(parse: Callable[[str], Any]) -> BeforeValidator:
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+def _floods(value: object) -> object:
+    return [_flood(one) for one in value] if isinstance(value, list) else value
+
+
+def _flood(value: object) -> object:
+    """`none`, or what its SYNs carry and how many come a second: `valid:2000`."""
+    if not isinstance(value, str):
+        return value
+    if value == "none":
+        return None
+    cookies, _, rate = value.partition(":")
+    named = {"plain": "none", "invalid": "invalid", "valid": "valid"}
+    if cookies not in named or not rate.isdecimal():
+        raise ValueError(f"{value!r} is not none, plain:RATE, invalid:RATE or valid:RATE")
+    return {"rate_per_s": int(rate), "cookies": named[cookies]}
+
+
+def flood_words(flood: FloodAsked) -> str:
+    """As it is asked for."""
+    if flood is None:
+        return "none"
+    return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"
+
+
+Counts = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=ARRIVALS_MAX)], ...], Field(max_length=100), BeforeValidator(_listed)
+]
+
+
+class Bench(BaseModel):
+    """A server benchmark. Every value of a list is tried with each of the others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    """What a reader should know."""
+    published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """Answers a second that somebody published, by arm, to stand beside ours."""
+    arms: Annotated[tuple[ArmName, ...], Field(min_length=1), BeforeValidator(_listed)] = get_args(ArmName)
+    rates: Counts = ()
+    clients: Counts = ()
+    duration: Annotated[int, Field(ge=1, le=DURATION_MAX_US), _by(parse_duration_us)] = 10_000_000
+    rtt: Annotated[int, Field(ge=0, le=RTT_MAX_US), _by(parse_duration_us)] = 20_000
+    size: Annotated[int, Field(ge=0, le=SIZE_MAX_BYTES), _by(parse_size_bytes)] = 5000
+    hosts: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = 16
+    tfo_queue: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=65_535)], ...], Field(min_length=1), BeforeValidator(_listed)
+    ] = (4096,)
+    syncookies: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=2)], ...], Field(min_length=1), BeforeValidator(_listed)
+    ] = (0,)
+    flood: Annotated[
+        tuple[FloodAsked, ...], Field(min_length=1), BeforeValidator(_floods), BeforeValidator(_listed)
+    ] = (None,)
+    new_key: Annotated[tuple[NewKey, ...], Field(min_length=1), BeforeValidator(_listed)] = ("none",)
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 5
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
+
+    @model_validator(mode="after")
+    def _transactions_begin_somehow(self) -> "Bench":
+        if not self.rates and not self.clients:
+            raise conflict(
+                "nothing says when transactions begin", "give --rates 1000 or --clients 10", "rates"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cold_clients_have_addresses(self) -> "Bench":
+        most = max(self.rates, default=0) * self.duration // 1_000_000
+        if "cold" in self.arms and most > COLD_MAX:
+            message = f"{most:,} cold transactions need as many client addresses, and there are {COLD_MAX:,}"
+            raise conflict(message, "ask for a lower rate or a shorter duration", "rates", "duration")
+        return self
+
+
+def packaged_benches() -> dict[str, Path]:
+    """Those that come with fastopen: name to file."""
+    folder = packaged_folder("experiments")
+    files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
+    return {file.stem: file for file in files}
+
+
+def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
+    """A packaged benchmark or one of a file, with these values instead of its own. Raises InputError."""
+    data: dict[str, Any] = {}
+    place = ""
+    if name_or_path is not None:
+        path = packaged_benches().get(name_or_path)
+        if path is None and not name_or_path.endswith(SUFFIX):
+            remedy = f"there are: {', '.join(packaged_benches())}; or give the path of a {SUFFIX} file"
+            raise InputError(f"no benchmark is called {name_or_path!r}", "", remedy)
+        path = path or Path(name_or_path)
+        place = path.name
+        data = read_toml(path)
+    given = {key: value for key, value in changes.items() if value is not None}
+    # One way of beginning transactions replaces the other.
+    if {"rates", "clients"} & given.keys():
+        data = {key: value for key, value in data.items() if key not in ("rates", "clients")}
+    try:
+        return Bench.model_validate(data | given)
+    except ValidationError as error:
+        raise input_error(error, place) from None

@@ -1,0 +1,143 @@
+"""The cells of a server benchmark, and the job of each: one world, one load of transactions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+from typing import Final, Literal
+
+from fastopen.apps.serve_bench.asked import ArmName, Bench, FloodAsked, NewKey, flood_words
+from fastopen.contract import (
+    CONTRACT,
+    Flood,
+    Job,
+    LoadSpec,
+    Network,
+    Origins,
+    RateLimit,
+    Tolerance,
+    Transactions,
+)
+from fastopen.pages import Page
+from fastopen.pages.model import Resource
+
+# TFO and cookies of an arm's connections.
+ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] | None]]] = {
+    "off": ("tcp", None),
+    "cold": ("tfo", "cold"),
+    "warm": ("tfo", "warm"),
+}
+# Real time that a load may take: in virtual time a second of it takes longer than a second.
+TIMEOUT_US: Final = 3_600_000_000
+# Of the measured RTT of real time, on a machine that does more than this.
+RTT_TOLERANCE_US: Final = 5000
+
+
+@dataclass(frozen=True)
+class BenchCell:
+    """An arm under one load, with one value of each factor."""
+
+    arm: ArmName
+    arrivals: Literal["rate_per_s", "clients"]
+    count: int
+    """Transactions a second, or clients."""
+    tfo_queue: int
+    syncookies: int
+    flood: FloodAsked
+    new_key: NewKey
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the others are compared with it: it comes without TFO."""
+        return ARMS[self.arm][0] == "tcp"
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """Name to value, of all but the arm."""
+        return {
+            "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
+            "queue": str(self.tfo_queue),
+            "syncookies": str(self.syncookies),
+            "flood": flood_words(self.flood),
+            "new key": self.new_key,
+        }
+
+    @property
+    def others(self) -> "tuple[str, ...]":
+        """What it shares with the cells that it is compared with."""
+        return tuple(self.factors.values())
+
+
+def cells_of(bench: Bench) -> list[BenchCell]:
+    """In the order of the table. A change of key is nothing to arms that have no cookies."""
+    loads = [("rate_per_s", one) for one in bench.rates] + [("clients", one) for one in bench.clients]
+    factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
+    cells: list[BenchCell] = []
+    for (arrivals, count), queue, syncookies, flood, new_key, arm in factors:
+        if arm != "warm" and new_key != "none" and "none" in bench.new_key:
+            continue
+        kind: Literal["rate_per_s", "clients"] = "rate_per_s" if arrivals == "rate_per_s" else "clients"
+        key: NewKey = new_key if arm == "warm" else "none"
+        cells.append(BenchCell(arm, kind, count, queue, syncookies, flood, key))
+    return list(dict.fromkeys(cells))
+
+
+def jobs_of(
+    bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
+) -> Iterator[Job]:
+    """In rounds: each has all cells, in an order of its own. A job is called `CELL#ROUND`, in numbers."""
+    order = Random(bench.seed)
+    for repeat in range(repeats):
+        numbers = list(range(len(cells)))
+        if repeats > 1:
+            order.shuffle(numbers)
+        for number in numbers:
+            yield _job(bench, cells[number], f"{number}#{repeat}", server, server_listen)
+
+
+def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None, server_listen: bool) -> Job:
+    transport, cookies = ARMS[cell.arm]
+    flood = None if cell.flood is None else Flood.model_validate(cell.flood.model_dump())
+    transactions = Transactions(
+        arrivals={cell.arrivals: cell.count},
+        duration_us=bench.duration,
+        syncookies=cell.syncookies,
+        new_key=None if cell.new_key == "none" else cell.new_key,
+        flood=flood,
+    )
+    no_limit = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+    return Job(
+        contract=CONTRACT,
+        id=name,
+        seed=bench.seed,
+        page=page_of(bench),
+        network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
+        origins=Origins(
+            tfo_queue=cell.tfo_queue,
+            server=None if server is None else list(server),
+            server_listen=server_listen,
+        ),
+        loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
+        tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
+        load_timeout_us=TIMEOUT_US,
+    )
+
+
+def page_of(bench: Bench) -> Page:
+    """An answer of the asked size from each host."""
+    hosts = [f"http://h{number}.test/" for number in range(bench.hosts)]
+    resources = [
+        Resource(
+            url=url, type="document" if number == 0 else "xhr", body_bytes=bench.size,
+            initiator=None if number == 0 else 0,
+        )
+        for number, url in enumerate(hosts)
+    ]  # fmt: skip
+    return Page(
+        format="fastopen-page/1",
+        name="answers",
+        url=hosts[0],
+        source="made for a server benchmark",
+        initiators="declared",
+        resources=resources,
+    )

@@ -1,0 +1,269 @@
+"""`fastopen serve-bench`: transactions with a server under load, and what they cost it."""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.analysis.attribution.phrases import NBSP
+from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
+from fastopen.apps.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.progress import LiveBar
+from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.common.errors import InputError
+from fastopen.common.units import format_duration_us
+from fastopen.contract import EngineName
+from fastopen.report.grid import Column, Entry, Grid
+from fastopen.report.terminal import below_table, fitting_table
+from fastopen.workflows.engines import auto_engine
+
+PANEL: Final = "Real networks and programs"
+
+
+class BenchEngine(StrEnum):
+    """Whose clock runs."""
+
+    AUTO = "auto"
+    HOST = "host"
+    VIRTUAL = "virtual"
+
+
+def command(
+    bench: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BENCH]",
+            help="A packaged benchmark (server-load, radhakrishnan2011-server), or a TOML file.",
+        ),
+    ] = None,
+    arms: Annotated[str | None, typer.Option(help="Of off, cold, warm. (default: all)")] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(help="Transactions that begin each second, whatever becomes of those before."),
+    ] = None,
+    clients: Annotated[
+        str | None, typer.Option(help="Clients that make one transaction after another, instead of --rates.")
+    ] = None,
+    duration: Annotated[str | None, typer.Option(help="For how long they begin. (default: 10s)")] = None,
+    rtt: Annotated[
+        str | None, typer.Option(help="Of the link, which has no other limit. (default: 20ms)")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="Of the body of an answer. (default: 5kB)")] = None,
+    hosts: Annotated[
+        int | None,
+        typer.Option(help="Addresses of the server: a warm client has a cookie of each. (default: 16)"),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="A server in place of the origins (docs/servers.md)."),
+    ] = None,
+    server_listen: Annotated[
+        bool, typer.Option("--server-listen", help="Give its listeners a TFO queue where they have none.")
+    ] = False,
+    tfo_queue: Annotated[
+        str | None, typer.Option(help="TFO queues of the origins' listeners. (default: 4096)")
+    ] = None,
+    syncookies: Annotated[
+        str | None,
+        typer.Option(help="tcp_syncookies: 0 never, 1 when a queue is full, 2 always. (default: 0)"),
+    ] = None,
+    flood: Annotated[
+        str | None,
+        typer.Option(
+            help="SYN floods: none, plain:RATE without cookies, invalid:RATE or valid:RATE with cookies"
+            " and data. (default: none)"
+        ),
+    ] = None,
+    new_key: Annotated[
+        str | None,
+        typer.Option(help="What a new key of cookies does halfway: none, replace or add. (default: none)"),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(help="How often, in rounds, in real time; virtual time needs one. (default: 5)"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the order and the keys. (default: 1)")] = None,
+    engine: Annotated[
+        BenchEngine,
+        typer.Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
+    ] = BenchEngine.AUTO,
+    kernel: Annotated[str | None, typer.Option(help="Of the virtual engine. (default: the newest)")] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put a server under load with TFO off, cold and warm: latencies, overflows, floods, processor time.
+
+    Options with commas are lists, of which each value is tried with each of the others.
+    Exit codes: 0; 1 a row has no valid transactions; 2 wrong options; 3 not on this machine.
+    """
+    changes = {
+        "arms": arms, "rates": rates, "clients": clients, "duration": duration, "rtt": rtt, "size": size,
+        "hosts": hosts, "tfo_queue": tfo_queue, "syncookies": syncookies, "flood": flood, "new_key": new_key,
+        "repeats": repeats, "seed": seed,
+    }  # fmt: skip
+    asked = read_bench(bench, changes)
+    words = _words(server)
+    if server_listen and words is None:
+        raise InputError("goes with --server", "--server-listen", "leave it out: the origins have a queue")
+    chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
+    if engine is BenchEngine.AUTO:
+        chosen = auto_engine(kernel)
+    with _watching(quiet or json) as watch:
+        done = run_bench(asked, chosen, kernel, words, server_listen, watch)
+    if json:
+        print_json({"server": server, **done.as_json()})
+    else:
+        _print(done, server)
+    if not done.holds:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _words(server: str | None) -> list[str] | None:
+    try:
+        words = None if server is None else shlex.split(server)
+    except ValueError as error:
+        raise InputError(f"is no command line: {error}", "--server") from None
+    if words is not None and not any(words[:1]):
+        raise InputError("is empty", "--server")
+    return words
+
+
+def _watching(quiet: bool) -> "LiveWatch":
+    return LiveWatch(errors_console(), quiet)
+
+
+class LiveWatch(LiveBar):
+    """Shows how far a benchmark is."""
+
+    def __enter__(self) -> Callable[[str, int, int], None]:  # type: ignore[override]
+        super().__enter__()
+        return lambda what, done, of: self.update(f"{done} of {of}: {what}", done, of)
+
+
+def _print(done: BenchResult, server: str | None) -> None:
+    rows = done.rows
+    console().print(Text(_head(done, server)), soft_wrap=True)
+    common = _common(rows)
+    varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
+    on_host = done.engine == "host"
+    figures = [Column(header) for header in ("answers\n/s", "p50\nms", "p99\nms")]
+    figures += [Column(header, proof=True) for header in ("SYN\ndata", "fell\nback")]
+    figures += [Column("no\nanswer"), Column("segments\neach", short="seg-\nments\neach", proof=True)]
+    if on_host:
+        figures += [Column(header) for header in ("threads\nus each", "vs. off\n%", "core\nus each")]
+    columns = (Column("arm", "key"), *(Column(name, "factor") for name in varying), *figures)
+    entries = (
+        (
+            Entry(row.cell.arm),
+            *(_of_factor(name, row.cell.factors[name]) for name in varying),
+            *_figures(row, on_host),
+        )
+        for row in rows
+    )
+    grid = Grid("", columns, tuple(entries))
+    table, layout = fitting_table(grid, console().width)
+    console().print(table)
+    for line in below_table(grid, layout):
+        console().print(Text(line), soft_wrap=True)
+    for line in (*_published(done), *_sentences(done, varying)):
+        console().print(Text(line), soft_wrap=True)
+
+
+def _published(done: BenchResult) -> Iterator[str]:
+    """Published rates beside ours, and what the server's threads took of each answer in ours."""
+    for arm, theirs in done.bench.published.items():
+        ours = [(row.cell.count, row.per_second) for row in done.rows if row.cell.arm == arm]
+        shown = ", ".join(f"{rate:,.1f} ({count:,})" for count, rate in ours if rate is not None)
+        yield f"Published, {arm}: {theirs:,.1f} answers a second; ours: {shown or '-'}."
+    yield from done.bench.notes
+
+
+def _head(done: BenchResult, server: str | None) -> str:
+    bench = done.bench
+    common = {name: values for name, values in _common(done.rows).items() if name != "load"}
+    usual = {"queue": "4096", "syncookies": "0", "flood": "none", "new key": "none"}
+    said = [f"{name} {value}" for name, value in common.items() if usual.get(name) != value]
+    kernel = "" if done.world is None else f", Linux {done.world.kernel}"
+    rtt, duration = format_duration_us(bench.rtt), format_duration_us(bench.duration)
+    parts = [
+        bench.title,
+        f"{server or 'built-in origin'}: answers of {bench.size:,} bytes over {rtt}, begun for {duration}",
+        f"engine {done.engine}{kernel}",
+        *said,
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _common(rows: list[CellRow]) -> dict[str, str]:
+    first = rows[0].cell.factors
+    return {
+        name: value for name, value in first.items() if all(row.cell.factors[name] == value for row in rows)
+    }
+
+
+def _of_factor(name: str, value: str) -> Entry:
+    return Entry(value, phrase=value if name == "load" else f"{name} {value}")
+
+
+def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
+    if not row.records:
+        yield from [Entry("invalid"), *[Entry("-")] * (9 if on_host else 6)]
+        return
+    yield Entry("-" if row.per_second is None else f"{row.per_second:,.1f}")
+    for percent in (50, 99):
+        value = percentile(row.latency_us, percent)
+        yield Entry("-" if value is None else f"{value / 1000:,.1f}")
+    for name in ("syn_data", "fallbacks"):
+        yield Entry(f"{row.total(name):,}")
+    yield Entry(f"{row.total('begun') - row.total('answered'):,}")
+    yield Entry("-" if row.segments is None else f"{row.segments.median:.2f}")
+    if on_host:
+        yield _with_interval(row.threads_us, ".1f")
+        yield _with_interval(row.threads_change, "+.0f")
+        yield _with_interval(row.core_us, ".1f")
+
+
+def _with_interval(figure: Figure | None, digits: str) -> Entry:
+    if figure is None:
+        return Entry("-")
+    aside = "" if figure.interval is None else "[{0:{2}},{3}{1:{2}}]".format(*figure.interval, digits, NBSP)
+    return Entry(f"{figure.median:{digits}}", aside=aside)
+
+
+def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
+    for row in done.rows:
+        words = (
+            value if name == "load" else f"{name} {value}"
+            for name, value in row.cell.factors.items()
+            if name in varying
+        )
+        row_name = ", ".join([row.cell.arm, *words])
+        for count, example in row.reasons.values():
+            more = f" (and {count - 1} more alike)" if count > 1 else ""
+            yield f"{row_name}: {count} of {row.asked} do not count: {example}{more}"
+        counted = [f"{name} {row.counted(name):,}" for name in OF_SERVER if row.counted(name)]
+        if counted and row.records:
+            yield f"{row_name}: the server's kernel counted {', '.join(counted)}"
+    late, begun = sum(row.total("late") for row in done.rows), sum(row.total("begun") for row in done.rows)
+    worst = max((percentile(row.lateness_us, 100) or 0 for row in done.rows), default=0)
+    yield (
+        f"Generator: {late:,} of {begun:,} transactions began over 1 ms late, at most {worst / 1000:.1f} ms;"
+        " latencies count from when they were due."
+    )
+    if done.engine == "virtual":
+        yield "Processor time: none, computing is free in virtual time; --engine host measures it."
+        return
+    records = [one for row in done.rows for one in row.records.values()]
+    cores = [one.core for one in records if one.core is not None]
+    if records and not cores:
+        yield "Processor time: none, this machine has one core alone."
+    elif not all(is_alone(core) for core in cores):
+        shared = sum(not is_alone(core) for core in cores)
+        yield (
+            f"Of {len(cores)} times, other processes used the server's core in {shared}: its time is then"
+            " left out; that of the server's threads stands."
+        )

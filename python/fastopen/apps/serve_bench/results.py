@@ -1,0 +1,267 @@
+"""What came of a server benchmark: a row for each cell, with intervals over the repeats."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from fastopen.analysis.statistics.bootstrap import Interval, median_interval
+from fastopen.apps.serve_bench.asked import Bench, flood_words
+from fastopen.apps.serve_bench.cells import BenchCell
+from fastopen.contract import ServerCore, TransactionsRecord, WorldRecord
+
+PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
+# Others may use so much of the server's core before its time says nothing of the server.
+OTHERS_SHARE: Final = 0.02
+TICK_US: Final = 10_000
+# Counters of the server's kernel that a table names, where they grew.
+OF_SERVER: Final = (
+    "TCPFastOpenPassive",
+    "TCPFastOpenPassiveFail",
+    "TCPFastOpenPassiveAltKey",
+    "TCPFastOpenCookieReqd",
+    "TCPFastOpenListenOverflow",
+    "ListenDrops",
+    "ListenOverflows",
+    "SyncookiesSent",
+    "SyncookiesRecv",
+    "SyncookiesFailed",
+    "TCPReqQFullDrop",
+    "TCPReqQFullDoCookies",
+    "TCPAbortOnMemory",
+    "RetransSegs",
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median over repeats, with the interval of 95 % where there are enough of them."""
+
+    median: float
+    interval: Interval | None
+    n: int
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {"median": self.median, "interval": self.interval, "n": self.n}
+
+
+def figure(values: Sequence[float], seed: int) -> Figure | None:
+    """None: there are no values."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    middle = ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    return Figure(middle, median_interval(values, seed), len(values))
+
+
+def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
+    """The least value that so many percent of those counted do not exceed; None: nothing was counted."""
+    left = sum(histogram.values()) * percent / 100
+    for value in sorted(histogram):
+        left -= histogram[value]
+        if left <= 1e-9:
+            return value
+    return max(histogram, default=None)
+
+
+def is_alone(core: ServerCore) -> bool:
+    """Whether a server had its core for itself, so that the core's time is the server's."""
+    return core.others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
+
+
+def threads_us(record: TransactionsRecord) -> float | None:
+    """Microseconds for which the server's threads ran, for each transaction; None: not measured."""
+    if record.core is None or not record.answered:
+        return None
+    return record.core.server_threads_us / record.answered
+
+
+def core_us(record: TransactionsRecord) -> float | None:
+    """Microseconds of the server's core for each transaction; None: not measured, or not its alone."""
+    core = record.core
+    if core is None or not record.answered or not core.steered or not is_alone(core):
+        return None
+    return core.busy_us / record.answered
+
+
+def segments(record: TransactionsRecord) -> float | None:
+    """TCP segments that the server sent and received for each transaction; None: a flood's are among them."""
+    if record.flood_syns or not record.answered:
+        return None
+    counted = record.counters.origins
+    return sum(counted.get(name, 0) for name in ("InSegs", "OutSegs", "RetransSegs")) / record.answered
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """A cell, its valid records by repeat, and those of its baseline."""
+
+    cell: BenchCell
+    records: Mapping[int, TransactionsRecord]
+    baseline: Mapping[int, TransactionsRecord]
+    asked: int
+    """How often it was run."""
+    reasons: Mapping[str, tuple[int, str]]
+    """Kind of reason for which records do not count, to how many, and what the first one says."""
+    seed: int
+
+    @cached_property
+    def latency_us(self) -> dict[int, int]:
+        """Of all repeats together."""
+        return _added(one.latency_us for one in self.records.values())
+
+    @cached_property
+    def lateness_us(self) -> dict[int, int]:
+        """How late transactions began, of all repeats together."""
+        return _added(one.lateness_us for one in self.records.values())
+
+    def total(self, name: str) -> int:
+        """Of a count of the records."""
+        return sum(getattr(one, name) for one in self.records.values())
+
+    @property
+    def per_second(self) -> float | None:
+        """Answers a second, from the first to the last one."""
+        return self._rate("answered", "answered_over_us")
+
+    @property
+    def arrivals_per_second(self) -> float | None:
+        """How many began each second: what was asked, to a thousandth, or the records are invalid."""
+        return self._rate("begun", "arrived_over_us")
+
+    def _rate(self, count: str, over_us: str) -> float | None:
+        over, intervals = self.total(over_us), self.total(count) - len(self.records)
+        return intervals * 1e6 / over if over and intervals > 0 else None
+
+    def counted(self, name: str) -> int:
+        """A counter of the server's kernel."""
+        return sum(one.counters.origins.get(name, 0) for one in self.records.values())
+
+    @property
+    def segments(self) -> Figure | None:
+        """For each transaction."""
+        return self._figure([segments(one) for one in self.records.values()])
+
+    @property
+    def threads_us(self) -> Figure | None:
+        """Of the server's threads, for each transaction."""
+        return self._figure([threads_us(one) for one in self.records.values()])
+
+    @property
+    def core_us(self) -> Figure | None:
+        """Of the server's core, for each transaction."""
+        return self._figure([core_us(one) for one in self.records.values()])
+
+    @property
+    def threads_change(self) -> Figure | None:
+        """In percent of the baseline's time of threads, of repeats in pairs."""
+        both = self.records.keys() & self.baseline.keys()
+        pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
+        return self._figure([100 * (after - before) / before for before, after in pairs if before and after])
+
+    def _figure(self, values: Sequence[float | None]) -> Figure | None:
+        return figure([value for value in values if value is not None], self.seed)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "arm": self.cell.arm,
+            "arrivals": {self.cell.arrivals: self.cell.count},
+            "tfo_queue": self.cell.tfo_queue,
+            "syncookies": self.cell.syncookies,
+            "flood": flood_words(self.cell.flood),
+            "new_key": self.cell.new_key,
+            "valid": len(self.records),
+            "invalid": {kind: count for kind, (count, _) in self.reasons.items()},
+            **{
+                name: self.total(name) for name in ("begun", "not_begun", "answered", "syn_data", "fallbacks")
+            },
+            "failures": _failures(self.records.values()),
+            "per_second": self.per_second,
+            "arrivals_per_second": self.arrivals_per_second,
+            "latency_us": {f"{p:g}": percentile(self.latency_us, p) for p in PERCENTILES},
+            "late": self.total("late"),
+            "lateness_us": {f"{p:g}": percentile(self.lateness_us, p) for p in PERCENTILES},
+            "retransmits": self.total("retransmits"),
+            "flood_syns": self.total("flood_syns"),
+            "segments": _json(self.segments),
+            "cpu_threads_us": _json(self.threads_us),
+            "cpu_threads_change_percent": _json(self.threads_change),
+            "cpu_core_us": _json(self.core_us),
+            "server_counters": {name: self.counted(name) for name in OF_SERVER if self.counted(name)},
+        }
+
+
+def _json(figure: Figure | None) -> dict[str, Any] | None:
+    return None if figure is None else figure.as_json()
+
+
+def _added(histograms: Any) -> dict[int, int]:
+    added: dict[int, int] = {}
+    for histogram in histograms:
+        for value, count in histogram:
+            added[value] = added.get(value, 0) + count
+    return added
+
+
+def _failures(records: Any) -> dict[str, int]:
+    added: dict[str, int] = {}
+    for record in records:
+        for what, count in record.failures.items():
+            added[what] = added.get(what, 0) + count
+    return added
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """A benchmark that was run."""
+
+    bench: Bench
+    engine: Literal["host", "virtual"]
+    cells: tuple[BenchCell, ...]
+    records: Mapping[int, Mapping[int, TransactionsRecord]]
+    """By cell and repeat."""
+    world: WorldRecord | None
+
+    @cached_property
+    def rows(self) -> list[CellRow]:
+        """One for each cell."""
+        valid = {
+            cell: {repeat: one for repeat, one in self.records.get(number, {}).items() if one.valid}
+            for number, cell in enumerate(self.cells)
+        }
+        baselines = {cell.others: cell for cell in self.cells if cell.is_baseline}
+        rows = []
+        for number, cell in enumerate(self.cells):
+            baseline = baselines.get(cell.others)
+            records = self.records.get(number, {})
+            reasons: dict[str, tuple[int, str]] = {}
+            for record in records.values():
+                for reason in record.invalid[:1]:
+                    count, first = reasons.get(reason.kind, (0, reason.detail))
+                    reasons[reason.kind] = count + 1, first
+            compared = valid[baseline] if baseline is not None and baseline != cell else {}
+            rows.append(CellRow(cell, valid[cell], compared, len(records), reasons, self.bench.seed))
+        return rows
+
+    @property
+    def holds(self) -> bool:
+        """Whether every cell has a valid record."""
+        return all(row.records for row in self.rows)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "engine": self.engine,
+            "kernel": None if self.world is None else self.world.kernel,
+            "rtt_us": self.bench.rtt,
+            "duration_us": self.bench.duration,
+            "size_bytes": self.bench.size,
+            "hosts": self.bench.hosts,
+            "repeats": self.bench.repeats if self.engine == "host" else 1,
+            "seed": self.bench.seed,
+            "published": dict(self.bench.published),
+            "rows": [row.as_json() for row in self.rows],
+        }

@@ -1,0 +1,138 @@
+"""`fastopen store`: what a store of results holds, whether it is right, and away with what is old."""
+
+from fractions import Fraction
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.apps.store.results import Pruning, facts, now, open_store, prune, verify
+from fastopen.cli.output import EXIT_FAULTS, console, print_json
+from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption
+from fastopen.common import units
+from fastopen.common.errors import InputError, MachineError
+from fastopen.engines import Maker, VirtualEngine, find_program, kernels
+from fastopen.workflows.engines import maker_of
+
+PANEL: Final = "Runs"
+
+DAY_S: Final = 86_400
+KernelOfStore = Annotated[
+    str | None, typer.Option("--kernel", metavar="NAME", help="Of the virtual engine. (default: the newest)")
+]
+Folder = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DIR]", envvar=STORE_VARIABLE, help=f"The store, or its URL. (default: {STORE_VARIABLE})"
+    ),
+]
+
+command = typer.Typer(no_args_is_help=True, help="Look after a store of results.")
+
+
+@command.command("info")
+def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption = False) -> None:
+    """Say how many results a store has, and who made them."""
+    store = open_store(_named(folder))
+    found, own = facts(store), _own(kernel)
+    if json:
+        makers = [{"maker": maker, "results": n, "own": maker == own} for maker, n in found.makers.items()]
+        listed = {key: value for key, value in vars(found).items() if key != "makers"}
+        print_json({"folder": store.place, **listed, "makers": makers})
+        return
+    console().print(f"{found.results:,} results in {units.format_bytes(found.bytes)}")
+    for maker, count in found.makers.most_common():
+        words = "this program and kernel" if maker == own else "another program or kernel"
+        console().print(f"{count:,} made by {words} ({maker})", markup=False)
+    for number, words in (
+        (found.damaged, "are damaged: not used, made again when they are asked for"),
+        (found.unfinished, "files are being written, or were left by writers that were interrupted"),
+        (found.disputed, "jobs came out differently: both results are in the folder disputed"),
+    ):
+        if number:
+            console().print(Text(f"{number:,} {words}", style="yellow"), soft_wrap=True)
+
+
+@command.command("prune")
+def prune_store(
+    folder: Folder = None,
+    days: Annotated[
+        float | None, typer.Option(min=0, help="Remove results that were written before so many days.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="Remove the oldest until this is left: 10GB.")
+    ] = None,
+    others: Annotated[
+        bool, typer.Option("--others", help="Remove results of other programs and kernels than these.")
+    ] = False,
+    kernel: KernelOfStore = None,
+) -> None:
+    """Remove results that are old, too many, or of others; always those that are damaged."""
+    store = open_store(_named(folder))
+    try:
+        most = None if size is None else units.parse_size_bytes(size)
+    except units.UnitError as error:
+        raise InputError(str(error), "--size") from None
+    own = _own(kernel) if others else None
+    if others and own is None:
+        raise MachineError("no kernel of the virtual engine is installed", kernels.BUILD_IT)
+    asked = Pruning(None if days is None else days * DAY_S, most, own)
+    removed, freed = prune(store, asked, now())
+    console().print(f"removed {removed:,} files, {units.format_bytes(freed)}", markup=False)
+
+
+@command.command("verify")
+def verify_store(
+    folder: Folder = None,
+    sample: Annotated[
+        str, typer.Option(metavar="SHARE", help="How many of the results: 1/1000, 5%, 1 (all).")
+    ] = "1/1000",
+    kernel: KernelOfStore = None,
+    jobs: JobsOption = None,
+) -> None:
+    """Make some results again and compare them, to the byte; which ones, chance decides.
+
+    Exits with 1 where one differs: it is no longer used, and both are kept in the folder disputed.
+    """
+    share = _share(sample)
+    store = open_store(_named(folder))
+    program, booted = find_program(), kernels.find(kernel)
+    found = verify(store, VirtualEngine(program, booted, jobs), maker_of(program, booted), share)
+    console().print(f"{found.same:,} results ({found.loads:,} loads) came out the same, to the byte")
+    for number, words in (
+        (found.of_others, "were made by another program or kernel, and not made again"),
+        (found.not_again, "could not be made again: recorded bodies, or the machine was disturbed"),
+        (found.damaged, "are damaged"),
+    ):
+        if number:
+            console().print(f"{number:,} {words}", soft_wrap=True)
+    for _, kept, again in found.disputed:
+        words = f"came out differently: {kept} and {again}; neither is used any more"
+        console().print(words, style="red", markup=False, soft_wrap=True)
+    if found.disputed:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _named(folder: str | None) -> str:
+    if folder is None:
+        raise InputError("no store named", "DIR", f"name its folder, or set {STORE_VARIABLE}")
+    return folder
+
+
+def _own(kernel: str | None) -> str | None:
+    """What results made here are known by; None where none can be made."""
+    try:
+        maker: Maker = maker_of(find_program(), kernels.find(kernel))
+    except MachineError:
+        return None
+    return maker.digest
+
+
+def _share(text: str) -> float:
+    try:
+        share = units.parse_fraction(text) if "%" in text else float(Fraction(text))
+    except (units.UnitError, ValueError, ZeroDivisionError):
+        share = 0.0
+    if not 0 < share <= 1:
+        raise InputError(f"{text!r} is no share", "--sample", "such as 1/1000, 5% or 1")
+    return share

@@ -1,0 +1,212 @@
+"""What is done to a store of results: looking it over, making some again, removing what is old."""
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError, unreadable
+from fastopen.contract import Job
+from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
+from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
+from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head_of, read_result
+from fastopen.engines.stored import can_be_stored, result_of
+
+AT_ONCE = 300
+"""Results that are made again together, for which kernels are started."""
+
+
+@dataclass
+class StoreFacts:
+    """What is in a store."""
+
+    results: int = 0
+    bytes: int = 0
+    damaged: int = 0
+    unfinished: int = 0
+    """Files that interrupted writers left."""
+    makers: Counter[str] = field(default_factory=Counter)
+    """Results by who made them (Maker.digest)."""
+    disputed: int = 0
+    """Jobs that came out differently."""
+
+
+def open_store(place: str | os.PathLike[str]) -> ResultsStore:
+    """One that is there. Raises InputError, MachineError."""
+    files = files_at(place)
+    try:
+        there = files.exists(MARK)
+    except OSError as error:
+        raise unreadable(files.place, error) from None
+    if not there:
+        raise InputError("no store of results", files.place, "fastopen run --store DIR makes one")
+    return ResultsStore(place)
+
+
+def facts(store: ResultsStore) -> StoreFacts:
+    """Reads the first bytes of each file. Raises InputError where it may not be read."""
+    found = StoreFacts()
+    for file in _kept(store):
+        if file.unfinished:
+            found.unfinished += 1
+            continue
+        found.bytes += file.bytes
+        maker = _maker(store, file)
+        if maker is None:
+            found.damaged += 1
+        else:
+            found.results += 1
+            found.makers[maker] += 1
+    found.disputed = sum(name.endswith(".kept") for name in store.files.names(DISPUTED))
+    return found
+
+
+def _kept(store: ResultsStore) -> Iterator[KeptFile]:
+    try:
+        yield from store.files.kept()
+    except OSError as error:
+        raise unreadable(store.place, error) from None
+
+
+def _maker(store: ResultsStore, file: KeptFile) -> str | None:
+    try:
+        return head_of(store.files, file.name)
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What is to go, besides what is damaged and what interrupted writers left."""
+
+    older_than_s: float | None = None
+    bytes: int | None = None
+    """The oldest go until so much is left."""
+    keep_maker: str | None = None
+    """Results of all others go."""
+
+
+def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
+    """Removes files; returns how many, and how many bytes they had. Raises InputError."""
+    going: list[KeptFile] = []
+    staying: list[KeptFile] = []
+    for file in _kept(store):
+        if file.unfinished:
+            if now - file.written_s > STALE_S:
+                going.append(file)
+            continue
+        maker = _maker(store, file)
+        old = asked.older_than_s is not None and now - file.written_s > asked.older_than_s
+        other = asked.keep_maker is not None and maker != asked.keep_maker
+        (going if maker is None or old or other else staying).append(file)
+    left = sum(file.bytes for file in staying)
+    for file in sorted(staying, key=attrgetter("written_s", "name")):
+        if asked.bytes is None or left <= asked.bytes:
+            break
+        going.append(file)
+        left -= file.bytes
+    try:
+        for file in going:
+            store.files.remove(file.name)
+    except OSError as error:
+        raise InputError(f"may not be changed: {error.strerror or error}", store.place) from None
+    return len(going), sum(file.bytes for file in going)
+
+
+@dataclass
+class Verified:
+    """What making some results again showed."""
+
+    same: int = 0
+    loads: int = 0
+    damaged: int = 0
+    of_others: int = 0
+    """Made by another program or kernel."""
+    not_again: int = 0
+    """Which the machine disturbed, or whose recorded bodies are elsewhere."""
+    disputed: list[tuple[str, str, str]] = field(default_factory=list)
+    """Jobs with what was kept and what came out now, in files."""
+
+
+def verify(
+    store: ResultsStore,
+    engine: Engine,
+    maker: Maker,
+    share: float,
+    watch: Callable[[int], None] = lambda _: None,
+    chance: random.Random | None = None,
+) -> Verified:
+    """Makes a share of the results again, one at least, and holds them against what is kept.
+
+    What differs is taken out of use, with both kept. Raises InputError and MachineError.
+    """
+    drawn = chance or random.SystemRandom()
+    names = [file.name for file in _kept(store) if not file.unfinished]
+    names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
+    found = Verified()
+    kept: dict[str, tuple[Result, Job]] = {}
+    taken = 0
+    for number, name in enumerate(names, 1):
+        result, job = _read(store, name)
+        if result is None or job is None:
+            found.damaged += 1
+        elif result.maker != maker.digest:
+            found.of_others += 1
+        elif result.decided_by[1]:
+            found.not_again += 1
+        else:
+            kept[result.key] = (result, job)
+            taken += result.size + json_memory.may_take(result.decided_by[-1])
+        if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
+            _again(store, engine, maker, kept, found)
+            kept, taken = {}, 0
+            watch(number)
+    return found
+
+
+def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
+    """A result with its job, which may be anybody's: none that runs what others name."""
+    try:
+        result = read_result(store.files, name)
+        job = result.job(result.key)
+    except (OSError, DamagedResultError, ValueError):
+        return None, None
+    if (
+        store.name(result.key) != name
+        or not can_be_stored(job)
+        or job.origins.bodies_file is not None
+        or len(result.records) != 1 + len(job.loads)
+    ):
+        return None, None
+    return result, job
+
+
+def _again(
+    store: ResultsStore, engine: Engine, maker: Maker, kept: dict[str, tuple[Result, Job]], found: Verified
+) -> None:
+    made: dict[str, list[Event]] = {key: [] for key in kept}
+    if not kept:
+        return
+    for event in engine.run([job for _, job in kept.values()], {}):
+        if isinstance(event, WorldBuilt | LoadDone):
+            made[event.record.job].append(event)
+        elif isinstance(event, JobEnded) and event.fault is not None:
+            made[event.job] = []
+    for key, (result, job) in kept.items():
+        again = result_of(job, maker, result.decided_by, made[key])
+        if again is None:
+            found.not_again += 1
+        elif again == result:
+            found.same += 1
+            found.loads += len(job.loads)
+        else:
+            found.disputed.append((key, *store.dispute(result, again)))
+
+
+def now() -> float:
+    """Seconds, as files have them."""
+    return time.time()

@@ -1,0 +1,1 @@
+"""Compare fastopen with recorded page loads, and with itself."""

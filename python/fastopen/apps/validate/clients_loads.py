@@ -1,0 +1,168 @@
+"""Compares clients: does a browser load a page as the loader does, and how far are load times apart."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Final
+
+from fastopen.contract import LoadRecord, Network
+from fastopen.contract.client_types import CHROMIUM, LOADER
+from fastopen.experiments import BASELINE, HEADLINE, ArmName
+from fastopen.pages import ImportedPage, Page
+from fastopen.runs import RunStore
+from fastopen.workflows.differences import TwoTimes
+from fastopen.workflows.page_loads import PageLoads, last_records
+from fastopen.workflows.run import Watch
+
+ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
+COMPARED: Final = (LOADER.label, CHROMIUM.label)
+
+
+@dataclass(frozen=True)
+class ClientComparison(TwoTimes):
+    """Loads of a page by each client over the same network: one, or the median of several draws.
+
+    Times in ms; None where not finished.
+    """
+
+    page: str
+    arm: str
+    requests: int
+    """How many resources the loader asked for."""
+    loader_ms: float | None
+    chromium_ms: float | None
+    missing: tuple[str, ...]
+    """URLs that the loader asked for and the browser did not."""
+    extra: int
+    """Requests of the browser for what the page does not have, or that the loader did not make."""
+    invalid: tuple[str, ...]
+    """Why a load does not count, with whose it is."""
+    unlike: int
+    """Resources that do not come out as the page has them: left out, relocated, or early."""
+
+    @property
+    def same_requests(self) -> bool:
+        """Whether both asked for the same."""
+        return not self.missing and not self.extra
+
+    @property
+    def times_ms(self) -> tuple[float | None, float | None]:
+        """The loader's page load time, and the browser's; None unless both loads count."""
+        return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a document."""
+        return {
+            "page": self.page,
+            "transport": self.arm,
+            "requests": self.requests,
+            "same_requests": self.same_requests,
+            "missing": list(self.missing),
+            "extra": self.extra,
+            "unlike": self.unlike,
+            "loader_ms": self.loader_ms,
+            "chromium_ms": self.chromium_ms,
+            "difference_ms": self.difference_ms,
+            "difference_percent": self.difference_percent,
+            "invalid": list(self.invalid),
+        }
+
+
+def compare_clients(
+    pages: Iterable[Page],
+    network: Network,
+    loads: PageLoads,
+    watch: Callable[[str], Watch],
+    *,
+    draws: int = 1,
+) -> Iterator[ClientComparison]:
+    """Loads each page by each client, without Fast Open and with warm cookies.
+
+    With several draws each has its own values for what nobody knows exactly, the same for both clients, so
+    that what a tie decides (which packet a full queue drops) is not taken for a difference between them.
+    `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are missing,
+    and KeyboardInterrupt where it is interrupted.
+    """
+    clients = {"kind": list(COMPARED)}
+    for page in pages:
+        watcher = watch(page.name)
+        with loads.run(ImportedPage(page), [network], clients, ARMS, watcher, draws=draws) as run:
+            found = _found(run.store)
+        for arm in ARMS:
+            of_client = [found[client, arm] for client in COMPARED]
+            yield _median(
+                [_compared(page, arm, *(of.get(draw) for of in of_client)) for draw in range(draws)]
+            )
+
+
+def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
+    """Median times of the draws, and of the rest whatever differs in any of them."""
+
+    def median_ms(times: Iterable[float | None]) -> float | None:
+        known = [one for one in times if one is not None]
+        return median(known) if len(known) == len(draws) else None
+
+    return replace(
+        draws[0],
+        requests=max(one.requests for one in draws),
+        loader_ms=median_ms(one.loader_ms for one in draws),
+        chromium_ms=median_ms(one.chromium_ms for one in draws),
+        missing=tuple(dict.fromkeys(url for one in draws for url in one.missing)),
+        extra=max(one.extra for one in draws),
+        invalid=tuple(dict.fromkeys(reason for one in draws for reason in one.invalid)),
+        unlike=max(one.unlike for one in draws),
+    )
+
+
+# By client and arm, then by draw.
+_Found = dict[tuple[str, str], dict[int, tuple[LoadRecord, int]]]
+
+
+def _found(store: RunStore) -> _Found:
+    """The last attempt of each load, and how many resources its page could not name."""
+    cells = {cell.index: cell for cell in store.cells()}
+    found: _Found = defaultdict(dict)
+    for row, record in last_records(store):
+        cell = cells[row.cell]
+        client = store.experiment().setups[cell.setup].client.label
+        unlike = 0
+        for world in store.world_records(row.job):
+            if (gaps := world.fidelity_gaps) is not None:
+                unlike = len({*gaps.left_out, *gaps.relocated, *gaps.early})
+        found[client, cell.arm.name][row.repeat] = (record, unlike)
+    return found
+
+
+def _compared(
+    page: Page, arm: str, loader: tuple[LoadRecord, int] | None, chromium: tuple[LoadRecord, int] | None
+) -> ClientComparison:
+    wanted = set() if loader is None else _asked(loader[0])
+    asked = set() if chromium is None else _asked(chromium[0])
+    unknown = 0 if chromium is None else chromium[0].unknown_requests
+    return ClientComparison(
+        page=page.name,
+        arm=arm,
+        requests=len(wanted),
+        loader_ms=_plt_ms(loader),
+        chromium_ms=_plt_ms(chromium),
+        missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
+        extra=len(asked - wanted) + unknown,
+        invalid=(*_reasons(LOADER.label, loader), *_reasons(CHROMIUM.label, chromium)),
+        unlike=0 if chromium is None else chromium[1],
+    )
+
+
+def _reasons(client: str, found: tuple[LoadRecord, int] | None) -> Iterator[str]:
+    if found is None:
+        yield f"{client}: no load"
+    else:
+        yield from (f"{client}: {one.kind}: {one.detail}" for one in found[0].invalid)
+
+
+def _asked(record: LoadRecord) -> set[int]:
+    return {one.resource for one in record.requests if one.status is not None}
+
+
+def _plt_ms(found: tuple[LoadRecord, int] | None) -> float | None:
+    return None if found is None or found[0].plt_ns is None else found[0].plt_ns / 1e6

@@ -1,0 +1,24 @@
+"""`fastopen validate`: fastopen against recorded page loads, and against itself."""
+
+from typing import Final
+
+import typer
+
+from fastopen.apps.validate.bodies import bodies
+from fastopen.apps.validate.clients import clients
+from fastopen.apps.validate.engines import engines
+from fastopen.apps.validate.replays import RECORDINGS, RecordingsByDefault, recordings
+from fastopen.apps.validate.transfer import transfer
+
+PANEL: Final = "Trust"
+
+command = typer.Typer(
+    cls=RecordingsByDefault,
+    no_args_is_help=True,
+    help="Hold fastopen against recorded page loads (validate FILE.har...) and against itself.",
+)
+command.command(RECORDINGS)(recordings)
+command.command()(engines)
+command.command()(clients)
+command.command()(bodies)
+command.command()(transfer)

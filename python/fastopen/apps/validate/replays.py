@@ -1,0 +1,150 @@
+"""`fastopen validate FILE.har...`: each recording replayed over the network that it implies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from fastopen.analysis.attribution.phrases import plural
+from fastopen.apps.validate.replays_loads import ReplayValidation, Skipped, validate_replays
+from fastopen.cli.options import engines_asked
+from fastopen.cli.output import (
+    EXIT_FAULTS,
+    EXIT_INPUT,
+    console,
+    errors_console,
+    figures_table,
+    nothing_to_compare_when_interrupted,
+    print_json,
+)
+from fastopen.cli.progress import RunWatcher
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption, with_settings
+from fastopen.common.errors import InputError
+from fastopen.contract import EngineName
+from fastopen.pages import ImportedPage
+from fastopen.workflows.replays import ValidatedReplay, median_error_percent
+
+RECORDINGS: Final = "recordings"
+# Pages that are further off are explained below the table.
+EXPLAINED_PERCENT: Final = 1.0
+
+
+class RecordingsByDefault(TyperGroup):
+    """A group of commands in which what is no command is a recording."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Puts the command's name in where none is given."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [RECORDINGS, *args]
+        return super().parse_args(ctx, args)
+
+
+@with_settings
+def recordings(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
+    engine: Annotated[str, typer.Option(help="auto, host or virtual.")] = "auto",
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the virtual engine. (default: the newest)")
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each page on the host.")] = 3,
+    jobs: JobsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Replay recorded page loads, each over the network that its file implies, and compare load times.
+
+    Pages whose load event was not recorded are named and left out. This is also what `fastopen validate
+    FILE.har...` does. docs/validate.md says what is derived from a file, and why.
+    """
+    asked = engines_asked(engine)
+    if len(asked) > 1:
+        raise InputError("one engine at a time", "--engine")
+    chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
+    imported, unreadable = _read(files, reading, quiet=quiet)
+    with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:
+        found = validate_replays(
+            imported,
+            engine=chosen,
+            repeats=repeats,
+            kernel=kernel,
+            jobs=jobs,
+            watch=watcher,
+        )
+    for skipped in (*found.unreplayable, *found.failed):
+        _complain(skipped)
+    if json:
+        pages = [one.as_json() for one in found.validated]
+        print_json({"pages": pages, "median_error_percent": median_error_percent(found.validated)})
+    elif found.validated:
+        _print(found)
+    if not found.validated and not found.failed:
+        errors_console().print("no page to compare", style="bold red")
+        raise typer.Exit(EXIT_INPUT)
+    if unreadable or found.failed:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
+    """The pages of the files that can be read, and how many cannot; those are named."""
+    imported: list[ImportedPage] = []
+    unreadable = 0
+    for file in files:
+        try:
+            imported += reading.pages([file], quiet=quiet)
+        except InputError as error:
+            unreadable += 1
+            errors_console().print(f"left out: {error}", markup=False, soft_wrap=True)
+    return imported, unreadable
+
+
+def _complain(skipped: Skipped) -> None:
+    errors_console().print(f"left out: {skipped.page}: {skipped.reason}", markup=False, soft_wrap=True)
+
+
+def _print(found: ReplayValidation) -> None:
+    screen = console()
+    screen.print(_table(found.validated))
+    pages = plural(len(found.validated), "page")
+    screen.print(
+        f"median error {median_error_percent(found.validated):.1f} % over {pages}"
+        f" (without its sign); engine {found.engine}" + (f", kernel {found.kernel}" if found.kernel else "")
+    )
+    explained = sorted(found.validated, key=lambda one: -abs(one.error_percent))
+    lines = [
+        Text.assemble((one.page, "bold"), f" {one.error_percent:+.1f} %: {one.cause.sentence()}")
+        for one in explained
+        if one.cause is not None and abs(one.error_percent) >= EXPLAINED_PERCENT
+    ]
+    if lines:
+        screen.print()
+        screen.print("What differs most on the way to the load event, replay against recording:")
+        for line in lines:
+            screen.print(line, soft_wrap=True)
+
+
+def _table(replays: Sequence[ValidatedReplay]) -> Table:
+    headers = ("requests", "hosts", "RTT\nms", "furthest\nms", "down\nMbit/s", "recorded\nms")
+    table = figures_table("", ("page",), (*headers, "replayed\nms", "error\n%"))
+    for one in replays:
+        network, page = one.replay.network, one.replay.page
+        extra = max(network.host_extra_rtt_us.values(), default=0)
+        rate = network.down.rate_bit_per_s
+        table.add_row(
+            one.page,
+            str(len(page.resources)),
+            str(len(page.hosts())),
+            f"{network.rtt_us / 1000:.1f}",
+            f"{(network.rtt_us + extra) / 1000:.0f}",
+            "-" if rate is None else f"{rate / 1e6:.1f}",
+            f"{one.recorded_ms:.0f}",
+            f"{one.replayed_ms:.0f}",
+            f"{one.error_percent:+.1f}",
+        )
+    return table

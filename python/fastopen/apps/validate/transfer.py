@@ -1,0 +1,121 @@
+"""`fastopen validate transfer`: a page recorded over one network, predicted for others, and loaded there."""
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
+from fastopen.apps.validate.transfer_loads import Prediction, Transfer, summary
+from fastopen.cli.output import (
+    EXIT_FAULTS,
+    console,
+    errors_console,
+    figures_table,
+    nothing_to_compare_when_interrupted,
+    print_json,
+    shown,
+)
+from fastopen.cli.progress import page_watchers
+from fastopen.cli.reading import Reading
+from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
+from fastopen.common.errors import InputError
+from fastopen.experiments import networks_asked
+
+
+@with_settings
+def transfer(
+    pages: Annotated[list[str], typer.Argument(help="Packaged pages or files.", metavar="PAGE...")],
+    from_rtt: Annotated[str, typer.Option("--from", metavar="RTT", help="Of the one load.")] = "20ms",
+    to_rtt: Annotated[
+        str, typer.Option("--to", metavar="RTT,RTT", help="Of those to predict.")
+    ] = "50ms,200ms",
+    from_down: Annotated[str, typer.Option(help="Rate to the client of the one load.")] = "4mbit",
+    to_down: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
+    from_up: Annotated[str, typer.Option(help="Rate from the client of the one load.")] = "256kbit",
+    to_up: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
+    to_loss: Annotated[str, typer.Option(help="Random loss of those to predict; the one has none.")] = "0%",
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats",
+            "-n",
+            min=1,
+            help="Draws (vary.md) of each load but the one; medians count. 1: as asked.",
+        ),
+    ] = 1,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    *,
+    reading: Reading,
+    loading: PageLoadOptions,
+) -> None:
+    """Load each page once in Chromium, predict its loads over other networks, and hold them against those.
+
+    The prediction knows that one load alone, imported from its HAR. Ends with status 1 where a load is
+    missing.
+    """
+    before = one_network(from_rtt, from_down, from_up, option="--from")
+    after = networks_asked(rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
+    task = Transfer(before, after, loading.page_loads(), repeats)
+    imported = [one.page for one in reading.pages(pages, quiet=quiet)]
+    found: list[Prediction] = []
+    failed = False
+    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
+        for one in task.predictions(imported, page_watchers(bars, quiet=quiet)):
+            if isinstance(one, InputError):
+                errors_console().print(f"left out: {one}", markup=False, soft_wrap=True)
+                failed = True
+            else:
+                found.append(one)
+    if json:
+        print_json(
+            {"format": "fastopen-transfer/1", "pages": [one.as_json() for one in found], **summary(found)}
+        )
+    else:
+        _print(found)
+    if failed or any(one.difference_ms is None for one in found):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _print(found: list[Prediction]) -> None:
+    headers = (
+        "RTT\nms",
+        "down\nMbit/s",
+        "loss\n%",
+        "measured\nms",
+        "predicted\nms",
+        "draws\nspan",
+        "error\n%",
+        "saving off\npoints",
+    )
+    table = figures_table("", ("page", "", "predicted by"), headers)
+    for one in found:
+        rate = one.after.down.rate_bit_per_s
+        table.add_row(
+            *(one.page, one.arm, one.client, f"{one.after.rtt_us / 1000:g}"),
+            *("-" if rate is None else f"{rate / 1e6:g}", f"{100 * one.after.down.loss:g}"),
+            *(shown(one.measured_ms), shown(one.predicted_ms), _span(one.predicted_range_ms)),
+            *(shown(one.difference_percent, sign=True), shown(one.saving_error_points, sign=True)),
+        )
+    screen = console()
+    screen.print(table)
+    for one in found:
+        if one.error is not None:
+            where = f"{one.page}, {one.arm}, {one.after.rtt_us / 1000:g} ms, {one.client}"
+            screen.print(
+                Text(f"{where}: {one.error.kind}: {one.error.sentence()}", style="dim"), soft_wrap=True
+            )
+    figures = summary(found)
+    if figures["in_range_percent"] is not None:
+        screen.print(f"{shown(figures['in_range_percent'])} % of measured times lie where the draws do.")
+    screen.print(
+        f"Error without its sign: {shown(figures['median_error_percent'])} % in the median,"
+        f" {shown(figures['worst_error_percent'])} % at worst; savings are"
+        f" {shown(figures['median_saving_error_points'])} points off in the median."
+    )
+
+
+def _span(ends: tuple[float, float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.0f} to {ends[1]:.0f}"

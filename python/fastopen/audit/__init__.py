@@ -1,7 +1,0 @@
-"""Audit: what is impossible or inconsistent in a table of published page load times."""
-
-from fastopen.audit.findings import QUESTIONS, Finding, Kind
-from fastopen.audit.rules import audit
-from fastopen.audit.table import PrintedCell, read_table
-
-__all__ = ["QUESTIONS", "Finding", "Kind", "PrintedCell", "audit", "read_table"]

@@ -1,0 +1,96 @@
+"""`fastopen audit`: what is impossible or inconsistent in a table of published figures."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fastopen.analysis.audit import QUESTIONS, Finding, PrintedCell, audit, read_table
+from fastopen.analysis.audit.findings import MEANING
+from fastopen.cli.output import console, errors_console, print_json
+
+PANEL: Final = "Trust"
+
+
+def command(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE.csv",
+            help="A table in the form of experiments/published.csv, or what fastopen report -f csv prints.",
+        ),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check a table of published page load times: which figures cannot be, and why."""
+    table = read_table(file)
+    findings = audit(table.cells)
+    if table.ignored:
+        names = ", ".join(table.ignored)
+        errors_console().print(f"columns not looked at: {names}", markup=False, soft_wrap=True)
+    if json:
+        print_json({"findings": [finding.as_json() for finding in findings]})
+    else:
+        print_audit(table.cells, findings, console())
+
+
+def print_audit(cells: Sequence[PrintedCell], findings: Sequence[Finding], target: Console) -> None:
+    """Table after table, cell after cell, then how many there are of each kind."""
+    for renderable in _renderables(cells, findings):
+        target.print(renderable)
+
+
+def _renderables(cells: Sequence[PrintedCell], findings: Sequence[Finding]) -> Iterator[RenderableType]:
+    of_table: dict[str, dict[PrintedCell, list[Finding]]] = defaultdict(dict)
+    for finding in findings:
+        of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)
+    sizes = Counter(cell.experiment for cell in cells)
+    for experiment, size in sizes.items():
+        found = of_table.get(experiment, {})
+        found_text = f"  {len(found)} of {size} cells" if found else "  nothing found"
+        yield Text.assemble((experiment, "bold"), found_text)
+        units = [one for ones in found.values() for one in ones if one.kind == "units"]
+        of_all = len(units) == size
+        if of_all:
+            example = Finding(units[0].cell, "units", f"all cells: {units[0].detail}")
+            yield Padding(_grid([example]), (0, 0, 0, 2), expand=False)
+        for cell, ones in found.items():
+            shown = [one for one in ones if not (of_all and one.kind == "units")]
+            if shown:
+                yield Padding(Text(_place(cell)), (0, 0, 0, 2), expand=False)
+                yield Padding(_grid(shown), (0, 0, 0, 4), expand=False)
+        yield Text()
+    if findings:
+        kinds = Counter(finding.kind for finding in findings)
+        rows = Table.grid(padding=(0, 2, 0, 0))
+        for kind, count in kinds.items():
+            rows.add_row(Text(kind, style="yellow"), Text(str(count), justify="right"), MEANING[kind])
+        yield rows
+        yield Text()
+    if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
+        words = f"{medians} improvements are medians over pairs of loads, and not held against the two times."
+        yield Text(words)
+    struck = {finding.cell.line for finding in findings if finding.kind not in QUESTIONS}
+    yield Text(f"{len(struck)} of {len(cells)} cells are impossible or inconsistent.", style="bold")
+    asked = len({finding.cell.line for finding in findings} - struck)
+    if asked:
+        words = "other cell raises a question" if asked == 1 else "other cells raise a question"
+        yield Text(f"{asked} {words}.", style="bold")
+
+
+def _grid(findings: Sequence[Finding]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for finding in findings:
+        grid.add_row(Text(finding.kind, style="yellow"), Text(finding.detail))
+    return grid
+
+
+def _place(cell: PrintedCell) -> str:
+    rate = "" if cell.down_mbit is None else f", {cell.down_mbit} Mbit/s"
+    return f"{cell.page}, RTT {cell.rtt_ms} ms{rate} (line {cell.line})"

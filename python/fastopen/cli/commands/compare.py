@@ -1,0 +1,104 @@
+"""`fastopen compare`: what changed from one kept run to others, and whether that is still good."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.analysis.comparison import (
+    Check,
+    Limit,
+    RunComparison,
+    checks_of,
+    compare_runs,
+    parse_limit,
+    read_side,
+)
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.common.errors import InputError, collected, raise_all
+from fastopen.common.user_files import write_file
+from fastopen.report.compared_document import comparison_document
+from fastopen.report.compared_printed import comparison_renderables
+from fastopen.runs import find_run
+
+PANEL: Final = "Read a result"
+
+
+def command(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN...", help="Folders or names of runs, or last; the first is the reference."
+        ),
+    ],
+    json: JsonOption = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the comparison as one page to read as well.")
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIMIT",
+            help="Exit with 1 where a cell changes more: 'plt +1%', 'plt +10ms', 'saving -0.5'; repeatable.",
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what became of each limit as JUnit XML.")
+    ] = None,
+) -> None:
+    """Say what changed from the first run to each other one, cell by cell, and where on the critical path."""
+    limits = _limits(fail_on or [])
+    if junit is not None and not limits:
+        raise InputError("has no limits to write", "--junit", "say what to fail on: --fail-on 'plt +1%'")
+    if len(runs) < 2:
+        raise InputError(
+            "one run has nothing to be compared with", runs[0], "name another: fastopen ls lists them"
+        )
+    reference, *others = (find_run(run) for run in runs)
+    before = read_side(reference)
+    compared = [compare_runs(before, read_side(folder)) for folder in others]
+    checks = [list(checks_of(limits, one.cells)) for one in compared]
+    if json:
+        print_json(comparison_document(compared, checks))
+    else:
+        print_comparisons(compared, checks)
+    _write(compared, checks, html, junit)
+    if any(check.failed for of_one in checks for check in of_one):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _limits(texts: list[str]) -> list[Limit]:
+    problems: list[InputError] = []
+    limits = []
+    for text in texts:
+        with collected(problems):
+            limits.append(parse_limit(text))
+    raise_all(problems)
+    return limits
+
+
+def print_comparisons(compared: list[RunComparison], checks: list[list[Check]]) -> None:
+    """Each comparison with its checks, as text."""
+    screen = console()
+    for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
+        if number:
+            screen.print(Text())
+        for renderable in comparison_renderables(one, of_one, screen.width):
+            screen.print(renderable)
+
+
+def _write(
+    compared: list[RunComparison], checks: list[list[Check]], html: Path | None, junit: Path | None
+) -> None:
+    if html is not None:
+        # The template engine takes longer to read than most comparisons.
+        from fastopen.report.compared_page import comparison_html
+
+        write_file(html, comparison_html(compared, checks))
+        errors_console().print(f"report: {html}", markup=False, soft_wrap=True)
+    if junit is not None:
+        from fastopen.report.junit import junit as junit_xml
+
+        write_file(junit, junit_xml(compared, checks))

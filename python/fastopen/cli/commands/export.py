@@ -1,0 +1,77 @@
+"""`fastopen export`: a kept run in the forms that other programs read."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+from rich.progress import Progress
+
+from fastopen.cli.allow_command import AllowCommandOption, check_commands
+from fastopen.cli.output import console, errors_console
+from fastopen.cli.shared_options import JobsOption
+from fastopen.runs import RunStore, find_run
+from fastopen.runs.export import export as export_run
+from fastopen.runs.packets import kept_packets
+from fastopen.workflows.export_packets import export_packets
+
+PANEL: Final = "Read a result"
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    form: Annotated[
+        Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"],
+        typer.Option(
+            "--format",
+            "-f",
+            help="Tables as parquet or csv; a file for each load: har, for browsers; png: its screenshot;"
+            " pcap: its packets, for Wireshark; filmstrip: what median loads showed over time, without TFO"
+            " and with, as a still and as a moving picture.",
+        ),
+    ] = "parquet",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)"),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Only the loads of this job, as faults and tables name it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
+    allow_command: AllowCommandOption = False,
+    jobs: JobsOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write loads, requests, connections and their evidence; also of a run that is not finished."""
+    folder = find_run(run)
+    place = output or folder / form
+    progress = Progress(
+        *Progress.get_default_columns(),
+        console=errors_console(),
+        transient=True,
+        disable=quiet or not errors_console().is_terminal,
+    )
+    with RunStore.open(folder) as store, progress:
+        task = progress.add_task("exporting", total=store.attempts_done())
+
+        def watch(done: int) -> None:
+            progress.update(task, completed=done)
+
+        if form == "pcap":
+            if any(kept_packets(folder, row) is None for row in store.loads()):
+                check_commands(store.experiment(), str(folder), allowed=allow_command)
+            exported = export_packets(folder, place, job=job, replace_export=force, jobs=jobs, watch=watch)
+            count, missing = exported.written, exported.missing
+        elif form == "filmstrip":
+            from fastopen.analysis.attribution import read_source
+            from fastopen.report.figures.filmstrip import export_filmstrips
+
+            source = read_source(store)
+            count = export_filmstrips(source, folder, place, replace=force, watch=watch)
+            missing = {}
+        else:
+            count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}
+    for why, without in missing.items():
+        errors_console().print(f"no packets of {without:,} loads: {why}", markup=False, soft_wrap=True)
+    what = "comparison" if form == "filmstrip" else "load"
+    written = f"1 {what}" if count == 1 else f"{count:,} {what}s"
+    console().print(f"{written} in {place}", markup=False, soft_wrap=True)

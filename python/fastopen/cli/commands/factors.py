@@ -1,0 +1,58 @@
+"""`fastopen factors`: all that can be varied, and how it is called where."""
+
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from fastopen.cli.output import console, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.experiments import FACTORS, Factor
+
+PANEL: Final = "Inputs"
+
+
+def command(json: JsonOption = False) -> None:
+    """List all that can be varied: options, keys of experiments' files, defaults, columns of exports."""
+    if json:
+        print_json({"factors": [_document(factor) for factor in FACTORS]})
+        return
+    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style="bold")
+    table.add_column("option", no_wrap=True)
+    table.add_column("what")
+    for factor in FACTORS:
+        table.add_row(factor.flag, _words(factor))
+    console().print(table)
+
+
+def _words(factor: Factor) -> Text:
+    """What it is, and below it its values and its other names."""
+    unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
+    known = {
+        "values": factor.bounds or ", ".join(factor.accepted),
+        "default": factor.usual or factor.otherwise or "none",
+        "in TOML": factor.toml,
+        "in Python": factor.argument,
+        "column": ", ".join(factor.export) + unit,
+    }
+    listed = "; ".join(f"{what}: {text}" for what, text in known.items() if text)
+    return Text.assemble(factor.meaning, "\n", (listed, "dim"))
+
+
+def _document(factor: Factor) -> dict[str, Any]:
+    return {
+        "name": factor.name,
+        "unit": factor.quantity.unit or None,
+        "default": factor.usual,
+        "default_meaning": factor.otherwise or None,
+        "flag": factor.flag,
+        "toml": factor.toml,
+        "argument": factor.argument,
+        "column": factor.heading or None,
+        "export_column": factor.export[0],
+        "export_columns": list(factor.export),
+        "accepted": list(factor.accepted),
+        "bounds": factor.bounds or None,
+        "several": factor.several,
+        "meaning": factor.meaning,
+    }

@@ -1,0 +1,43 @@
+"""`fastopen figures`: all figures of a kept run as files."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.cli.output import console
+from fastopen.common.errors import InputError
+from fastopen.runs import RunStore, find_run
+
+PANEL: Final = "Read a result"
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")] = Path(
+        "figures"
+    ),
+    formats: Annotated[
+        str, typer.Option("--format", "-f", help="Of svg, png and pdf, with commas.")
+    ] = "svg,png,pdf",
+    loads: Annotated[
+        bool, typer.Option("--loads/--no-loads", help="The figures of single loads as well.")
+    ] = True,
+) -> None:
+    """Write the figures of a kept run: for papers, slides and the web."""
+    # Altair takes half a second to import, which no other command should wait for.
+    from fastopen.analysis.attribution import read_source
+    from fastopen.report.figures import FORMATS, load_figures, overview_figures, write_figures
+
+    asked = [part.strip().lower() for part in formats.split(",")]
+    unknown = [name for name in asked if name not in FORMATS]
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is no format", "--format", f"it is of {', '.join(FORMATS)}")
+    folder = find_run(run)
+    with RunStore.open(folder) as store:
+        source = read_source(store)
+    made = [*overview_figures(source), *(load_figures(source) if loads else ())]
+    if not made:
+        raise InputError("no valid load to draw", str(folder), "fastopen show says why loads are invalid")
+    written = write_figures(made, output, [form for form in FORMATS if form in asked])
+    console().print(f"{len(written)} files in {output}", markup=False, soft_wrap=True)

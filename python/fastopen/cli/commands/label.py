@@ -1,0 +1,18 @@
+"""`fastopen label`: name a kept run."""
+
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.runs import RunStore, find_run
+
+PANEL: Final = "Runs"
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")],
+    text: Annotated[str, typer.Argument(help="What ls shows of it; empty: nothing.")],
+) -> None:
+    """Give a kept run a name of your own, which ls shows."""
+    with RunStore.resume(find_run(run)) as store:
+        store.set_label(text)

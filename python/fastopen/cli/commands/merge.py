@@ -1,0 +1,73 @@
+"""`fastopen merge`: one run of the shards of an experiment."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.analysis.statistics import collect
+from fastopen.cli.output import EXIT_FAULTS, errors_console
+from fastopen.cli.running import Printing, print_run
+from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.common.errors import InputError
+from fastopen.runs import Merged, RunStore, merge, new_run_folder, runs_folder
+from fastopen.runs.folders import find_run, run_folders
+
+PANEL: Final = "Runs"
+
+
+def command(
+    folders: Annotated[
+        list[str], typer.Argument(metavar="DIR...", help="Folders of shards, or folders with shards in them.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="RUN", help="A new folder for the run. (default: among your runs)"
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make one run of an experiment's shards, and print its results; they stay as they are.
+
+    What is missing is said, and done by `fastopen resume`.
+    """
+    parts = _parts(folders)
+    with RunStore.open(parts[0]) as first:
+        name = first.experiment().name
+    merged = merge(parts, output or new_run_folder(name, datetime.now().astimezone()))
+    with RunStore.open(merged.folder) as run:
+        results = collect(run)
+        print_run(run, results, Printing(json=json, quiet=quiet))
+    _say(merged, quiet=quiet)
+    if merged.missing or any(cell.without_valid for cell in results.cells):
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def _parts(folders: Sequence[str]) -> list[Path]:
+    """Each run once. Raises InputError where a folder holds none."""
+    found: dict[Path, Path] = {}
+    for text in folders:
+        folder = find_run(text)
+        runs = run_folders(folder)
+        if not runs:
+            raise InputError("holds no run", str(folder), "name the folders that run --shard I/N -o DIR made")
+        found.update({run.resolve(): run for run in runs})
+    return [*found.values()]
+
+
+def _say(merged: Merged, *, quiet: bool) -> None:
+    messages = errors_console()
+    for line in merged.twice:
+        messages.print(f"done again, and taken of others: {line}", markup=False, soft_wrap=True)
+    for line in merged.missing:
+        messages.print(f"missing: {line}", markup=False, soft_wrap=True)
+    own = merged.folder.parent == runs_folder()
+    name = merged.folder.name if own else str(merged.folder)
+    remedy = f"; the rest: fastopen resume {name}" if merged.missing else ""
+    if not quiet or remedy:
+        words = f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}"
+        messages.print(words, markup=False, soft_wrap=True)

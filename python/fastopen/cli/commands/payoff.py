@@ -1,0 +1,82 @@
+"""`fastopen payoff`: at which share of broken paths TCP Fast Open stops paying."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from fastopen.analysis.statistics import Results, collect, payoffs
+from fastopen.cli.output import console, figures_table, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.common.errors import InputError
+from fastopen.experiments import ARMS
+from fastopen.report.paths import payoff_lines
+from fastopen.runs import RunStore, find_run
+
+PANEL: Final = "Read a result"
+
+
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs, or last.")],
+    visits: Annotated[
+        int, typer.Option(min=1, help="That share what a client with a negative cache learns.")
+    ] = 10,
+    json: JsonOption = False,
+) -> None:
+    """Say at which share of broken paths TFO stops paying, from what runs saved and what they cost."""
+    results = []
+    for run in runs:
+        with RunStore.open(find_run(run)) as store:
+            results.append(collect(store))
+    found = list(payoffs(results))
+    if not found:
+        remedy = (
+            "load with --path none,drop-syn-data, or another behaviour with none, and without --path-share"
+        )
+        raise InputError(
+            "nothing was loaded both over an open path and a broken one", ", ".join(runs), remedy
+        )
+    if json:
+        print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
+        return
+    several = any(one.otherwise for one in found)
+    table = figures_table(
+        "",
+        ["page", "path", "TFO", *(["with"] if several else [])],
+        [
+            "RTT\nms",
+            "saves, open\nms",
+            "costs, broken\nms",
+            "pays\nbelow",
+            f"cached for\n{visits} visits",
+            "one\nhandshake",
+        ],
+    )
+    table.columns[1].no_wrap = True
+    for one in found:
+        table.add_row(
+            *(one.page, one.path, ARMS[one.arm].short_label, *([one.otherwise] if several else [])),
+            *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", f"{one.cost_ms:.1f}"),
+            *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
+        )
+    console().print(table)
+    for sentence in _sentences(results, visits):
+        console().print(Text(sentence))
+
+
+def _share(share: float | None) -> str:
+    return "any" if share is None else f"{100 * share:.1f} %"
+
+
+def _sentences(runs: Sequence[Results], visits: int) -> Iterator[str]:
+    for results in runs:
+        for page in results.pages:
+            for line in payoff_lines(results, page):
+                yield f"{page}: {line}"
+    yield (
+        "Pays below: the share of paths that may be broken so before TFO costs more time than it saves, in "
+        "the mean over paths. Cached: of a client that does without TFO on a path after a failure, "
+        f"{visits} visits long, and pays once (RFC 7413, section 4.1.3.1); Linux keeps no such cache. One "
+        "handshake: by arithmetic, RTT / (1 s + RTT)."
+    )

@@ -1,0 +1,70 @@
+"""`fastopen report`: a kept run as one page to read, or as tables for a paper."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from fastopen.cli.output import errors_console, print_text
+from fastopen.common.user_files import write_file
+from fastopen.runs import RunStore, find_run
+
+PANEL: Final = "Read a result"
+
+Form = Literal["html", "markdown", "latex", "csv"]
+NAME: Final = "report.html"
+ReportOption = Annotated[
+    bool, typer.Option("--report", help="Write report.html into the folder of the kept run as well.")
+]
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="(default: report.html in the run's folder)"),
+    ] = None,
+    form: Annotated[
+        Form, typer.Option("--format", "-f", help="What to write; all but html go to standard output.")
+    ] = "html",
+) -> None:
+    """Write what a kept run says: verdict, tables, figures, answers, evidence, method."""
+    folder = find_run(run)
+    with RunStore.open(folder) as store:
+        text = report_text(store, form)
+    if output is None and form != "html":
+        print_text(text)
+        return
+    _write(text, output or folder / NAME)
+
+
+def announce_report(store: RunStore) -> None:
+    """Writes the report of a run that is kept, and names the file."""
+    if store.folder is not None:
+        _write(report_text(store, "html"), store.folder / NAME)
+
+
+def _write(text: str, path: Path) -> None:
+    write_file(path, text)
+    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+
+
+def report_text(store: RunStore, form: Form) -> str:
+    """The report of a run in one of the forms."""
+    # Altair and Vega take a second to import, which no other command should wait for.
+    from fastopen.analysis.attribution import read_source
+    from fastopen.report.grids import cells_grid, paper_grids
+    from fastopen.report.latex import latex
+    from fastopen.report.markdown import markdown
+    from fastopen.report.page import html
+    from fastopen.report.sheet import csv_text
+
+    source = read_source(store)
+    if form == "html":
+        return html(source)
+    if form == "markdown":
+        return markdown(source)
+    if form == "csv":
+        return csv_text(cells_grid(source))
+    experiment = source.results.experiment
+    return latex(paper_grids(source), filter(None, [experiment.title]), experiment.name)

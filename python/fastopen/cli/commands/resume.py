@@ -1,0 +1,50 @@
+"""`fastopen resume`: do what is left of a run that was interrupted or killed."""
+
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.cli.allow_command import AllowCommandOption, check_commands
+from fastopen.cli.running import Printing, on_workers, resume_and_print
+from fastopen.cli.shared_options import (
+    JobsOption,
+    JsonOption,
+    KeepGoingOption,
+    QuietOption,
+    StoreOption,
+    WorkersOption,
+)
+from fastopen.runs import RunStore, find_run
+from fastopen.workflows.run import RunOptions
+
+PANEL: Final = "Runs"
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[INPUT...]", help="Where the run's recorded bodies are now, if they moved."),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the virtual engine, in place of the run's own."),
+    ] = None,
+    allow_command: AllowCommandOption = False,
+    keep_going: KeepGoingOption = False,
+    jobs: JobsOption = None,
+    store: StoreOption = None,
+    workers: WorkersOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Do what is left of a run: what is done stays, options are the run's own. A finished one is printed."""
+    folder = find_run(run)
+    with RunStore.open(folder) as kept:
+        finished = kept.status == "finished" and not kept.pending()
+        check_commands(kept.experiment(), str(folder), allowed=allow_command or finished)
+    options = RunOptions(
+        output=folder, kernel=kernel, jobs=jobs, inputs=inputs or (), keep_going=keep_going, store=store
+    )
+    with on_workers(options, workers) as placed:
+        resume_and_print(folder, placed, Printing(json=json, quiet=quiet))

@@ -1,0 +1,25 @@
+"""`fastopen rm`: remove kept runs."""
+
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.cli.commands.ls import shown_size
+from fastopen.cli.output import console
+from fastopen.common.errors import InputError, collected, raise_all
+from fastopen.runs import find_run, remove_run
+
+PANEL: Final = "Runs"
+
+
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs.")],
+) -> None:
+    """Remove kept runs, with their exports and reports."""
+    problems: list[InputError] = []
+    for run in runs:
+        with collected(problems):
+            folder = find_run(run)
+            size = shown_size(remove_run(folder))
+            console().print(f"removed {folder}, {size}", markup=False, soft_wrap=True)
+    raise_all(problems)

@@ -1,0 +1,101 @@
+"""`fastopen run`: load pages over networks and print the results."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.cli.options import (
+    Written,
+    with_factors,
+)
+from fastopen.cli.reading import CalibrationOptions, Reading
+from fastopen.cli.run_settings import RunSettings
+from fastopen.cli.shared_options import with_settings
+from fastopen.experiments import (
+    ASKED,
+    COMMAND_LINE,
+    NAMED_NETWORKS,
+    Combine,
+    read_asked,
+    with_drawn_seed,
+)
+from fastopen.pages import Choice
+from fastopen.pages.corpus import KINDS
+from fastopen.pages.where import Where
+from fastopen.workflows.engines import auto_engine
+
+PANEL: Final = "Measure"
+
+
+@with_factors(ASKED)
+@with_settings
+def command(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT...",
+            help="HAR files or folders of them, an index of a corpus, page files, lists of URLs, or packaged"
+            " pages by name.",
+        ),
+    ],
+    combine: Annotated[
+        Combine,
+        typer.Option(
+            help="Lists of values of the network: each with each (cross), or first with first (zip).",
+            rich_help_panel="Network",
+        ),
+    ] = "cross",
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help=f"In place of RTT and rates: {', '.join(NAMED_NETWORKS)} (docs/factors.md has the sources).",
+            rich_help_panel="Network",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of every random choice. (default: drawn and recorded, where there is any)"),
+    ] = None,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="CONDITION",
+            help="Of the pages those alone whose facts meet it: 'connections > 20 and hosts < 50'"
+            " (docs/corpora.md).",
+        ),
+    ] = "",
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Of these pages N, drawn by the seed (without --seed: 0)."),
+    ] = None,
+    library: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
+    ] = None,
+    *,
+    reading: Reading,
+    calibration: CalibrationOptions,
+    settings: RunSettings,
+    written: Written,
+) -> None:
+    """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
+    asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
+    corpus = _choice(where, sample, seed)
+    experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
+    if seed is None:
+        experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
+    pages = reading.pages(inputs, library or (), corpus, quiet=settings.quiet)
+    pages = calibration.calibrated(pages, quiet=settings.quiet)
+    given = {"inputs": inputs, "library": library or (), **vars(reading)}
+    named = {*written, *(("rtt",) if network is not None else ())}
+    settings.run(experiment, pages, named, seed_drawn=seed is None, **given)
+
+
+def _choice(where: str, sample: int | None, seed: int | None) -> Choice | None:
+    """What is chosen of the pages; None: all. Raises InputError."""
+    if not where.strip() and sample is None:
+        return None
+    if where.strip():
+        Where(where, KINDS)
+    return Choice(where=where, sample=sample, seed=seed or 0)

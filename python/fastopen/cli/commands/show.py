@@ -1,0 +1,67 @@
+"""`fastopen show`: a kept run again, as a table, as JSON or as a picture."""
+
+import io
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from fastopen.analysis.attribution import Reasons, reasons_slower
+from fastopen.analysis.statistics import Results, collect
+from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
+from fastopen.cli.shared_options import JsonOption, PlotOption
+from fastopen.common.user_files import write_file
+from fastopen.report import results_document, results_renderables
+from fastopen.report.ladder import ladder
+from fastopen.runs import LAST, RunStore, find_run
+
+PANEL: Final = "Read a result"
+
+# Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
+FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    json: JsonOption = False,
+    svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
+    plot: PlotOption = False,
+) -> None:
+    """Print a kept run again."""
+    folder = find_run(run)
+    if run == LAST:
+        errors_console().print(f"last run: {folder}", markup=False, soft_wrap=True)
+    with RunStore.open(folder) as store:
+        if store.shard is not None:
+            words = f"shard {store.shard} alone: what other shards load is missing (fastopen merge)"
+            errors_console().print(words, markup=False, soft_wrap=True)
+        results = collect(store)
+        reasons = Reasons() if json else reasons_slower(store, results)
+    if svg is not None:
+        write_svg(results, svg, reasons)
+    elif json:
+        run_facts = {"folder": str(store.folder), "environment": results.environment}
+        print_json({**results_document(results), "run": run_facts})
+    else:
+        print_results(results, console(), reasons, plot=plot)
+
+
+def print_results(results: Results, target: Console, reasons: Reasons, *, plot: bool = False) -> None:
+    """The tables and the text with them, and the ladder of page load times."""
+    for renderable in results_renderables(results, target.width, reasons):
+        target.print(renderable)
+    if plot:
+        for line in ladder(results, target.width, target.encoding):
+            target.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def write_svg(results: Results, path: Path, reasons: Reasons) -> None:
+    """The same as a picture of a terminal. Raises InputError where the file cannot be written."""
+    recorder = Console(
+        record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
+    )
+    print_results(results, recorder, reasons)
+    svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
+    write_file(path, FONTS.sub("", svg))

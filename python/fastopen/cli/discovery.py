@@ -1,0 +1,156 @@
+"""Find the commands: each is a module in a folder `commands`, of this package or of an app.
+
+`commands/serve_bench.py` makes `fastopen serve-bench` from its `command`: a function, or a Typer group, to
+which several apps may add. A module is read when its command is asked for: `fastopen ls` needs no figures and
+no browser.
+"""
+
+import difflib
+import shutil
+from collections import UserDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import fastopen
+from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
+from fastopen.common.errors import InputError
+
+COMMANDS: Final = "commands"
+# The headings of the help, in their order. A command's module names one of them as its PANEL.
+PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
+# Narrower terminals have help without frames, whose columns would cut names of options.
+FRAMES_MIN: Final = 120
+
+
+# What Typer raises for a command line that it cannot read; Click's name for it is not in Typer's API.
+UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+
+
+class Commands(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _OnDemand(dict.fromkeys(modules()))
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """As TyperGroup; raises InputError where an option is not known."""
+        with _in_one_line():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As TyperGroup; raises InputError where the command's own part of the line cannot be read."""
+        with _in_one_line():
+            return super().invoke(ctx)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
+        """The names by panel; reads each module."""
+        made: list[tuple[str, Any]] = [*self.commands.items()]
+        return [name for panel in PANELS for name, one in made if one.rich_help_panel == panel]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under their panels, in help without frames, too."""
+        every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        width = formatter.width - 6 - max(len(name) for name, _ in every)
+        for panel in PANELS:
+            within = [(name, one) for name, one in every if one.rich_help_panel == panel]
+            with formatter.section(panel):
+                formatter.write_dl([(name, one.get_short_help_str(width)) for name, one in within])
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Makes an InputError of a command line that cannot be read, so that it is one line like all others.
+
+    A command that is interrupted, and has nothing of its own to say of it, says so.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors_console().print("interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except UsageError as error:
+        found: Any = error
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        program = found.ctx.find_root().command_path if found.ctx else ""
+        place = found.ctx.command_path.removeprefix(program).strip() if found.ctx else ""
+        asked, known = getattr(found, "option_name", ""), getattr(found, "possibilities", None) or ()
+        if near := difflib.get_close_matches(asked, known, n=1):
+            raise InputError(f"no such option: {asked}", place, f"did you mean {near[0]}?") from None
+        message = found.format_message().rstrip(".").replace("Value error, ", "")
+        help_of = " ".join(filter(None, ("fastopen", place, "--help")))
+        remedy = "" if "Did you mean" in message else f"{help_of} says what there is"
+        raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
+
+
+class PanelCommand(TyperCommand):
+    """A command whose options stand under the headings of their panels in help without frames, too."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """See TyperCommand."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                argument = param.param_type_name == "argument"
+                default = "Arguments" if argument else "Options"
+                panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
+        for heading, records in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+class _OnDemand(UserDict[str, Any]):
+    """Commands by name, each made when it is looked up first."""
+
+    def __getitem__(self, name: str) -> Any:
+        if self.data[name] is None:
+            self.data[name] = _made(name)
+        return _fit(self.data[name])
+
+
+@cache
+def modules() -> dict[str, list[str]]:
+    """Return the modules of each command by its name. Reads none of them."""
+    found: dict[str, list[str]] = {}
+    package = Path(fastopen.__file__).parent
+    for folder in (package / "cli" / COMMANDS, *sorted((package / "apps").glob(f"*/{COMMANDS}"))):
+        parent = ".".join(folder.relative_to(package.parent).parts)
+        for file in sorted(folder.glob("[!_]*.py")):
+            found.setdefault(file.stem.replace("_", "-"), []).append(f"{parent}.{file.stem}")
+    return found
+
+
+def _made(name: str) -> Any:
+    parts = [import_module(module) for module in modules()[name]]
+    commands = [part.command for part in parts]
+    if isinstance(commands[0], typer.Typer):
+        commands.sort(key=lambda one: not one.info.help)
+        made: Any = typer.main.get_group(commands[0])
+        made.name = name
+        for other in commands[1:]:
+            made.commands.update(typer.main.get_group(other).commands)
+    else:
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        settings = getattr(parts[0], "SETTINGS", None)
+        alone.command(name, cls=PanelCommand, context_settings=settings)(commands[0])
+        made = typer.main.get_command(alone)
+    made.rich_help_panel = parts[0].PANEL
+    return made
+
+
+def _fit(found: Any) -> Any:
+    """A command, or those of a group, with help that has frames where the terminal has room for them."""
+    mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
+    commands: list[Any] = [*found.commands.values()] if isinstance(found, TyperGroup) else [found]
+    for command in commands:
+        command.rich_markup_mode = mode
+    return found

@@ -1,0 +1,66 @@
+"""What pydantic found wrong, as one InputError in our words that names the place."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import FailFast, ValidationError
+from pydantic_core import PydanticCustomError
+
+from fastopen.common.errors import InputError
+
+# Each has 700 bytes.
+MOST_LISTED: Final = 20_000
+Item = TypeVar("Item")
+Items = Annotated[list[Item], FailFast()]
+"""As many as anybody likes: each `{}` among them would be an error for every key that it lacks."""
+
+
+def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
+    """For a validator: settings that cannot be together. `keys` are theirs in an experiment's file."""
+    return PydanticCustomError(
+        "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
+    )
+
+
+def input_error(error: ValidationError, place: str) -> InputError:
+    """The first problem of `error`, and how many more there are; `place` is the file or option."""
+    problems = input_errors(error, place)
+    first, others = problems[0], len(problems) - 1
+    if not others or first.remedy:
+        return first
+    return InputError(first.message, first.place, f"and {others} more problem{'s' if others > 1 else ''}")
+
+
+def input_errors(error: ValidationError, place: str) -> list[InputError]:
+    """Every problem of `error`; `place` is the file or option that it is in."""
+    return [_input_error(problem, place) for problem in problems_of(error)]
+
+
+def problems_of(error: ValidationError) -> list[Any]:
+    """Those of `error` as pydantic lists them; in place of very many, which fill the memory, one of all."""
+    count = error.error_count()
+    if count <= MOST_LISTED:
+        return list(error.errors(include_url=False))
+    return [{"type": "value_error", "loc": (), "msg": f"no {error.title}: {count:,} problems"}]
+
+
+def _input_error(problem: Mapping[str, Any], place: str) -> InputError:
+    if problem["type"] == "conflict":
+        found = problem["ctx"]
+        return InputError(found["message"], place or ", ".join(found["keys"]), found["remedy"])
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    joined = ": ".join(part for part in (place, "".join(parts).lstrip(".")) if part)
+    return InputError(_plain(problem), joined)
+
+
+def _plain(problem: Mapping[str, Any]) -> str:
+    kind, value = problem["type"], problem.get("input")
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return "unknown key"
+    message = str(problem["msg"])
+    if kind == "value_error":
+        return message.removeprefix("Value error, ")
+    shown = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
+    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,32 @@
+"""Files for the time that something takes, without a name: nothing can be left of them."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from fastopen.common.errors import MachineError
+
+
+@contextmanager
+def temporary_file() -> Iterator[IO[bytes]]:
+    """An empty one, to be filled within `filling`. Raises MachineError."""
+    with new_temporary_file() as file:
+        yield file
+
+
+def new_temporary_file() -> IO[bytes]:
+    """As `temporary_file`, for whoever closes it himself."""
+    with filling():
+        return tempfile.TemporaryFile(prefix="fastopen-")
+
+
+@contextmanager
+def filling() -> Iterator[None]:
+    """Says of what cannot be written that it was a temporary file. Raises MachineError."""
+    try:
+        yield
+    except OSError as error:
+        place = tempfile.gettempdir() if tempfile.tempdir else "the folder for temporary files"
+        message = f"{place}: a temporary file cannot be written: {error.strerror or error}"
+        raise MachineError(message, "make room there, or name another folder in TMPDIR") from None

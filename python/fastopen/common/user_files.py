@@ -1,0 +1,82 @@
+"""Files that users name: what goes wrong with them is an InputError that names the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tomllib
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final
+
+from fastopen.common.atomic import write_atomic
+from fastopen.common.errors import InputError, unreadable, unwritable
+
+# A page of 50,000 resources, a list of 100,000 URLs, a published table have less.
+MAX_TEXT_BYTES: Final = 16 * 2**20
+# 20,000 networks written out. tomllib reads 1 MB in a second.
+MAX_TOML_BYTES: Final = 2**20
+# The time that tomllib takes for a key grows with the square of these.
+_MOST_PARTS_OF_A_KEY: Final = 300
+_PARTS_OF_A_KEY: Final = re.compile(
+    r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)++""", re.ASCII
+)
+
+
+def open_file(path: Path) -> BufferedReader:
+    """A regular file, to be read: a pipe or a device may have no end. Raises InputError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind):
+            return open(descriptor, "rb")
+        os.close(descriptor)
+        if stat.S_ISDIR(kind):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    raise InputError("a pipe or device, no file", str(path), "write what it gives into a file")
+
+
+def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
+    """All of a file of at most `limit` bytes. Raises InputError."""
+    try:
+        with open_file(path) as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if len(data) > limit:
+        raise InputError(f"is larger than {limit / 2**20:,.0f} MiB", str(path))
+    return data
+
+
+def read_text(path: Path, form: str, limit: int = MAX_TEXT_BYTES) -> str:
+    """A text in UTF-8; `form` says what else it should be. Raises InputError."""
+    try:
+        return read_bytes(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", str(path), form) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A document of TOML. Raises InputError."""
+    text = read_text(path, "TOML is UTF-8 text", MAX_TOML_BYTES)
+    for parts in _PARTS_OF_A_KEY.finditer(text):
+        if parts[0].count(".") >= _MOST_PARTS_OF_A_KEY:
+            line = text.count("\n", 0, parts.start()) + 1
+            message = f"line {line}: a key of more than {_MOST_PARTS_OF_A_KEY} parts"
+            raise InputError(f"malformed TOML: {message}", str(path))
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of numbers of thousands of digits, Python's own
+        raise InputError(f"malformed TOML: {error}", str(path)) from None
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """As `write_atomic`. Raises InputError where the file cannot be written."""
+    try:
+        write_atomic(path, content)
+    except OSError as error:
+        raise unwritable(path, error) from None

@@ -1,6 +1,0 @@
-"""Conformance: packetdrill's Fast Open scripts on a kernel, and evidence read on their sockets."""
-
-from fastopen.conform.run import Conformance, Outcome, Result, Tally, conform
-from fastopen.conform.scripts import DEFINITIONS, Script
-
-__all__ = ["DEFINITIONS", "Conformance", "Outcome", "Result", "Script", "Tally", "conform"]

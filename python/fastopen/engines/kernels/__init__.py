@@ -1,0 +1,25 @@
+"""The virtual engine's kernels, kept in the user's cache; `fastopen.apps.kernels.build` builds them."""
+
+from fastopen.engines.kernels.manifest import Kernel, Manifest, note_conformance
+from fastopen.engines.kernels.store import (
+    BUILD_IT,
+    find,
+    find_all,
+    find_recorded,
+    installed,
+    kernels_folder,
+    remove,
+)
+
+__all__ = [
+    "BUILD_IT",
+    "Kernel",
+    "Manifest",
+    "find",
+    "find_all",
+    "find_recorded",
+    "installed",
+    "kernels_folder",
+    "note_conformance",
+    "remove",
+]

@@ -1,0 +1,126 @@
+"""The manifest in the folder of a kernel's program, and how both are checked."""
+
+import contextlib
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fastopen.common.atomic import write_atomic
+
+PROGRAM: Final = "linux"
+MANIFEST: Final = "manifest.json"
+# The packetdrill scripts of the kernel's own source, in the folder of the program.
+SCRIPTS: Final = "packetdrill"
+FORMAT: Final = 1
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_length=100)]
+
+
+class DamagedKernelError(Exception):
+    """A kernel's manifest or program is not what it was when it was installed; the text says what."""
+
+
+class Manifest(BaseModel):
+    """What an installed kernel is and what it was made of."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    format: Literal[1] = FORMAT
+    name: Name
+    version: str
+    """As the kernel itself says it: `7.3.4`."""
+    source: str
+    """The source package, or the file or folder that was given."""
+    source_version: str
+    source_sha256: Digest | None = None
+    """Of the package or tarball; None where a folder was given, and of kernels of before."""
+    config_sha256: Digest
+    patches_sha256: Digest
+    compiler: str
+    size_bytes: Annotated[int, Field(gt=0)]
+    sha256: Digest
+    """Of the program."""
+    hz: Annotated[int, Field(ge=100, le=1000)]
+    arguments: list[str]
+    """What this kernel needs on its command line besides what all need."""
+    built: str
+    """When: ISO 8601, UTC."""
+    build_seconds: Annotated[int, Field(ge=0)]
+    conformance: str | None = None
+    """What `fastopen kernel conform` said of it last; None: it was not tried."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that can be booted: its program, and what is known of it."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """What `--kernel` calls it."""
+        return self.manifest.name
+
+    @property
+    def version(self) -> str:
+        """Of Linux: `7.3.4`."""
+        return self.manifest.version
+
+    def check(self) -> None:
+        """Raises DamagedKernelError where the program's bytes are not the installed ones."""
+        if sha256_of(self.path) != self.manifest.sha256:
+            raise DamagedKernelError(f"{self.path} is not the program that was installed")
+
+
+def read_kernel(folder: Path) -> Kernel:
+    """The kernel installed in `folder`. Raises DamagedKernelError where manifest or program cannot be used.
+
+    The program's size is held against the manifest here, its digest in `Kernel.check`.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DamagedKernelError(f"{path} cannot be read: {error}") from None
+    except ValidationError as error:
+        raise DamagedKernelError(_why(path, error)) from None
+    program = folder / PROGRAM
+    if not program.is_file() or not os.access(program, os.X_OK):
+        raise DamagedKernelError(f"{program} is no program")
+    size = program.stat().st_size
+    if size != manifest.size_bytes:
+        raise DamagedKernelError(f"{program} has {size} bytes instead of {manifest.size_bytes}")
+    return Kernel(program, manifest)
+
+
+def note_conformance(kernel: Kernel, line: str) -> None:
+    """Keeps the line in the kernel's manifest, where that can be written: a wheel's own may not be."""
+    manifest = kernel.manifest.model_copy(update={"conformance": line})
+    with contextlib.suppress(OSError):
+        write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """The manifest as it is kept: JSON, one key a line."""
+    return json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n"
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _why(path: Path, error: ValidationError) -> str:
+    first: Any = error.errors(include_url=False)[0]
+    if first["loc"] == ("format",):
+        return f"{path} is of another version of fastopen"
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{path} is damaged: {where + ': ' if where else ''}{first['msg']}"

@@ -1,0 +1,76 @@
+"""What makes a kernel of ours of a plain source: what lies in `kernel/`, and its digests."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastopen.common.errors import MachineError
+from fastopen.common.resources import packaged_folder
+from fastopen.engines.kernels.manifest import Kernel
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What lies in `kernel/`: options, patches, files not to unpack, the trial's program, common headers."""
+
+    config: Path
+    patches: tuple[Path, ...]
+    unused: Path
+    trial: Path
+    headers: Path
+
+    @property
+    def config_sha256(self) -> str:
+        """Of the options alone: comments and their order do not count."""
+        return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
+
+    @property
+    def patches_sha256(self) -> str:
+        """Of the patches' bytes, one after the other."""
+        return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
+
+    def copied_to(self, folder: Path) -> Recipe:
+        """The same recipe in files of its own, so that a build uses what its manifest says, whoever edits."""
+        (folder / "patches").mkdir(parents=True)
+        for path in (self.config, self.unused, self.trial, self.headers):
+            shutil.copyfile(path, folder / path.name)
+        for path in self.patches:
+            shutil.copyfile(path, folder / "patches" / path.name)
+        return read_recipe(folder)
+
+    def options(self) -> dict[str, str]:
+        """Each option that is asked for, by name, with its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
+        return options_in(self.config.read_text(encoding="utf-8"))
+
+
+def read_recipe(folder: Path | None = None) -> Recipe:
+    """The recipe that came with this fastopen. Raises MachineError where the installation has none."""
+    found = folder or packaged_folder("kernel")
+    if found is None or not (found / "config").is_file():
+        raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
+    patches = tuple(sorted((found / "patches").glob("*.patch")))
+    return Recipe(found / "config", patches, found / "unused", found / "trial.c", found / "headers.h")
+
+
+def options_in(text: str) -> dict[str, str]:
+    """The options that a kernel configuration sets, by name, each with its line."""
+    return {line.split("=", 1)[0]: line for line in re.findall(r"^CONFIG_\w+=.+$", text, re.MULTILINE)}
+
+
+def is_of(kernel: Kernel, recipe: Recipe) -> bool:
+    """Return True if a kernel was built with the options and patches of a recipe."""
+    known = kernel.manifest
+    return (known.config_sha256, known.patches_sha256) == (recipe.config_sha256, recipe.patches_sha256)
+
+
+def is_outdated(kernel: Kernel) -> bool:
+    """Return True if a kernel was built with other options or patches than those of this fastopen."""
+    try:
+        recipe = read_recipe()
+    except MachineError:
+        return False
+    return not is_of(kernel, recipe)

@@ -1,0 +1,152 @@
+"""The installed kernels: where they lie, which one is meant by a name, and how one is removed."""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from fastopen.common.errors import MachineError
+from fastopen.common.resources import cache_folder
+from fastopen.engines.kernels.manifest import MANIFEST, DamagedKernelError, Kernel, read_kernel
+
+VARIABLE: Final = "FASTOPEN_KERNEL"
+BUILD_IT: Final = "fastopen kernel build"
+PACKAGE: Final = "fastopen_kernel"
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A folder among the installed kernels that holds none that can be used, and why not."""
+
+    folder: Path
+    reason: str
+
+
+def kernels_folder() -> Path:
+    """Where this user's kernels are installed; need not exist yet."""
+    return cache_folder("kernels")
+
+
+def installed() -> list[Kernel]:
+    """All kernels that can be booted, best first: newest version, then newest build."""
+    return find_all()[0]
+
+
+def find_all() -> tuple[list[Kernel], list[Damaged]]:
+    """The usable kernels, best first, and what is damaged. The kernel of a package is among them."""
+    usable: list[Kernel] = []
+    damaged: list[Damaged] = []
+    for folder in _folders():
+        try:
+            usable.append(read_kernel(folder))
+        except DamagedKernelError as error:
+            damaged.append(Damaged(folder, str(error)))
+    usable.sort(key=lambda kernel: (version_key(kernel.version), kernel.manifest.built), reverse=True)
+    return usable, damaged
+
+
+def find(name: str | None = None) -> Kernel:
+    """The kernel of this name or beginning of one, or at this path; None: FASTOPEN_KERNEL's, else the best.
+
+    Raises MachineError where there is none, where several are meant, or where its bytes have changed.
+    """
+    asked = name or os.environ.get(VARIABLE) or None
+    kernel = _at(Path(asked)) if asked and "/" in asked else _named(asked)
+    try:
+        kernel.check()
+    except (DamagedKernelError, OSError) as error:
+        raise MachineError(f"the kernel {kernel.name} is damaged: {error}", f"{BUILD_IT} --force") from None
+    return kernel
+
+
+def find_recorded(name: str, sha256: str) -> Kernel:
+    """The installed kernel of exactly this name and these bytes, as a kept run names its own.
+
+    A run may be somebody else's: no path is taken from it. Raises MachineError where it is not installed.
+    """
+    for kernel in installed():
+        if kernel.name == name and kernel.manifest.sha256 == sha256:
+            return find(name)
+    message = f"the run's kernel {name!r} (SHA-256 {sha256[:12]}...) is not installed"
+    raise MachineError(message, f"{BUILD_IT}, or go on with another: --kernel NAME")
+
+
+def remove(name: str) -> Path:
+    """Removes the kernel of that name or unique beginning, or a damaged one's folder, and returns its folder.
+
+    Raises MachineError where there is none, or where it belongs to a package.
+    """
+    usable, damaged = find_all()
+    folders = {kernel.name: kernel.path.parent for kernel in usable}
+    folders |= {entry.folder.name: entry.folder for entry in damaged}
+    folder = folders[_only(name, list(folders))]
+    if folder.parent != kernels_folder():
+        raise MachineError(f"{folder} belongs to a package", "pip uninstall fastopen-kernel")
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)  # whoever looks meanwhile sees no kernel
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise MachineError(f"{folder} cannot be removed: {error}") from None
+    return folder
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Orders versions of Linux: the numbers of `7.3.4` or `7.3.4-rc1`."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _folders() -> list[Path]:
+    """Where a kernel may be: one folder each in the cache, and the one of its package."""
+    try:
+        found = sorted(path for path in kernels_folder().iterdir() if path.is_dir() and path.name[0] != ".")
+    except FileNotFoundError:
+        found = []
+    except OSError as error:
+        raise MachineError(f"{kernels_folder()} cannot be read: {error}") from None
+    packaged = packaged_kernel()
+    return found if packaged is None else [packaged, *found]
+
+
+def packaged_kernel() -> Path | None:
+    """The folder of the kernel that the package fastopen-kernel has brought; None where there is none."""
+    spec = find_spec(PACKAGE)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def _named(asked: str | None) -> Kernel:
+    usable, damaged = find_all()
+    if asked is not None:
+        for entry in damaged:
+            if entry.folder.name == asked:
+                raise MachineError(f"the kernel {asked} is damaged: {entry.reason}", f"{BUILD_IT} --force")
+        by_name = {kernel.name: kernel for kernel in usable}
+        return by_name[_only(asked, list(by_name))]
+    if not usable:
+        broken = f"; {damaged[0].reason}" if damaged else ""
+        raise MachineError(f"no kernel for the virtual engine is installed{broken}", BUILD_IT)
+    return usable[0]
+
+
+def _only(asked: str, names: list[str]) -> str:
+    """The one of `names` that `asked` is, or begins."""
+    if asked in names:
+        return asked
+    meant = [name for name in names if name.startswith(asked)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise MachineError(f"{asked!r} may mean {', '.join(sorted(meant))}", "write more of the name")
+    known = f"installed: {', '.join(names)}" if names else "none is installed"
+    raise MachineError(f"there is no kernel {asked!r}; {known}", f"{BUILD_IT}, or name another")
+
+
+def _at(path: Path) -> Kernel:
+    """The kernel whose program or folder lies at `path`, with the manifest in its folder."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        return read_kernel(folder.absolute())
+    except DamagedKernelError as error:
+        raise MachineError(f"{path} is no installed kernel: {error}", BUILD_IT) from None

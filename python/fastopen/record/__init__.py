@@ -1,6 +1,0 @@
-"""Record: live pages in Chromium as HARs or WACZ, with bodies, initiators, timings and addresses."""
-
-from fastopen.record.browser import Recorder
-from fastopen.record.har import Loaded, har_of
-
-__all__ = ["Loaded", "Recorder", "har_of"]

@@ -1,0 +1,95 @@
+"""Where the time goes: the mean critical path of each cell as a stacked bar, grouped by place."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Kind, Source
+from fastopen.experiments import ARMS
+from fastopen.report.figures.encodings import arm_order, kind_colour
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.panels import panels_of
+
+# What is shorter than this is no more than a line.
+SHARE_MIN: Final = 0.001
+
+
+def critical_path_bars(source: Source) -> Figure | None:
+    """Stacked bars in the panels of all figures; None where no load was valid."""
+    panels = panels_of(source)
+    rows = [
+        {
+            **where,
+            "arm": ARMS[arm].label,
+            "bar": f"{place.name}, {ARMS[arm].short_label}",
+            "who": ARMS[arm].short_label,
+            "kind": kind.value,
+            "order": order,
+            "seconds": ms / 1000,
+            "plt": path.plt_ms / 1000,
+            "share": ms / path.plt_ms,
+            "loads": path.loads,
+        }
+        for place, where in panels.each()
+        for arm, path in place.breakdowns.items()
+        for order, (kind, ms) in enumerate(path.kinds_ms.items())
+        if ms > SHARE_MIN * path.plt_ms
+    ]
+    if not rows:
+        return None
+    return Figure(
+        name="critical-path",
+        title="What the critical path waits for",
+        caption="Mean over the valid loads; the pieces add up to the page load time. TFO takes away"
+        f" handshakes; what else changes follows from that.{panels.left_out}",
+        alt_text="Stacked bars of the critical path by what it waits for: " + ", ".join(Kind),
+        drawing=Drawing(_chart(rows, panels.heading)),
+        rows=rows,
+    )
+
+
+def _chart(rows: list[dict[str, Any]], heading: str) -> alt.ConcatChart:
+    titles = list(dict.fromkeys(row["panel"] for row in rows))
+    views = [_view(rows, title, heading, alone=len(titles) == 1) for title in titles]
+    return alt.concat(*views, columns=min(2, len(views)), data=ROWS)
+
+
+def _view(rows: list[dict[str, Any]], title: str, heading: str, *, alone: bool) -> Any:
+    """One panel: a group of bars for each value of its axis, each bar with the arm behind it."""
+    own = [row for row in rows if row["panel"] == title]
+    values = list(dict.fromkeys(row["x"] for row in own))
+    arms = arm_order(own)
+    longest = max(row["plt"] for row in own)
+    base = (
+        alt.Chart()
+        .transform_filter(alt.FieldEqualPredicate(field="panel", equal=title))
+        .encode(
+            y=alt.Y(
+                "x:N",
+                sort=values,
+                title=heading,
+                axis=alt.Axis(labelLimit=0, ticks=False, grid=False),
+                scale=alt.Scale(paddingInner=0.25),
+            ),
+            yOffset=alt.YOffset("arm:N", sort=arms, scale=alt.Scale(paddingInner=0.15)),
+        )
+    )
+    # Room for the words behind the longest bar.
+    scale = alt.Scale(domain=[0, 1.28 * longest])
+    bars = base.mark_bar().encode(
+        x=alt.X("seconds:Q", title="s of the page load time", stack="zero", scale=scale),
+        color=kind_colour(rows),
+        order=alt.Order("order:Q"),
+        tooltip=[
+            alt.Tooltip("bar:N", title="load"),
+            alt.Tooltip("kind:N", title="waits for"),
+            alt.Tooltip("seconds:Q", title="s", format=".3f"),
+            alt.Tooltip("share:Q", title="of PLT", format=".1%"),
+            alt.Tooltip("loads:Q", title="loads"),
+        ],
+    )
+    words = base.mark_text(align="left", dx=4, baseline="middle").encode(
+        x=alt.X("max(plt):Q", scale=scale), text="who:N", detail="who:N"
+    )
+    height = len(values) * (len(arms) * 15 + 8)
+    return alt.layer(bars, words).properties(width=520 if alone else 250, height=height, title=title)

@@ -1,0 +1,79 @@
+"""How page load times spread: the cumulative distribution of each cell's valid loads."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Source
+from fastopen.experiments import ARMS
+from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.panels import columns_of, title_of
+from fastopen.report.figures.spread import distribution
+
+PANELS_MAX: Final = 24
+# A distribution of two loads is none.
+LOADS_MIN: Final = 3
+# What spreads less than this, of the fastest load, is drawn as an upright line by any eye.
+SPREAD_MIN: Final = 0.001
+# Of a letter of a panel's title.
+TITLE_WIDTH: Final = 6
+
+
+def cumulative_distribution(source: Source) -> Figure | None:
+    """Share of loads against page load time, a panel for each comparison; None where none spread."""
+    rows: list[dict[str, Any]] = []
+    count = 0
+    for page, place in source.all_places():
+        cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
+        cells = {arm: plts for arm, plts in cells.items() if len(plts) >= LOADS_MIN}
+        if all(plts[-1] - plts[0] <= SPREAD_MIN * plts[0] for plts in cells.values()):
+            continue
+        count += 1
+        if count <= PANELS_MAX:
+            panel = title_of(source, page, place.name)
+            rows += [
+                {"panel": panel, "arm": ARMS[arm].label, "plt": ms / 1000, "share": share}
+                for arm, plts in cells.items()
+                for ms, share in [(plts[0], 0.0), *distribution(plts)]
+            ]
+    if not rows:
+        return None
+    left = f" The first {PANELS_MAX} of {count} panels are shown." if count > PANELS_MAX else ""
+    return Figure(
+        name="distribution",
+        title="Cumulative distribution of page load times",
+        caption=f"Share of the valid loads that were done by then, outliers included. A page whose loads took"
+        f" the same time again and again is left out.{left}",
+        alt_text="Cumulative distributions of page load time, one line for each transport.",
+        drawing=Drawing(_chart(rows)),
+        rows=rows,
+    )
+
+
+def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+    longest = max(len(row["panel"]) for row in rows)
+    chart: alt.FacetChart = (
+        alt.Chart()
+        .mark_line(interpolate="step-after", strokeWidth=1.8)
+        .encode(
+            x=alt.X(
+                "plt:Q",
+                title="page load time in s",
+                scale=alt.Scale(zero=False, nice=True),
+                axis=alt.Axis(tickCount=4),
+            ),
+            y=alt.Y("share:Q", title="share of loads", axis=alt.Axis(format="%", tickCount=5)),
+            color=arm_colour(rows),
+            strokeDash=arm_dash(rows),
+            tooltip=arm_tooltip(
+                alt.Tooltip("plt:Q", title="PLT in s", format=".3f"),
+                alt.Tooltip("share:Q", title="share", format=".0%"),
+            ),
+        )
+        .add_params(zoom("x"))
+        .properties(width=200, height=110)
+        .facet(panels("panel", rows), columns=columns_of(rows, max(200, TITLE_WIDTH * longest)), data=ROWS)
+        .resolve_scale(x="independent")
+    )
+    return chart

@@ -1,0 +1,77 @@
+"""What figures share: colours, shapes and dashes of arms and kinds, tooltips, zoom."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import altair as alt
+
+from fastopen.analysis.attribution import Kind
+from fastopen.experiments import ARMS, Arm
+from fastopen.report.figures.style import KIND_COLOURS
+
+
+def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
+    """The arms that the rows have, in the usual order."""
+    there = {row["arm"] for row in rows}
+    return [arm for arm in ARMS.values() if arm.label in there]
+
+
+def _scale(rows: Iterable[dict[str, Any]], look: Callable[[Arm], Any]) -> alt.Scale:
+    arms = _arms(rows)
+    return alt.Scale(domain=[arm.label for arm in arms], range=[look(arm) for arm in arms])
+
+
+def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    """Arms by colour."""
+    return alt.Color("arm:N", scale=_scale(rows, lambda arm: arm.colour), title=None)
+
+
+def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
+    """Arms by shape."""
+    return alt.Shape("arm:N", scale=_scale(rows, lambda arm: arm.shape), title=None)
+
+
+def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
+    """Arms by dash."""
+    # Symbols long enough to show their dashes.
+    return alt.StrokeDash(
+        "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
+    )
+
+
+def arm_order(rows: list[dict[str, Any]]) -> list[str]:
+    """Labels of arms, as axes and offsets sort them."""
+    return [arm.label for arm in _arms(rows)]
+
+
+def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
+    """The arm first."""
+    return [alt.Tooltip("arm:N", title="transport"), *others]
+
+
+def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    """Kinds of waiting by colour, those that the rows have."""
+    there = {row["kind"] for row in rows}
+    kinds = [kind for kind in Kind if kind.value in there]
+    scale = alt.Scale(domain=[kind.value for kind in kinds], range=[KIND_COLOURS[kind] for kind in kinds])
+    return alt.Color("kind:N", scale=scale, title=None)
+
+
+def panels(field: str, rows: list[dict[str, Any]]) -> alt.Facet:
+    """A panel for each value of a field, in the order of the rows."""
+    return alt.Facet(f"{field}:N", sort=list(dict.fromkeys(row[field] for row in rows)))
+
+
+def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
+    """With the shift key held: the wheel zooms, dragging moves; a double click shows everything again.
+
+    Without the key the page scrolls under the pointer, as everywhere.
+    """
+    held = "[event.shiftKey]"
+    return alt.selection_interval(
+        bind="scales",
+        encodings=list(encodings or ("x", "y")),
+        zoom=f"wheel!{held}",
+        translate=f"[pointerdown{held}, window:pointerup] > window:pointermove!",
+        name=name,
+    )

@@ -1,0 +1,211 @@
+"""Film strips: what a browser showed over time, arms below each other, and the same as a moving picture.
+
+Pillow draws them (the extra `filmstrip`); no other command needs it.
+"""
+
+from __future__ import annotations
+
+import io
+from base64 import b64decode
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastopen.analysis.attribution import Shown, Source
+from fastopen.common.errors import InputError, MachineError
+from fastopen.experiments import ARMS, ArmName
+from fastopen.report.figures.gallery import median_loads, slug_of
+from fastopen.runs.export.folder import atomic_folder
+
+if TYPE_CHECKING:
+    from PIL import ImageDraw, ImageFont
+    from PIL.Image import Image
+
+COLUMNS_MAX: Final = 12
+STEPS_MS: Final = (50, 100, 200, 250, 500, 1000, 2000, 2500, 5000, 10_000, 30_000, 60_000)
+"""Between two pictures of a strip: the first that needs no more than COLUMNS_MAX."""
+AFTER: Final = 1.5
+"""Strips go on for half the page load time after it."""
+THUMBNAIL: Final = 180
+"""Width of a picture in a strip, in pixels."""
+SIDE_MAX: Final = 1000
+"""Of a picture in a record, in pixels: a world makes none that is half as large."""
+GAP: Final = 12
+LABEL: Final = 150
+LINE: Final = 22
+FONT: Final = 15
+MOVING_STEP_MS: Final = 50
+"""Between two pictures of the moving one: GIFs have hundredths of a second."""
+MOVING_MAX: Final = 1200
+LAST_MS: Final = 3000
+"""For how long the moving picture stays at its end."""
+WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
+
+
+@dataclass(frozen=True)
+class Film:
+    """What was shown in one load: from when on, in ms, and the pictures, all of one size."""
+
+    label: str
+    plt_ms: float
+    times: tuple[float, ...]
+    pictures: tuple[Image, ...]
+
+    def at(self, moment_ms: float) -> int:
+        """Which picture is shown then."""
+        return max(bisect_right(self.times, moment_ms) - 1, 0)
+
+
+def export_filmstrips(
+    source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
+) -> int:
+    """Writes a strip (PNG) and a moving picture (GIF) of each comparison's median loads into a new folder.
+
+    Returns how many comparisons have any; `place` names the run for errors. Raises InputError, MachineError.
+    """
+    count = 0
+    with atomic_folder(folder, replace=replace) as unfinished:
+        for count, (name, title, films) in enumerate(_films(source, place), 1):
+            strip(title, films).save(unfinished / f"{name}.png", optimize=True)
+            _save_moving(moving(title, films), unfinished / f"{name}.gif")
+            watch(count)
+        if not count:
+            raise InputError("has no film strip", str(place), "fastopen run --client chromium --filmstrip")
+    return count
+
+
+def _films(source: Source, place: Path) -> Iterator[tuple[str, str, list[Film]]]:
+    for number, (page, where, arms) in enumerate(median_loads(source), 1):
+        films = [film for arm, shown in arms.items() if (film := _film(arm, shown, place))]
+        if films:
+            yield f"{number:03}-{slug_of(f'{page.name}-{where}')}", f"{page.name}, {where}", films
+
+
+def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
+    browser = shown.record.browser
+    if browser is None or not browser.frames:
+        return None
+    try:
+        pictures = [_picture(frame.jpeg) for frame in browser.frames]
+    except (OSError, ValueError, SyntaxError) as error:
+        raise InputError(f"damaged: a picture of a load: {error}", str(place)) from None
+    size = pictures[-1].size
+    return Film(
+        label=ARMS[arm].label,
+        plt_ms=shown.path.plt_ns / 1e6,
+        times=tuple(frame.at_ns / 1e6 for frame in browser.frames),
+        pictures=tuple(one if one.size == size else one.resize(size) for one in pictures),
+    )
+
+
+def _picture(jpeg: str) -> Image:
+    """Raises OSError, ValueError or SyntaxError where it is no JPEG of such a size."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MachineError(
+            "film strips are drawn with Pillow, which is not installed", "pip install 'fastopen[filmstrip]'"
+        ) from None
+    opened = Image.open(io.BytesIO(b64decode(jpeg, validate=True)), formats=["JPEG"])
+    if max(opened.size) > SIDE_MAX:
+        raise ValueError(f"{opened.width} x {opened.height} pixels")
+    return opened.convert("RGB")
+
+
+def end_ms(films: list[Film]) -> float:
+    """When strips end: after the last load event. Cursors that blink and advertisements never end."""
+    return AFTER * max(film.plt_ms for film in films)
+
+
+def step_ms(end_ms: float) -> int:
+    """Between two pictures of a strip that ends then."""
+    return next((step for step in STEPS_MS if end_ms / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
+
+
+def strip(title: str, films: list[Film]) -> Image:
+    """Pictures at equal distances in time, a load a row; framed where something has changed."""
+    end = end_ms(films)
+    step = step_ms(end)
+    columns = min(int(-(-end // step)) + 1, COLUMNS_MAX)
+    height = _height(films)
+    canvas, draw, font = _canvas(
+        LABEL + columns * (THUMBNAIL + GAP) + GAP, 2 * LINE + len(films) * (height + LINE + GAP) + GAP
+    )
+    draw.text((GAP, GAP // 2), title, BLACK, font)
+    for column in range(columns):
+        draw.text((_left(column), LINE + GAP // 2), seconds(column * step), BLACK, font)
+    for row, film in enumerate(films):
+        top = 2 * LINE + GAP + row * (height + LINE + GAP)
+        draw.multiline_text((GAP, top), f"{film.label}\nPLT {seconds(film.plt_ms)}", BLACK, font)
+        loaded = min(int(-(-film.plt_ms // step)), columns - 1)
+        for column in range(columns):
+            index, before = film.at(column * step), film.at((column - 1) * step)
+            changed = column > 0 and film.pictures[index].tobytes() != film.pictures[before].tobytes()
+            box = (_left(column), top)
+            canvas.paste(film.pictures[index].resize((THUMBNAIL, height)), box)
+            _frame(draw, box, height, changed=changed)
+            if column == loaded:
+                draw.text((box[0], top + height + 2), "load event over", CHANGED, font)
+    return canvas
+
+
+def moving(title: str, films: list[Film]) -> Iterator[tuple[Image, int]]:
+    """The loads side by side as time goes by: pictures, and for how many ms each is shown."""
+    end = end_ms(films)
+    step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
+    height = _height(films, 2)
+    shown: tuple[Image, int] | None = None
+    for moment in range(0, int(end) + step, step):
+        canvas, draw, font = _canvas(GAP + len(films) * (2 * THUMBNAIL + GAP), 3 * LINE + height + GAP)
+        draw.text((GAP, GAP // 2), title, BLACK, font)
+        for column, film in enumerate(films):
+            box = (GAP + column * (2 * THUMBNAIL + GAP), 3 * LINE)
+            passed = min(moment, film.plt_ms)
+            draw.text((box[0], LINE + GAP // 2), film.label, BLACK, font)
+            colour = CHANGED if moment >= film.plt_ms else BLACK
+            draw.text((box[0] + THUMBNAIL, LINE + GAP // 2), seconds(passed), colour, font)
+            canvas.paste(film.pictures[film.at(moment)].resize((2 * THUMBNAIL, height)), box)
+            _frame(draw, box, height, 2, changed=moment >= film.plt_ms)
+        if shown is not None:
+            yield shown
+        shown = (canvas, step)
+    if shown is not None:
+        yield shown[0], LAST_MS
+
+
+def _save_moving(pictures: Iterator[tuple[Image, int]], path: Path) -> None:
+    shown, durations = zip(*((one.quantize(128), ms) for one, ms in pictures), strict=True)
+    shown[0].save(path, save_all=True, append_images=shown[1:], duration=list(durations), loop=0)
+
+
+def seconds(ms: float) -> str:
+    """The built-in font has no narrow space."""
+    return f"{ms / 1000:.2f} s"
+
+
+def _canvas(width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw, ImageFont.FreeTypeFont]:
+    from PIL import Image, ImageDraw, ImageFont
+
+    canvas = Image.new("RGB", (width, height), WHITE)
+    font = ImageFont.load_default(FONT)
+    assert isinstance(font, ImageFont.FreeTypeFont)
+    return canvas, ImageDraw.Draw(canvas), font
+
+
+def _height(films: list[Film], scale: int = 1) -> int:
+    """Of pictures that are as many thumbnails wide."""
+    width, height = films[0].pictures[-1].size
+    return max(round(scale * THUMBNAIL * height / width), 1)
+
+
+def _left(column: int) -> int:
+    return LABEL + column * (THUMBNAIL + GAP)
+
+
+def _frame(
+    draw: ImageDraw.ImageDraw, box: tuple[int, int], height: int, scale: int = 1, *, changed: bool
+) -> None:
+    corners = (box[0] - 2, box[1] - 2, box[0] + scale * THUMBNAIL + 1, box[1] + height + 1)
+    draw.rectangle(corners, outline=CHANGED if changed else GREY, width=2 if changed else 1)

@@ -1,0 +1,97 @@
+"""The ladder of first flights: page load times with each session, version of HTTP and arm."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Source
+from fastopen.analysis.statistics import CellResult, Results
+from fastopen.experiments import http_words
+from fastopen.report.figures.encodings import arm_colour, arm_shape, arm_tooltip, panels
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
+
+WIDTH: Final = 210
+BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
+
+
+def first_flight_ladder(source: Source) -> Figure | None:
+    """A panel for each page and network, a rung for each session and version of HTTP; None where neither
+    sessions nor QUIC make first flights differ.
+    """
+    results = source.results
+    secured = [setup for setup in results.experiment.setups if setup.tls is not None]
+    kinds = {(one.tls.session, one.origins.all_quic) for one in secured if one.tls is not None}
+    if len(kinds) < 2:
+        return None
+    rows = [row for cell in results.cells if (row := _row(source, results, cell))]
+    titles = list(dict.fromkeys(row["panel"] for row in rows))
+    shown = titles[:PANELS_MAX]
+    rows = [row for row in rows if row["panel"] in shown]
+    if not rows:
+        return None
+    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
+    return Figure(
+        name="first-flights",
+        title="Page load time by first flight",
+        caption="Marks: median of the valid loads: full handshakes, resumed sessions, early data. QUIC has no"
+        " SYN for TFO to use. Upright strokes of the same colour: the bound of that first flight, what the"
+        " plainest one (over the same version of HTTP; of HTTP/3 over HTTP/2) took less the parts of"
+        f" handshakes in a row that this one does without.{left}",
+        alt_text="Dot plots of page load time, a line for each session and version of HTTP and a mark for"
+        " each arm of TFO: " + ", ".join(shown),
+        drawing=Drawing(_chart(rows)),
+        rows=rows,
+    )
+
+
+def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any] | None:
+    setup = results.experiment.setups[result.cell.setup]
+    if setup.tls is None or result.plt_ms_median is None:
+        return None
+    point = results.factors.point(result.cell)
+    others = [one for one in results.factors.varying if not one.first_flight and one.name != "http"]
+    saving = results.flight_savings.get(result.cell.index)
+    least = None if saving is None else (saving.bound.plt_ms - saving.bound.ms) / 1000
+    page = result.cell.page
+    return {
+        "page": page,
+        "panel": title_of(source, page, ", ".join(factor.phrase_at(point) for factor in others)),
+        "flight": f"{http_words(setup.origins.http)} {BEGINS[setup.tls.session]}",
+        "order": (setup.origins.http, list(BEGINS).index(setup.tls.session)),
+        "arm": result.cell.arm.label,
+        "plt": result.plt_ms_median / 1000,
+        "saves": None if saving is None else saving.percent,
+        "least": least,
+        "most": None if saving is None else saving.bound.percent,
+        "n": len(result.plts_ms),
+    }
+
+
+def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+    rungs = [row["flight"] for row in sorted(rows, key=lambda row: row["order"])]
+    for row in rows:
+        del row["order"]
+    y = alt.Y("flight:N", sort=list(dict.fromkeys(rungs)), title=None, axis=alt.Axis(labelLimit=0, grid=True))
+    x = alt.X("plt:Q", title="page load time in s", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4))
+    base = alt.Chart().encode(y=y, color=arm_colour(rows))
+    tooltip = arm_tooltip(
+        alt.Tooltip("flight:N", title="first flight"),
+        alt.Tooltip("plt:Q", title="median PLT in s", format=".3f"),
+        alt.Tooltip("saves:Q", title="saves %", format="+.1f"),
+        alt.Tooltip("most:Q", title="at most %", format=".1f"),
+        alt.Tooltip("n:Q", title="loads"),
+    )
+    spans = alt.Chart().mark_rule(opacity=0.5).encode(y=y, x=alt.X("min(plt):Q"), x2="max(plt):Q")
+    least = base.mark_tick(thickness=2, height=12, opacity=0.8).encode(x=alt.X("least:Q"), tooltip=tooltip)
+    marks = base.mark_point(filled=True, size=55, opacity=1).encode(
+        x=x, shape=arm_shape(rows), tooltip=tooltip
+    )
+    chart: alt.FacetChart = (
+        alt.layer(spans, least, marks)
+        .properties(width=WIDTH, height=alt.Step(17))
+        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH + 85), data=ROWS)
+        .resolve_scale(x="independent")
+        .resolve_axis(x="independent")
+    )
+    return chart

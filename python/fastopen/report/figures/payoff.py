@@ -1,0 +1,97 @@
+"""Does TFO pay: what it saves in the mean over paths, against the share of them that is broken."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Source
+from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
+from fastopen.experiments import HEADLINE
+from fastopen.report.figures.encodings import panels
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
+
+WIDTH: Final = 250
+# Percent of paths on the axis: beyond lies no rate of dropped SYNs that anybody has found.
+MOST: Final = 25
+# Of access networks that fail in some way (Paasch, NANOG 67).
+FAILING: Final = 20
+VISITS: Final = 10
+LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
+
+
+def mean_saving_over_paths(source: Source) -> Figure | None:
+    """A panel for each page and kind of broken path, a line for each RTT; None where no path costs time."""
+    of_page: dict[str, list[Payoff]] = {}
+    for one in payoffs([source.results]):
+        if one.arm == HEADLINE.name and one.cost_ms > 0:
+            of_page.setdefault(one.page, []).append(one)
+    drawn = [each for found in of_page.values() for each in by_cost(found)]
+    rows = [row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(source, one, paths)]
+    if not rows:
+        return None
+    left = f" The first {PANELS_MAX} of {len(drawn)} panels are shown." if len(drawn) > PANELS_MAX else ""
+    return Figure(
+        name="payoff",
+        title="What TFO saves in the mean over paths of which some are broken",
+        caption=f"Lines: (1 - share) x what it saves over an open path - share x what it costs behind the"
+        f" middlebox, with {HEADLINE.cookies} cookies. Dots: the share at which it stops paying. Dashed: a"
+        f" client that does without TFO on a path after a failure, for {VISITS} visits (RFC 7413, section"
+        f" 4.1.3.1). Upright: {100 * DROPPING_SHARE:g} % of paths drop SYNs ({DROPPING_SOURCE}), and"
+        f" {FAILING} % of access networks fail in some way (Paasch, NANOG 67).{left}",
+        alt_text="Line charts of the mean saving by TFO against the share of broken paths, for each page and"
+        " behaviour.",
+        drawing=Drawing(_chart(rows)),
+        rows=rows,
+    )
+
+
+def _rows(source: Source, one: Payoff, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for line, visits in zip(LINES, (1, VISITS), strict=True):
+        even = one.break_even_share(visits)
+        shares = {0.0, MOST / 100} | ({even} if even is not None and 0 < even < MOST / 100 else set())
+        for share in sorted(shares):
+            yield {
+                "page": one.page,
+                "panel": title_of(source, one.page, " or ".join(paths)),
+                "network": ", ".join(part for part in (f"{one.rtt_ms:g} ms", one.otherwise) if part),
+                "line": line,
+                "share": 100 * share,
+                "saving": one.mean_saving_ms(share, visits),
+                "even": share == even,
+            }
+
+
+def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    x = alt.X(
+        "share:Q", title="broken paths, %", scale=alt.Scale(domain=[0, MOST]), axis=alt.Axis(tickCount=5)
+    )
+    base = alt.Chart().encode(
+        x=x,
+        y=alt.Y("saving:Q", title="saved in the mean, ms"),
+        color=alt.Color("network:N", sort=networks, title=None),
+    )
+    dash = alt.StrokeDash("line:N", sort=list(LINES), title=None, legend=alt.Legend(symbolSize=500))
+    lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
+    tooltip = [
+        alt.Tooltip("network:N", title="network"),
+        alt.Tooltip("line:N", title="client"),
+        alt.Tooltip("share:Q", title="pays below %", format=".1f"),
+    ]
+    even = base.mark_point(filled=True, size=55, opacity=1).encode(tooltip=tooltip)
+    even = even.transform_filter("datum.even")
+    marks = [
+        alt.Chart().mark_rule(opacity=0.5, strokeDash=[2, 3]).encode(x=alt.datum(share))
+        for share in (100 * DROPPING_SHARE, FAILING)
+    ]
+    zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
+    chart: alt.FacetChart = (
+        alt.layer(zero, *marks, lines, even)
+        .properties(width=WIDTH, height=170)
+        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
+        .resolve_scale(y="independent")
+        .resolve_axis(x="independent", y="independent")
+    )
+    return chart

@@ -1,0 +1,282 @@
+"""Single loads, request by request: when each started and ended, and what it waited for."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Kind, Shown
+from fastopen.analysis.attribution.phrases import time
+from fastopen.contract import Request
+from fastopen.experiments import ARMS, ArmName
+from fastopen.pages import Page
+from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.runs.chain import Carriers, Span
+
+# A row of a request is as high as this allows, within bounds that can be read and printed.
+HEIGHT_MAX: Final = 760
+ROW_MAX: Final = 14
+ROW_MIN: Final = 4
+# So many requests have room for their names.
+NAMED_MAX: Final = 60
+NAME_LENGTH: Final = 26
+# Of the marks, in pixels: of a figure alone, and of panels beside each other.
+WIDTH: Final = 600
+PANEL_WIDTH: Final = 290
+PATH_CAPTION: Final = "The thin line runs along the critical path, to the load event at the upright line."
+TIME: Final = "ms since navigation start"
+# What a bar of a waterfall says to who cannot see it, and as the tooltip of a drawing without scripts.
+SAID: Final = (
+    "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
+    " + format(datum.end, '.1f') + ' ms'"
+)
+# Charts of the same page over many networks differ in their rows alone, and each takes Altair 0.1 s to make.
+CHARTS_KEPT: Final = 16
+
+
+def row_height(requests: int) -> int:
+    """In pixels."""
+    return max(ROW_MIN, min(ROW_MAX, HEIGHT_MAX // max(requests, 1)))
+
+
+def request_name(page: Page, resource: int) -> str:
+    """`12 logo.png`: number and last part of the path, cut to NAME_LENGTH."""
+    url = page.resources[resource].url
+    path = url.partition("?")[0].rstrip("/").rpartition("/")[2] or page.resources[resource].host
+    return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
+
+
+def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
+    """Writes the name of its request into each row."""
+    names = [request_name(page, index) for index in range(len(page.resources))]
+    for row in rows:
+        row["name"] = names[row["request"]]
+
+
+def timing_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
+    """Start and end of each request that was answered."""
+    for request in shown.record.requests:
+        if request.queued_ns is not None and request.end_ns is not None:
+            yield _row("request", label, request.queued_ns, request.end_ns, request=request.resource)
+
+
+def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
+    """What each request waited for, piece after piece, and the critical path, which is drawn over them."""
+    waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
+    secured = {
+        c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
+    }
+    carriers = Carriers(shown.record)
+    for request in shown.record.requests:
+        tls = None if request.connection is None else secured.get(request.connection)
+        handshake, looked_up = request.connection in waited, carriers.lookup(request)
+        for kind, *span_ns in _pieces(request, handshake=handshake, tls=tls, looked_up=looked_up):
+            yield _row("piece", label, *span_ns, request=request.resource, kind=kind.value)
+    for piece in shown.path.segments:
+        yield _row("path", label, piece.start_ns, piece.end_ns, request=piece.resource)
+
+
+def event_rows(loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
+    """The load event of each."""
+    ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
+    return [_row("load event", label, end_ns, end_ns) for label, end_ns in ends]
+
+
+def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
+    """In milliseconds since the navigation start."""
+    return {"what": what, "arm": label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
+
+
+def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
+    return {ARMS[arm].label: shown for arm, shown in arms.items()}
+
+
+def _pieces(
+    request: Request, *, handshake: bool, tls: tuple[int | None, int] | None, looked_up: Span | None
+) -> Iterator[tuple[Kind, int, int]]:
+    """`tls` and `looked_up` are the times of the TLS handshake and of the lookup, if there was one."""
+    queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
+    if request.cache == "fresh" and queued is not None and end is not None and end > queued:
+        # Nothing was asked for: the client looked into its cache.
+        yield Kind.PROCESSING, queued, end
+    if queued is None or sent is None or first is None or end is None:
+        return
+    opened = max(queued, request.connect_start_ns) if request.connect_start_ns is not None else sent
+    making = Kind.HANDSHAKE if handshake else Kind.QUEUEING
+    opened = min(opened, sent)
+    connected = secured = sent
+    if tls is not None and request.connect_start_ns is not None:
+        # A request may be wanted, and be given the connection, while the handshake goes on.
+        connected = min(max(opened, tls[0] or 0), sent)
+        secured = min(max(connected, tls[1]), sent)
+    asked, answered = (opened, opened) if looked_up is None else (max(looked_up[0], queued), looked_up[1])
+    pieces = (
+        (Kind.QUEUEING, queued, asked),
+        (Kind.LOOK_UP, asked, answered),
+        (Kind.QUEUEING, answered, opened),
+        (making, opened, connected),
+        (Kind.TLS, connected, secured),
+        (Kind.QUEUEING, secured, sent),
+        (Kind.WAIT, sent, first),
+        (Kind.TRANSFER, first, end),
+    )
+    for kind, start_ns, end_ns in pieces:
+        if end_ns > start_ns:
+            yield kind, start_ns, end_ns
+
+
+def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
+    """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
+    loads = _labelled(arms)
+    rows = [row for label, shown in loads.items() for row in timing_rows(label, shown)]
+    name_rows(page, rows)
+    rows += event_rows(loads)
+    return Figure(
+        name=f"timing-{slug}",
+        title=f"{page.name}, {place}: when each request started and ended",
+        caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
+        " The upright lines are the load events.",
+        alt_text=f"Request index against start and end time of {page.name} at {place}, {_times_of(loads)}.",
+        drawing=_timing_drawing(_values("arm", rows), _names(rows, page), len(page.resources)),
+        rows=rows,
+    )
+
+
+@lru_cache(CHARTS_KEPT)
+def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
+    """The chart of `timing_rows` with names, and of `event_rows`."""
+    rows = [{"arm": arm} for arm in arms]
+    step = max(row_height(requests), 3 * len(arms))
+    bars = (
+        alt.Chart()
+        .mark_bar()
+        .encode(
+            x=alt.X("start:Q", title=TIME),
+            x2="end:Q",
+            y=_by_request(names, requests),
+            yOffset=alt.YOffset("arm:N", sort=arm_order(rows)),
+            color=arm_colour(rows),
+            tooltip=arm_tooltip(*_times()),
+        )
+        .transform_filter("datum.what == 'request'")
+    )
+    events = (
+        alt.Chart()
+        .mark_rule(strokeWidth=1.5, strokeDash=[5, 3])
+        .encode(x="end:Q", color=arm_colour(rows), tooltip=arm_tooltip(_load_event()))
+        .transform_filter("datum.what == 'load event'")
+    )
+    layered = alt.layer(bars.add_params(zoom("x")), events, data=ROWS)
+    return Drawing(layered.properties(width=WIDTH, height=step * requests))
+
+
+def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
+    """The median loads of a comparison side by side: what each request waited for."""
+    loads = _labelled(arms)
+    return Figure(
+        name=f"waterfall-{slug}",
+        title=f"{page.name}, {place}: what each request waited for",
+        caption=f"Median load of each transport. {PATH_CAPTION}",
+        alt_text=f"Waterfalls of {page.name} at {place} side by side, {_times_of(loads)}.",
+        **_waterfall(page, loads),
+    )
+
+
+def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
+    """Any loads of a page side by side, by what they are called: what each request waited for."""
+    return Figure(
+        name=f"waterfall-{slug}",
+        title=f"{page.name}: what each request waited for",
+        caption=PATH_CAPTION,
+        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
+        **_waterfall(page, loads),
+    )
+
+
+def _waterfall(page: Page, loads: Mapping[str, Shown]) -> dict[str, Any]:
+    """Drawing and rows: queueing, handshake, wait and transfer of each request."""
+    rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
+    name_rows(page, rows)
+    rows += event_rows(loads)
+    times = {label: time(shown.path.plt_ns / 1e6) for label, shown in loads.items()}
+    places = {label: place for place, label in enumerate(loads)}
+    for row in rows:
+        row["panel"] = f"{row['arm']}: {times[row['arm']]}"
+        row["place"] = places[row["arm"]]
+    width = PANEL_WIDTH if len(loads) > 1 else WIDTH
+    drawing = _waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width)
+    return {"drawing": drawing, "rows": rows}
+
+
+@lru_cache(CHARTS_KEPT)
+def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
+    """The chart of `waterfall_rows` and `event_rows`, with names, panels and their places."""
+    y = _by_request(names, requests)
+    x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
+    base = alt.Chart()
+    bars = (
+        base.mark_bar(description=alt.ExprRef(SAID))
+        .encode(
+            x=x,
+            x2="end:Q",
+            y=y,
+            color=kind_colour([{"kind": kind} for kind in kinds]),
+            tooltip=[alt.Tooltip("kind:N", title="waits for"), *_times()],
+        )
+        .transform_filter("datum.what == 'piece'")
+    )
+    path = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="end:Q", y=y)
+    events = base.mark_rule(strokeWidth=1, strokeDash=[5, 3]).encode(x="end:Q", tooltip=[_load_event()])
+    layers = (
+        bars.add_params(zoom("x")),
+        path.transform_filter("datum.what == 'path'"),
+        events.transform_filter("datum.what == 'load event'"),
+    )
+    return Drawing(
+        alt.layer(*layers)
+        .properties(width=width, height=row_height(requests) * requests)
+        .facet(alt.Facet("panel:N", sort=alt.EncodingSortField("place", op="min")), columns=2, data=ROWS)
+    )
+
+
+def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    """What occurs in a field."""
+    return tuple(sorted({row[field] for row in rows if field in row}))
+
+
+def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
+    """The names of the requests that the rows have, in order, where there is room for them."""
+    if len(page.resources) > NAMED_MAX:
+        return ()
+    names = {row["request"]: row["name"] for row in rows if "request" in row}
+    return tuple(names[index] for index in sorted(names))
+
+
+def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
+    """Requests from the first at the top: by name where there is room, else a number here and there."""
+    if requests <= NAMED_MAX:
+        axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
+        return alt.Y("name:N", title=None, sort=list(names), axis=axis)
+    every = 5 if row_height(requests) >= 5 else 10
+    shown = [index for index in range(requests) if index % every == 0]
+    axis = alt.Axis(values=shown, grid=False, ticks=False, domain=False)
+    return alt.Y("request:O", title="request", scale=alt.Scale(domain=list(range(requests))), axis=axis)
+
+
+def _times() -> Sequence[alt.Tooltip]:
+    return (
+        alt.Tooltip("name:N", title="request"),
+        alt.Tooltip("start:Q", title="from ms", format=".1f"),
+        alt.Tooltip("end:Q", title="to ms", format=".1f"),
+    )
+
+
+def _load_event() -> alt.Tooltip:
+    return alt.Tooltip("end:Q", title="load event at ms", format=".1f")
+
+
+def _times_of(loads: Mapping[str, Shown]) -> str:
+    times = (f"{label} {shown.path.plt_ns / 1e9:.2f} s" for label, shown in loads.items())
+    return "page load time: " + ", ".join(times)

@@ -1,0 +1,84 @@
+"""How every figure looks: fonts, sizes, and colours that the colour-blind can tell apart.
+
+Colours are those of Okabe and Ito (2008); each arm brings its own, with a shape and a dash, so that a grey
+print can be read. The fonts come with vl-convert, so that files look the same on every machine.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastopen.analysis.attribution import Kind
+
+FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
+SIZE: Final = 12
+
+KIND_COLOURS: Final = {
+    Kind.LOOK_UP: "#cc79a7",
+    Kind.QUEUEING: "#b5b5b5",
+    Kind.HANDSHAKE: "#d55e00",
+    Kind.TLS: "#8c3d00",
+    Kind.WAIT: "#56b4e9",
+    Kind.TRANSFER: "#0072b2",
+    Kind.PROCESSING: "#f0e442",
+}
+PUBLISHED_COLOUR: Final = "#cc79a7"
+
+
+@dataclass(frozen=True)
+class Style:
+    """What differs between a file and a page that may be dark."""
+
+    ink: str
+    background: str
+
+
+# In a page, text takes the colour of its surroundings: dark mode and print need no second drawing.
+PAPER: Final = Style(ink="#1a1a1a", background="white")
+PAGE: Final = Style(ink="currentColor", background="transparent")
+
+
+def config(style: Style) -> dict[str, Any]:
+    """The Vega-Lite configuration of a figure."""
+    quiet = {"labelColor": style.ink, "titleColor": style.ink}
+    return {
+        "background": style.background,
+        "font": FONT,
+        "axis": {
+            **quiet,
+            "labelFontSize": SIZE,
+            "titleFontSize": SIZE,
+            "titleFontWeight": "normal",
+            "domainColor": style.ink,
+            "tickColor": style.ink,
+            "gridColor": style.ink,
+            "gridOpacity": 0.13,
+            "labelFlush": False,
+            "domainOpacity": 0.5,
+            "tickOpacity": 0.5,
+        },
+        "legend": {
+            **quiet,
+            "labelFontSize": SIZE,
+            "labelLimit": 0,
+            "title": None,
+            "orient": "top",
+            "direction": "horizontal",
+            "symbolStrokeWidth": 2,
+            "columns": 6,
+        },
+        "header": {
+            **quiet,
+            "labelFontSize": SIZE + 1,
+            "labelFontWeight": "bold",
+            "title": None,
+            "labelAnchor": "start",
+            "labelLimit": 0,
+        },
+        "title": {"color": style.ink, "fontSize": SIZE + 1, "anchor": "start", "frame": "group"},
+        "text": {"color": style.ink, "fontSize": SIZE},
+        "rule": {"color": style.ink},
+        "tick": {"color": style.ink},
+        "view": {"stroke": None},
+        "facet": {"spacing": 24},
+        "concat": {"spacing": 24},
+    }

@@ -1,0 +1,100 @@
+"""Connections over time: congestion window, bytes in flight, round-trip time."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Shown
+from fastopen.analysis.attribution.phrases import time
+from fastopen.experiments import ARMS, ArmName
+from fastopen.pages import Page
+from fastopen.report.figures.encodings import zoom
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+
+QUANTITIES: Final = ("congestion window, kB", "bytes in flight, kB", "smoothed RTT, ms")
+TIME: Final = "ms since navigation start"
+# Points of a figure: more make a report slow, and no line clearer.
+POINTS_MAX: Final = 6000
+
+
+def has_trace(arms: dict[ArmName, Shown]) -> bool:
+    """Whether the loads were traced."""
+    return any(one.origin_samples for shown in arms.values() for one in shown.record.connections)
+
+
+def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
+    """A line for each connection, side by side for each arm, one quantity below the other."""
+    samples = sum(len(one.origin_samples) for shown in arms.values() for one in shown.record.connections)
+    every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
+    rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]
+    return Figure(
+        name=f"tcp-{slug}",
+        title=f"{page.name}, {place}: what the kernel said of each connection",
+        caption="A line for each connection of the median loads, of its origin's end: TCP_INFO"
+        " (tcpi_snd_cwnd, tcpi_unacked less what is held for lost, each times tcpi_snd_mss; tcpi_rtt).",
+        alt_text=f"Congestion window, bytes in flight and RTT of the connections of {page.name} at {place}.",
+        drawing=_drawing(len(arms)),
+        rows=rows,
+    )
+
+
+def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
+    """Every so many samples, and the last of each connection."""
+    panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
+    for connection in shown.record.connections:
+        samples = connection.origin_samples
+        for index, one in enumerate(samples):
+            if index % every and index + 1 < len(samples):
+                continue
+            kilobytes = one.segment_bytes / 1000
+            values = (
+                one.congestion_window_segments * kilobytes,
+                one.in_flight_segments * kilobytes,
+                one.rtt_us / 1000,
+            )
+            for quantity, value in zip(QUANTITIES, values, strict=True):
+                if quantity == QUANTITIES[-1] and not value:
+                    continue  # not measured yet
+                yield {
+                    "panel": panel,
+                    "place": place,
+                    "connection": f"{connection.id} {connection.host}",
+                    "quantity": quantity,
+                    "at": one.at_ns / 1e6,
+                    "value": round(value, 3),
+                }
+
+
+@lru_cache(len(ARMS))
+def _drawing(panels: int) -> Drawing:
+    views = (_view(number, name, panels) for number, name in enumerate(QUANTITIES))
+    return Drawing(alt.vconcat(*views, data=ROWS))
+
+
+def _view(number: int, quantity: str, columns: int) -> alt.Chart:
+    panels = alt.Facet(
+        "panel:N",
+        columns=columns,
+        title=None,
+        sort=alt.EncodingSortField("place", op="min"),
+    )
+    lines: alt.Chart = (
+        alt.Chart()
+        .mark_line(interpolate="step-after", strokeWidth=1.2, opacity=0.75)
+        .encode(
+            x=alt.X("at:Q", title=TIME if quantity == QUANTITIES[-1] else None, axis=alt.Axis(tickCount=5)),
+            y=alt.Y("value:Q", title=quantity, axis=alt.Axis(tickCount=4)),
+            color=alt.Color("connection:N", legend=None),
+            facet=panels,
+            tooltip=[
+                alt.Tooltip("connection:N", title="connection"),
+                alt.Tooltip("at:Q", title="at ms", format=".1f"),
+                alt.Tooltip("value:Q", title=quantity, format=".1f"),
+            ],
+        )
+        .transform_filter(alt.FieldEqualPredicate(field="quantity", equal=quantity))
+        .add_params(zoom("x", name=f"zoom{number}"))
+    )
+    return lines.properties(width=290, height=110)

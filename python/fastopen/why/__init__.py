@@ -1,6 +1,0 @@
-"""Why: what this machine's settings, listeners and counters say of TCP Fast Open on its own network."""
-
-from fastopen.why.diagnosis import Finding, diagnose
-from fastopen.why.machine import Listener, Machine, growth, read_machine
-
-__all__ = ["Finding", "Listener", "Machine", "diagnose", "growth", "read_machine"]

@@ -1,0 +1,24 @@
+"""Truth: the network that a recording implies, its page as it went over it, and how near a replay comes."""
+
+from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, told_from_queues
+from fastopen.workflows.replays.causes import Cause, cause_of
+from fastopen.workflows.replays.implied import Replay, Rules, recorders_network, replay_of
+from fastopen.workflows.replays.prediction_errors import PredictionError, error_of
+from fastopen.workflows.replays.validated import ValidatedReplay, median_error_percent
+
+__all__ = [
+    "Calibration",
+    "Cause",
+    "Loads",
+    "PredictionError",
+    "Replay",
+    "Rules",
+    "ValidatedReplay",
+    "calibrate",
+    "cause_of",
+    "error_of",
+    "median_error_percent",
+    "recorders_network",
+    "replay_of",
+    "told_from_queues",
+]

@@ -1,0 +1,145 @@
+"""The answers that are generated from a run: true to its figures, and never without one."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fastopen.analysis.attribution import (
+    Answer,
+    Attribution,
+    Kind,
+    attribute,
+    page_answers,
+    read_source,
+    registrable_domain,
+    run_answers,
+    third_parties,
+)
+from fastopen.analysis.statistics import Results, collect
+from fastopen.experiments import Plan
+from fastopen.runs import RunStore
+from made_up_run import fill, made_up_page, made_up_plan
+
+
+def taken_apart(plan: Plan, **others: Any) -> tuple[Results, Attribution]:
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        return collect(store), attribute(store, store.loads(), **others)
+
+
+def text_of(answers: Sequence[Answer]) -> str:
+    return "\n".join(f"{one.question} {' '.join(one.sentences)}" for one in answers).replace("\xa0", " ")
+
+
+PAGES = [made_up_page("small", 6), made_up_page("large", 30, ("x.co.uk", "cdn.y.com", "z.org", "10.0.0.1"))]
+
+
+def test_every_sentence_carries_a_figure() -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES, (20, 100, 200)))
+    answers = [one for page in results.pages for one in page_answers(results, attribution, page)]
+    answers += run_answers(results, attribution)
+    assert len(answers) == 9
+    for answer in answers:
+        assert answer.question.endswith("?")
+        for sentence in answer.sentences:
+            assert re.search(r"\d", sentence), sentence
+            assert sentence.endswith("."), sentence
+            assert "nan" not in sentence
+
+
+def test_the_breakdown_of_a_cell_adds_up_to_its_mean_page_load_time() -> None:
+    _, attribution = taken_apart(made_up_plan(PAGES))
+    assert len(attribution.breakdowns) == 2 * 2 * 3
+    for path in attribution.breakdowns.values():
+        assert sum(path.kinds_ms.values()) == pytest.approx(path.plt_ms)
+        assert path.loads == 4
+
+
+def test_a_load_without_tfo_waits_for_the_handshakes_of_document_and_image() -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES[:1], (100,)))
+    off = attribution.breakdowns[results.cells[0].cell.index]
+    assert off.handshakes == 2
+    assert off.kinds_ms[Kind.HANDSHAKE] == pytest.approx(200)
+    said = text_of(page_answers(results, attribution, "small"))
+    assert "TFO could save at most the 200 ms (46.5 %) that handshakes in a row took" in said
+    assert "the critical path at 100 ms waits for 2 handshakes" in said
+    assert "handshake \N{MINUS SIGN}200 ms" in said
+    assert "All 6 requests" not in said
+
+
+def test_how_the_rtt_changes_it_is_said_only_where_there_are_two() -> None:
+    asked = "How does the RTT change that?"
+    assert asked not in text_of(page_answers(*taken_apart(made_up_plan(PAGES[:1], (100,))), "small"))
+    said = text_of(page_answers(*taken_apart(made_up_plan(PAGES[:1], (100, 300))), "small"))
+    assert asked in said
+    assert "From 100 to 300 ms of RTT" in said
+    assert "2.0 ms for each millisecond of RTT, as if 2 handshakes in a row fell away" in said
+
+
+def test_without_an_arm_to_compare_with_there_is_no_answer() -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES, arms=["warm"]))
+    assert page_answers(results, attribution, "small") == []
+    assert run_answers(results, attribution) == []
+
+
+@pytest.mark.parametrize(
+    ("repeats", "words"), [(1, "the load at 20 ms takes"), (4, "the median load at 20 ms takes")]
+)
+def test_a_single_load_is_no_median(repeats: int, words: str) -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES[:1], (20,), repeats=repeats))
+    said = text_of(page_answers(results, attribution, "small"))
+    assert words in said
+    assert ("pair by pair" in said) == (repeats > 1)
+
+
+def test_pages_are_ranked_by_what_they_gain() -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES))
+    (answer,) = run_answers(results, attribution)
+    gains = [cell for cell in results.cells if cell.cell.arm.name == "warm" and cell.cell.network == 1]
+    small, large = (cell.improvement_percent or 0.0 for cell in gains)
+    most = "small" if small > large else "large"
+    assert answer.sentences[0].startswith(f"{most} gains most")
+
+
+def test_of_a_sweep_of_rates_each_row_of_rtts_is_answered_for() -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 8)))
+    said = text_of(page_answers(results, attribution, "small"))
+    assert said.count("From 20 to 100 ms of RTT") == 2
+    assert "(1 Mbit/s down)" in said
+
+
+def test_of_a_large_run_the_loads_nearest_the_median_are_taken_apart() -> None:
+    results, attribution = taken_apart(made_up_plan(PAGES[:1], (20,), repeats=9), loads_max=9)
+    off = results.cells[0]
+    assert attribution.breakdowns[off.cell.index].loads == 3
+    shown = attribution.shown[off.cell.index]
+    assert shown.path.plt_ns / 1e6 == pytest.approx(off.plt_ms_median)
+
+
+def test_third_parties_are_told_by_registrable_domain() -> None:
+    assert registrable_domain("news.bbc.co.uk") == "bbc.co.uk"
+    assert registrable_domain("static.example.com") == "example.com"
+    assert registrable_domain("192.0.2.7") == "192.0.2.7"
+    assert registrable_domain("localhost") == "localhost"
+    assert third_parties(PAGES[1]) == {"y.com": 8, "10.0.0.1": 7, "z.org": 7}
+
+
+def test_what_a_page_is_called_stays_text_as_it_is() -> None:
+    named = made_up_page("<script>alert(1)</script>", 6)
+    results, attribution = taken_apart(made_up_plan([named, PAGES[1]]))
+    assert "<script>" in text_of(run_answers(results, attribution))
+
+
+def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 100), rates_mbit=(1, 8))
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        source = read_source(store)
+    answers = {one.question: one for one in page_answers(source.results, source.attribution, "one")}
+    without, with_tfo = answers["What do the other settings change?"].sentences
+    expected = "Without TFO, 8 Mbit/s down in place of 1 Mbit/s down (100 ms): "
+    assert without.startswith(expected)
+    assert "transfer \N{MINUS SIGN}" in without
+    assert with_tfo.startswith("With TFO, 8 Mbit/s down")

@@ -1,0 +1,250 @@
+"""Why one load took longer than another: which request met which connection, or which others."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fastopen.analysis.attribution import Reasons, reasons_slower, where_slower
+from fastopen.analysis.statistics import Results, collect
+from fastopen.contract import LoadRecord
+from fastopen.pages import Page
+from fastopen.report.surprises import surprise_lines
+from fastopen.runs import RunStore
+from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
+
+LAST = 11
+
+
+def page_with_large(index: int, body_bytes: int) -> Page:
+    """The page of `made_up_run`, one of whose responses is large."""
+    page = made_up_page("one")
+    resources = list(page.resources)
+    resources[index] = resources[index].model_copy(update={"body_bytes": body_bytes})
+    return page.model_copy(update={"resources": tuple(resources)})
+
+
+def slower_cold(
+    change: Callable[[dict[str, Any]], None],
+    interval: tuple[float, float] = (-31.0, -29.0),
+    page: Page | None = None,
+    without: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> tuple[Results, Reasons]:
+    """A run whose cold load is as the others, but for a change and a load event 300 ms later; of the others
+    `without` changes something."""
+    plan = made_up_plan([page or made_up_page("one")], rtts_ms=(100,), repeats=1)
+    with RunStore.create(None, plan, {}) as store:
+        (planned,) = plan.jobs
+        for number, load in enumerate(planned.job.loads):
+            data = load_data(planned, None, number)
+            data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+            if load.cookies == "cold":
+                data["plt_ns"] += 300 * MS
+                data["requests"][LAST]["end_ns"] += 300 * MS
+                change(data)
+            else:
+                without(data)
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+        results = collect(store)
+        cells = [
+            replace(cell, improvement_percent=-30.0, improvement_ci95=interval, pairs=9)
+            if cell.cell.arm.cookies == "cold"
+            else cell
+            for cell in results.cells
+        ]
+        results = replace(results, cells=cells)
+        return results, reasons_slower(store, results)
+
+
+def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> None:
+    def other_connection(data: dict[str, Any]) -> None:
+        new = {**data["connections"][0], "id": 99, "host": data["connections"][-1]["host"]}
+        new["client"] = {**new["client"], "syn_data_acked": True}
+        data["connections"].append(new)
+        data["requests"][LAST]["connection"] = 99
+
+    results, reasons = slower_cold(other_connection)
+    (reason,) = reasons.of_cells.values()
+    assert reason.startswith(
+        "request\N{NO-BREAK SPACE}11 11.png (4\N{NO-BREAK SPACE}kB), on the critical path"
+    )
+    assert (
+        "takes 300\N{NO-BREAK SPACE}ms longer: it got a new connection, opened with data in its SYN" in reason
+    )
+    lines = surprise_lines(results, "one", reasons)
+    assert any(line.startswith("With cold cookies the page loads more slowly: request") for line in lines)
+
+
+def test_a_syn_that_was_sent_again_is_named() -> None:
+    def sent_again(data: dict[str, Any]) -> None:
+        new = {**data["connections"][0], "id": 99, "host": data["connections"][-1]["host"]}
+        new["client"] = {**new["client"], "syn_data_acked": False, "fastopen_client_fail": 3}
+        data["connections"].append(new)
+        data["requests"][LAST]["connection"] = 99
+
+    _, reasons = slower_cold(sent_again)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith(
+        "longer: the SYN of its connection had no answer and was sent again, without data, after a timeout"
+    )
+
+
+def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
+    """What so many segments of the last request's connection change."""
+
+    def sent_again(data: dict[str, Any]) -> None:
+        (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
+        own["client"] = {**own["client"], "retransmits": client}
+        own["origin"] = {**own["origin"], "retransmits": origin}
+        data["requests"][10]["end_ns"] += 100 * MS
+
+    return sent_again
+
+
+@pytest.mark.parametrize(
+    ("client", "origin", "words"),
+    [
+        (0, 2, "2 segments of its connection had to be sent again (by the origin), against 0"),
+        (1, 2, "3 segments of its connection had to be sent again (1 by the client, 2 by the origin)"),
+    ],
+)
+def test_a_small_response_that_stopped_for_a_timeout_is_said_to_have_been_sent_again(
+    client: int, origin: int, words: str
+) -> None:
+    _, reasons = slower_cold(with_sent_again(client, origin))
+    (reason,) = reasons.of_cells.values()
+    assert f"longer: {words}" in reason
+
+
+def test_a_request_that_waited_for_its_first_byte_since_it_was_lost_is_said_to_have_been_sent_again() -> None:
+    def lost(data: dict[str, Any]) -> None:
+        with_sent_again(1, 0)(data)
+        data["requests"][LAST]["first_byte_ns"] += 300 * MS
+
+    _, reasons = slower_cold(lost)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith("1 segment of its connection had to be sent again (by the client), against 0")
+
+
+def test_as_many_segments_sent_again_are_said_to_have_delayed_the_other_load_less() -> None:
+    def lost(data: dict[str, Any]) -> None:
+        (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
+        own["client"] = {**own["client"], "retransmits": 0}
+        own["origin"] = {**own["origin"], "retransmits": 1}
+
+    def lost_and_late(data: dict[str, Any]) -> None:
+        lost(data)
+        data["requests"][LAST]["first_byte_ns"] += 300 * MS
+
+    _, reasons = slower_cold(lost_and_late, without=lost)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith("sent again (by the origin), against 1 that delayed it less")
+
+
+def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:
+    _, reasons = slower_cold(lambda _: None, page=page_with_large(10, 100_000))
+    (reason,) = reasons.of_cells.values()
+    assert (
+        "request\N{NO-BREAK SPACE}10 10.png (100\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
+    )
+
+
+def test_a_response_that_takes_the_link_for_a_few_milliseconds_explains_nothing() -> None:
+    """2 kB at 4 Mbit/s are 4 ms of 300."""
+
+    def later(data: dict[str, Any]) -> None:
+        data["requests"][10]["end_ns"] += 200 * MS
+
+    _, reasons = slower_cold(later)
+    assert not reasons.of_cells
+
+
+def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> None:
+    def lost_elsewhere(data: dict[str, Any]) -> None:
+        data["requests"][LAST]["end_ns"] -= 300 * MS
+        data["connections"][0]["origin"]["retransmits"] = 7
+
+    _, reasons = slower_cold(lost_elsewhere)
+    (reason,) = reasons.of_cells.values()
+    assert reason.endswith(" of the load had to be sent again, against 0")
+
+
+def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
+    page = page_with_large(10, 100_000)
+    results, reasons = slower_cold(lambda _: None, (-45.0, 5.0), page)
+    (line,) = [one for one in surprise_lines(results, "one", reasons) if "slower" in one]
+    assert line.startswith("With cold cookies the median load is slower (not for certain): request")
+
+
+def test_where_nothing_is_slower_nothing_is_read() -> None:
+    results, _ = slower_cold(lambda _: None)
+    same = [replace(cell, improvement_percent=0.0, improvement_ci95=(0.0, 0.0)) for cell in results.cells]
+    with RunStore.create(None, made_up_plan([made_up_page("one")]), {}) as empty:
+        assert reasons_slower(empty, replace(results, cells=same)) == Reasons()
+
+
+@pytest.mark.parametrize(
+    ("savings", "explained", "words"),
+    [
+        ((-3.0, -7.0, -1.0), (0, 1, 2), "at 50 ms (the largest increase of 3 rows)"),
+        ((-3.0, -7.0, -1.0), (0, 2), "at 20 ms"),
+        ((-3.0, -3.01, -3.0), (0, 1, 2), "at 50 ms (the same increase in 3 rows)"),
+        ((None, None, None), (0, 1, 2), "at 20 ms"),
+    ],
+)
+def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
+    savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
+) -> None:
+    """Without TFO, where the page is slower over a shorter RTT, cells have no savings."""
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        results = collect(store)
+    warm = [cell for cell in results.cells if cell.cell.arm.name == "warm"]
+    cells = [replace(cell, improvement_percent=one) for cell, one in zip(warm, savings, strict=True)]
+    reasons = Reasons({cells[number].cell.index: "why" for number in explained})
+    assert where_slower(results, cells, reasons) == f" {words}: why"
+
+
+def with_session_early(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reasons]:
+    """A run without TFO over 256 kbit/s up, with early data slower than without by 300 ms and a change."""
+    setups = [{"tls": {"session": session}} for session in ("none", "early")]
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])
+    with RunStore.create(None, plan, {}) as store:
+        for planned in plan.jobs:
+            (load,) = planned.job.loads
+            data = load_data(planned, None, 0)
+            data.update(id=load.id, transport=load.transport, cookies=load.cookies)
+            data["link"]["up"]["bytes"] = 6_000
+            if planned.job.tls is not None and planned.job.tls.session == "early":
+                data["plt_ns"] += 300 * MS
+                change(data)
+            raw = json.dumps(data)
+            store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
+        results = collect(store)
+        return results, reasons_slower(store, results)
+
+
+def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
+    def fuller(data: dict[str, Any]) -> None:
+        # 32 bytes a millisecond.
+        data["link"]["up"]["bytes"] = data["plt_ns"] // MS * 32 * 9 // 10
+        data["connections"][0]["client"]["retransmits"] += 7
+
+    results, reasons = with_session_early(fuller)
+    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in surprise_lines(results, "one", reasons)]
+    (line,) = (line for line in lines if line.startswith("With early data the page loads more slowly"))
+    assert "than with full handshakes, " in line
+    assert "the uplink is busy for 90 % of the load: " in line
+    assert "TCP segments sent again against" in line
+
+
+def test_an_idle_uplink_explains_nothing() -> None:
+    def as_full(data: dict[str, Any]) -> None:
+        data["link"]["up"]["bytes"] += 100
+
+    _, reasons = with_session_early(as_full)
+    assert not any("uplink" in reason for reason in reasons.of_setups.values())

@@ -1,0 +1,124 @@
+"""The bound on what TFO can save: one number wherever it is shown, and a mark on what is above it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.text import Text
+
+from fastopen.analysis.attribution import Source, excess_sentence, page_answers, read_source
+from fastopen.analysis.statistics import BEYOND_BOUND, Bound, CellResult
+from fastopen.analysis.statistics.bound import savings_bound
+from fastopen.report import results_document
+from fastopen.report.figures import overview_figures
+from fastopen.report.grids import result_grid
+from fastopen.report.printed import results_renderables
+from fastopen.runs import RunStore
+from made_up_run import fill, made_up_page, made_up_plan
+
+
+def run(**bound: Any) -> Source:
+    """A load of 430 ms without TFO, 200 ms of which are handshakes, and of 230 ms with warm cookies."""
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        source = read_source(store)
+    cells = [replace(cell, **bound) for cell in source.results.cells]
+    return replace(source, results=replace(source.results, cells=cells))
+
+
+def warm(source: Source) -> CellResult:
+    return next(cell for cell in source.results.cells if cell.cell.arm.name == "warm")
+
+
+def improvement_row(source: Source) -> dict[str, Any]:
+    (figure,) = (one for one in overview_figures(source) if one.name == "improvement")
+    return next(row for row in figure.rows if "warm" in row["arm"])
+
+
+def printed(source: Source) -> str:
+    parts = results_renderables(source.results, 200)
+    return "\n".join(part.plain for part in parts if isinstance(part, Text)).replace("\xa0", " ")
+
+
+def answered(source: Source) -> str:
+    answers = page_answers(source.results, source.attribution, "small")
+    return " ".join(sentence for answer in answers for sentence in answer.sentences).replace("\xa0", " ")
+
+
+def load(handshakes_ms: float, plt_ms: float | None) -> tuple[int, int | None]:
+    return round(handshakes_ms * 1e6), None if plt_ms is None else round(plt_ms * 1e6)
+
+
+def test_the_bound_is_the_median_of_handshakes_in_a_row_and_a_share_of_the_median_load() -> None:
+    bound = savings_bound([load(50, 400), load(60, 600), load(100, 500)])
+    assert bound == Bound(60, 500)
+    assert bound is not None
+    assert bound.percent == pytest.approx(12)
+
+
+def test_without_a_valid_load_there_is_no_bound() -> None:
+    assert savings_bound([load(50, None)]) is None
+
+
+@pytest.mark.parametrize(
+    ("saved_ms", "beats"), [(100, False), (102.9, False), (103.1, True), (-50, False), (None, False)]
+)
+def test_a_saving_beats_the_bound_by_more_than_two_per_cent_and_a_millisecond(
+    saved_ms: float | None, beats: bool
+) -> None:
+    improvement = None if saved_ms is None else 100 * saved_ms / 500
+    assert Bound(100, 500).beaten_by(improvement) is beats
+
+
+def test_the_bound_is_the_same_number_in_table_figure_text_and_document() -> None:
+    source = run()
+    grid = result_grid(source.results, "small")
+    at = [column.heading.replace("\xa0", " ") for column in grid.columns].index("at most %")
+    cell = results_document(source.results)["cells"][-1]
+    assert cell["bound_percent"] == pytest.approx(46.5, abs=0.05)
+    assert cell["bound_ms"] == pytest.approx(200)
+    assert grid.rows[0][at].text == f"{cell['bound_percent']:.1f}"
+    assert improvement_row(source)["bound"] == cell["bound_percent"]
+    assert "at most the 200 ms (46.5 %)" in answered(source)
+
+
+def test_a_saving_within_the_bound_has_no_mark() -> None:
+    source = run()
+    assert improvement_row(source)["mark"] == ""
+    assert not any(entry.mark for entry in result_grid(source.results, "small").rows[0])
+    assert "more than" not in printed(source)
+
+
+def test_a_saving_above_the_bound_is_marked_in_table_and_figure_and_named_in_the_text() -> None:
+    source = run(bound=Bound(100, 430))
+    grid = result_grid(source.results, "small")
+    marked = [entry.text for entry in grid.rows[0] if entry.mark == BEYOND_BOUND]
+    assert marked == ["+46.5"]
+    assert BEYOND_BOUND in grid.note
+    assert improvement_row(source)["mark"] == BEYOND_BOUND
+    for text in (printed(source), answered(source)):
+        assert "with warm cookies, TFO saves 46.5 % (200 ms), more than the 23.3 % (100 ms)" in text
+
+
+def test_with_random_loss_the_note_of_the_mark_says_that_the_bound_is_no_limit() -> None:
+    source = run(bound=Bound(100, 430))
+    assert "lost at random" not in result_grid(source.results, "small").note
+    network = source.results.experiment.networks[0]
+    up = network.up.model_copy(update={"loss": 0.01})
+    networks = [network.model_copy(update={"up": up})]
+    experiment = source.results.experiment.model_copy(update={"networks": networks})
+    lossy = replace(source, results=replace(source.results, experiment=experiment))
+    assert "lost at random the bound is no limit" in result_grid(lossy.results, "small").note
+    (figure,) = (one for one in overview_figures(lossy) if one.name == "improvement")
+    assert "lost at random the bound is no limit" in figure.caption
+    within = replace(lossy, results=replace(run().results, experiment=experiment))
+    assert "no limit" not in result_grid(within.results, "small").note
+
+
+def test_no_cause_is_named_that_made_no_difference() -> None:
+    result = replace(warm(run(bound=Bound(100, 430))), retransmitted=3.0)
+    same = excess_sentence("100 ms", result, result)
+    assert same.endswith("took: something else took less time as well.")
+    fewer = excess_sentence("100 ms", replace(result, retransmitted=5.0), result, ["a took 2 ms less"])
+    assert fewer.endswith("took: a took 2 ms less and 2 segments fewer a load were sent again.")

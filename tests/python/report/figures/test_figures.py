@@ -1,0 +1,278 @@
+"""Figures: what is in them, that they can be drawn in every format, and that they look alike."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.statistics import CellResult
+from fastopen.cli.app import app
+from fastopen.common.errors import InputError
+from fastopen.experiments import ARMS, Plan
+from fastopen.report.figures import (
+    FORMATS,
+    PAGE,
+    Figure,
+    Format,
+    load_figures,
+    median_loads,
+    overview_figures,
+    rendered,
+    slug_of,
+    write_figures,
+)
+from fastopen.report.figures.panels import columns_of
+from fastopen.report.figures.requests import request_name
+from fastopen.report.figures.spread import distribution, median_span
+from fastopen.report.figures.style import KIND_COLOURS
+from fastopen.runs import RunStore
+from made_up_run import fill, made_up_page, made_up_plan, made_up_run
+
+pytestmark = pytest.mark.slow
+
+PAGES = [made_up_page("small", 6), made_up_page("large", 30)]
+SIGNATURES: dict[Format, bytes] = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+
+
+def source_of(plan: Plan) -> Source:
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        return read_source(store)
+
+
+def named(figures: Sequence[Figure], name: str) -> Figure:
+    return next(figure for figure in figures if figure.name == name)
+
+
+def rows_of(figure: Figure) -> list[dict[str, Any]]:
+    return [dict(row) for row in figure.spec()["data"]["values"]]
+
+
+def test_a_run_over_several_rtts_has_its_figures() -> None:
+    names = [figure.name for figure in overview_figures(source_of(made_up_plan(PAGES)))]
+    assert names == ["improvement", "plt-by-rtt", "critical-path", "distribution"]
+
+
+def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
+    source = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4, 8)))
+    rows = rows_of(named(overview_figures(source), "plt-by-down"))
+    assert {row["panel"] for row in rows} == {"20 ms", "100 ms"}
+    assert {row["x"] for row in rows} == {1, 4, 8}
+
+
+def test_versions_are_categories_that_no_line_joins() -> None:
+    setups = [{"tls": {}, "origins": {"http": http}} for http in ("1.1", "2", "3")]
+    source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
+    figure = named(overview_figures(source), "plt-by-http")
+    assert list(dict.fromkeys(row["x"] for row in rows_of(figure))) == ["1.1", "2", "3"]
+    (panel,) = figure.spec()["concat"]
+    assert {layer["encoding"]["x"]["type"] for layer in panel["layer"]} == {"nominal"}
+    assert not any(layer["mark"]["type"] == "line" for layer in panel["layer"])
+
+
+def test_over_one_network_there_is_no_line_to_draw() -> None:
+    names = [figure.name for figure in overview_figures(source_of(made_up_plan(PAGES, (20,))))]
+    assert "plt-by-rtt" not in names
+    assert "improvement" in names
+
+
+def test_the_bars_are_the_improvements_of_the_table() -> None:
+    source = source_of(made_up_plan(PAGES[:1], (100,), repeats=8))
+    rows = rows_of(named(overview_figures(source), "improvement"))
+    warm = next(row for row in rows if "warm" in row["arm"])
+    cell = next(cell for cell in source.results.cells if cell.cell.arm.name == "warm")
+    assert warm["gain"] == cell.improvement_percent
+    assert (warm["low"], warm["high"]) == cell.improvement_ci95
+
+
+def test_the_ladder_of_first_flights_has_a_rung_for_each_session_and_version_and_each_bound() -> None:
+    def tls(http: str, session: str) -> dict[str, Any]:
+        return {"tls": {"session": session, "key_share": "x25519"}, "origins": {"http": http}}
+
+    setups = [tls(http, session) for http in ("1.1", "2", "3") for session in ("none", "early")]
+    source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
+    rows = rows_of(named(overview_figures(source), "first-flights"))
+    assert list(dict.fromkeys(row["flight"] for row in rows)) == [
+        f"HTTP/{http} {session}" for http in ("1.1", "2", "3") for session in ("full", "early")
+    ]
+    of_quic = [row for row in rows if row["flight"].startswith("HTTP/3")]
+    assert {row["arm"] for row in of_quic} == {"no TFO"}
+    savings = source.results.flight_savings
+    bounds = {saving.bound.plt_ms - saving.bound.ms for saving in savings.values()}
+    assert {row["least"] for row in rows} - {None} == {least_ms / 1000 for least_ms in bounds}
+    alone = overview_figures(source_of(made_up_plan(PAGES[:1], (100,), setups=setups[:1])))
+    assert "first-flights" not in [figure.name for figure in alone]
+
+
+def test_stacked_pieces_add_up_to_the_mean_page_load_time() -> None:
+    source = source_of(made_up_plan(PAGES[:1], (100,)))
+    rows = rows_of(named(overview_figures(source), "critical-path"))
+    for bar in {row["bar"] for row in rows}:
+        pieces = sum(row["seconds"] for row in rows if row["bar"] == bar)
+        index = next(cell.cell.index for cell in source.results.cells if bar.endswith(_word(cell)))
+        assert pieces == pytest.approx(source.attribution.breakdowns[index].plt_ms / 1000, rel=0.01)
+
+
+def _word(cell: CellResult) -> str:
+    return "no TFO" if cell.cell.arm.name == "off" else cell.cell.arm.name
+
+
+def test_a_waterfall_has_every_request_of_both_loads_and_the_path_through_them() -> None:
+    source = source_of(made_up_plan(PAGES[1:], (100,)))
+    timing, waterfall = load_figures(source)
+    rows = rows_of(waterfall)
+    assert {row["arm"] for row in rows} == {"no TFO", "TFO, warm cookies"}
+    drawn = [row for row in rows if row["what"] == "piece"]
+    assert {row["request"] for row in drawn} == set(range(30))
+    path = [row for row in rows if row["what"] == "path" and row["arm"] == "no TFO"]
+    assert sum(row["end"] - row["start"] for row in path) == pytest.approx(max(row["end"] for row in path))
+    (event,) = (row for row in rows if row["what"] == "load event" and row["arm"] == "no TFO")
+    assert event["end"] == pytest.approx(max(row["end"] for row in path))
+    assert sum(row["what"] == "request" for row in rows_of(timing)) == 2 * 30
+
+
+def test_a_traced_load_has_a_figure_of_its_connections_over_time() -> None:
+    plan = made_up_plan(PAGES[1:], (100,))
+    jobs = (replace(one, job=one.job.model_copy(update={"tcp_trace": True})) for one in plan.jobs)
+    source = source_of(replace(plan, jobs=tuple(jobs)))
+    figure = list(load_figures(source))[-1]
+    rows = rows_of(figure)
+    assert rendered(figure, "svg")
+    (shown, *_) = (shown for _, _, arms in median_loads(source) for shown in arms.values())
+    traced = [one for one in shown.record.connections if one.origin_samples]
+    first = [row for row in rows if row["connection"] == f"{traced[0].id} {traced[0].host}"]
+    assert {row["quantity"]: row["value"] for row in first} == {
+        "congestion window, kB": 14.48,
+        "bytes in flight, kB": 5.792,
+        "smoothed RTT, ms": 100.0,
+    }
+    assert {row["at"] for row in rows} == {105.0}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_figure_can_be_drawn(form: Format) -> None:
+    source = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4)))
+    for figure in [*overview_figures(source), *islice(load_figures(source), 2)]:
+        assert SIGNATURES[form] in rendered(figure, form)[:400], figure.name
+
+
+def test_in_a_page_a_figure_takes_the_colour_of_its_text() -> None:
+    figure = overview_figures(source_of(made_up_plan(PAGES[:1])))[0]
+    svg = rendered(figure, "svg", PAGE).decode()
+    assert "currentColor" in svg
+    assert 'fill="white"' not in svg
+
+
+def test_one_command_writes_all_figures(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", made_up_plan(PAGES[:1], (20, 100)))
+    said = CliRunner().invoke(app, ["figures", str(run), "-o", str(tmp_path / "f"), "--format", "svg"])
+    assert said.exit_code == 0, said.output
+    names = sorted(path.name for path in (tmp_path / "f").iterdir())
+    assert "improvement.svg" in names
+    assert "waterfall-small-100-ms.svg" in names
+    assert len(names) == 4 + 2 * 2
+
+
+def test_an_unknown_format_and_a_folder_that_is_a_file_are_named(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", made_up_plan(PAGES[:1]))
+    said = CliRunner().invoke(app, ["figures", str(run), "-o", str(tmp_path), "--format", "gif"])
+    assert isinstance(said.exception, InputError)
+    assert "'gif' is no format" in str(said.exception)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_figures([], tmp_path / "file", ["svg"])
+
+
+def test_pages_whose_names_are_one_file_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    figure = overview_figures(source_of(made_up_plan(PAGES[:1])))[0]
+    written = write_figures([figure, figure], tmp_path, ["svg"])
+    assert [path.name for path in written] == ["improvement.svg", "improvement-2.svg"]
+
+
+@given(st.text())
+def test_a_slug_of_any_text_is_a_file_name(text: str) -> None:
+    slug = slug_of(text)
+    assert slug
+    assert all(letter.isascii() and (letter.isalnum() or letter == "-") for letter in slug)
+
+
+def test_a_long_name_of_a_request_is_cut() -> None:
+    page = made_up_page("p", 1)
+    long = page.resources[0].model_copy(update={"url": "http://a.test/" + "x" * 99 + "?q"})
+    name = request_name(page.model_copy(update={"resources": (long,)}), 0)
+    assert name == "0 " + "x" * 25 + "…"
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=1200))
+def test_the_interval_of_a_median_holds_the_median(values: list[float]) -> None:
+    ordered = sorted(values)
+    span = median_span(ordered)
+    assert (span is None) == (len(ordered) < 6)
+    if span is not None:
+        middle = ordered[len(ordered) // 2]
+        assert span[0] <= middle <= span[1]
+
+
+def test_the_interval_of_a_median_is_that_of_the_tables() -> None:
+    # David and Nagaraja: n = 10, 2nd and 9th; n = 20, 6th and 15th.
+    assert median_span(list(range(1, 11))) == (2, 9)
+    assert median_span(list(range(1, 21))) == (6, 15)
+
+
+def test_a_distribution_is_thinned_but_keeps_both_ends() -> None:
+    points = distribution([float(value) for value in range(1000)])
+    assert len(points) <= 201
+    assert points[0][0] == 0
+    assert points[-1] == (999, 1.0)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colours", [[arm.colour for arm in ARMS.values()], list(KIND_COLOURS.values())])
+def test_no_two_colours_of_a_legend_are_the_same(colours: list[str]) -> None:
+    assert len(set(colours)) == len(colours)
+
+
+def test_what_stands_side_by_side_in_a_bar_differs_in_brightness_too() -> None:
+    drawn = [KIND_COLOURS[kind] for kind in KIND_COLOURS if kind not in ("name look-up", "queueing")]
+    for one, other in combinations(drawn, 2):
+        bright, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) > 1.15, (one, other)
+
+
+def test_figures_need_no_network() -> None:
+    """vl-convert carries all it needs: no specification names a file or a host."""
+    spec = json.dumps(overview_figures(source_of(made_up_plan(PAGES[:1])))[0].spec())
+    assert "http" not in spec.replace("https://vega.github.io/schema/vega-lite/v6", "")
+
+
+def test_many_settings_are_small_multiples_against_what_decides() -> None:
+    source = source_of(made_up_plan(PAGES, (20, 100), rates_mbit=(1, 4)))
+    rows = rows_of(named(overview_figures(source), "improvement"))
+    assert {row["x"] for row in rows} == {"20", "100"}
+    assert {row["panel"] for row in rows} == {
+        f"{page.name}, {rate} Mbit/s down" for page in PAGES for rate in (1, 4)
+    }
+    assert {row["place"] for row in rows} >= {"20 ms, 1 Mbit/s down"}
+
+
+def test_the_panels_of_a_page_fill_rows_of_their_own() -> None:
+    def rows(pages: int, each: int) -> list[dict[str, str]]:
+        return [{"page": str(page), "panel": f"{page} {n}"} for page in range(pages) for n in range(each)]
+
+    assert columns_of(rows(1, 9), 170) == 3
+    assert columns_of(rows(3, 4), 170) == 2
+    assert columns_of(rows(4, 1), 170) == 3
+    assert columns_of(rows(1, 1), 600) == 1
