@@ -140,7 +140,7 @@ def _made(name: str) -> Any:
             made.commands.update(typer.main.get_group(other).commands)
     else:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        settings = getattr(parts[0], "SETTINGS", None)
+        settings = getattr(parts[0], "COMMAND_CONTEXT", None)
         alone.command(name, cls=PanelCommand, context_settings=settings)(commands[0])
         made = typer.main.get_command(alone)
     made.rich_help_panel = parts[0].PANEL

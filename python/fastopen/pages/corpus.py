@@ -1,6 +1,6 @@
 """Choosing pages of a corpus: those that meet a condition, and of these a sample.
 
-Facts of pages come from an index (`fastopen pages index`), of which only the chosen files are read, or
+Facts of pages come from an index (`fastopen page index`), of which only the chosen files are read, or
 from the files themselves.
 """
 
@@ -75,7 +75,7 @@ class Candidate:
 
 
 def is_index(path: Path) -> bool:
-    """Whether the file is what `fastopen pages index` writes."""
+    """Whether the file is what `fastopen page index` writes."""
     try:
         if not path.is_file():  # a pipe may never say anything
             return False
@@ -131,7 +131,7 @@ def load_corpus(
         if not total:
             raise InputError("no page in what was given")
         message = f"none of {total:,} pages meets {choice.where!r}"
-        raise InputError(message, "--where", "fastopen pages index lists their facts")
+        raise InputError(message, "--where", "fastopen page index lists their facts")
     if choice.sample is not None and choice.sample < len(found):
         drawn = {id(one) for one in sorted(found, key=lambda one: one.rank(choice.seed))[: choice.sample]}
         found = [one for one in found if id(one) in drawn]
@@ -171,7 +171,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
             rows = csv.DictReader(text)
             lacking = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
             if lacking:
-                remedy = "fastopen pages index writes it anew"
+                remedy = "fastopen page index writes it anew"
                 raise InputError(f"lacks the column {lacking[0]}", str(path), remedy)
             for row in rows:
                 facts = _typed(row, f"{path}: line {rows.line_num}")
@@ -180,7 +180,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
     except OSError as error:
         raise unreadable(path, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"no index: {error}", str(path), "fastopen pages index writes one") from None
+        raise InputError(f"no index: {error}", str(path), "fastopen page index writes one") from None
 
 
 def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
             facts[name] = as_written(written) if kind == "text" else int(written)
         except (TypeError, ValueError, AttributeError):
             shown = "nothing" if written is None else repr(written)
-            raise InputError(f"{name} is {shown}", place, "fastopen pages index writes it anew") from None
+            raise InputError(f"{name} is {shown}", place, "fastopen page index writes it anew") from None
     return facts
 
 
@@ -232,5 +232,5 @@ def _chosen_of(
     found = {one.page.digest(): one for one in load_pages([file], **reading)}
     if digests - found.keys():
         message = "is not what it was when it was indexed"
-        raise InputError(message, str(file), "fastopen pages index reads it anew; --lenient leaves it out")
+        raise InputError(message, str(file), "fastopen page index reads it anew; --lenient leaves it out")
     return {(file, digest): found[digest] for digest in digests}

@@ -51,7 +51,7 @@ def names(folder: Path, where: str = "", sample: int | None = None, seed: int = 
 
 
 def write_index(folder: Path, index: Path) -> None:
-    done = fastopen("pages", "index", str(folder), "-o", str(index), "-j", "1", "-q")
+    done = fastopen("page", "index", str(folder), "-o", str(index), "-j", "1", "-q")
     assert done.returncode == 1, "the torn file is named"
 
 
@@ -152,7 +152,7 @@ def test_names_that_a_spreadsheet_would_take_for_formulas_come_back_from_an_inde
     folder, index = tmp_path / "corpus", tmp_path / "index.csv"
     folder.mkdir()
     (folder / "a.page.json").write_text(page_json(made_up_page("=1+1")))
-    assert fastopen("pages", "index", str(folder), "-o", str(index), "-j", "1", "-q").returncode == 0
+    assert fastopen("page", "index", str(folder), "-o", str(index), "-j", "1", "-q").returncode == 0
     assert "'=1+1" in index.read_text()
     assert [one.facts["page"] for one in read_index(index)] == ["=1+1"]
     assert names(index) == ["=1+1"]

@@ -62,7 +62,7 @@ def test_processes_give_rows_in_the_order_of_files(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_csv_and_names_what_is_damaged(tmp_path: Path) -> None:
-    done = fastopen("pages", "index", corpus(tmp_path), "--jobs", "1")
+    done = fastopen("page", "index", corpus(tmp_path), "--jobs", "1")
     assert done.returncode == 1
     assert len(list(csv.DictReader(io.StringIO(done.stdout)))) == 2
     assert "torn.har" in done.stderr

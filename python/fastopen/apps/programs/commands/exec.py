@@ -14,7 +14,7 @@ from fastopen.engines import find_program
 
 PANEL: Final = "Real networks and programs"
 # Options after the name of the program are its own.
-SETTINGS: Final = {"allow_interspersed_args": False}
+COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
 
 
 def command(

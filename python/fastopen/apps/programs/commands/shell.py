@@ -24,7 +24,7 @@ from fastopen.pages import ImportedPage
 
 PANEL: Final = "Real networks and programs"
 # Options after the name of the program are its own.
-SETTINGS: Final = {"allow_interspersed_args": False}
+COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
 
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
