@@ -37,10 +37,10 @@ from fastopen.experiments import (
     has_usual_rates,
     name_of,
 )
-from fastopen.report.browser_metrics import paint_grid
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
-from fastopen.report.first_flight import of_first_flight
+from fastopen.report.findings.first_flight import of_first_flight
+from fastopen.report.findings.paint import paint_grid
 from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 from fastopen.report.published import label_texts
 

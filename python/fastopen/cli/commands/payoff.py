@@ -11,7 +11,7 @@ from fastopen.cli.output import console, figures_table, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError
 from fastopen.experiments import ARMS
-from fastopen.report.paths import payoff_lines
+from fastopen.report.findings.broken_paths import payoff_lines
 from fastopen.runs import RunStore, find_run
 
 PANEL: Final = "Read a result"

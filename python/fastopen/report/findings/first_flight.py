@@ -2,10 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.attribution.phrases import NBSP, capitalised, listed, plural, signed
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor, http_words
+from fastopen.report.model import Finding
+
+RANK: Final = 10
+SEVERITY: Final = "answer"
 
 Flights = dict[tuple[str, str], CellResult]
 """By session and arm."""
@@ -164,3 +170,9 @@ def _saving(without: CellResult | None, cell: CellResult | None) -> float | None
     if without is None or cell is None or not without.plt_ms_median or cell.plt_ms_median is None:
         return None
     return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield which first flight is best, and what TFO adds to each."""
+    for line in first_flight_lines(results, page):
+        yield Finding("first_flight", line)

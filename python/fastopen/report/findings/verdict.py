@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.attribution.phrases import (
     NBSP,
     capitalised,
@@ -24,6 +25,10 @@ from fastopen.analysis.statistics import (
 )
 from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
 from fastopen.report.loaded import as_loaded, over_quic
+from fastopen.report.model import Finding
+
+RANK: Final = 20
+SEVERITY: Final = "answer"
 
 # Of more rows than this a sentence gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
@@ -267,3 +272,9 @@ def _rows(
     yield at_rows(word, names)
     if effect is not Effect.UNKNOWN:
         yield f"({saves(savings)})"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield the verdict on each question of a page."""
+    for line in page_verdicts(results, page):
+        yield Finding("verdict", line)

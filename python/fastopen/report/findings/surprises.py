@@ -1,12 +1,14 @@
 """What a reader would stumble over, explained where it stands: below the table of its page."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons, setups_slower, where_slower
 from fastopen.analysis.attribution.phrases import capitalised, listed, plural
-from fastopen.analysis.audit import Finding, PrintedCell, audit
+from fastopen.analysis.audit import Finding as AuditFinding
+from fastopen.analysis.audit import PrintedCell, audit
 from fastopen.analysis.statistics import (
     CellResult,
     Effect,
@@ -18,7 +20,11 @@ from fastopen.analysis.statistics import (
 )
 from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
-from fastopen.report.verdict import of_arms, questions_of, said_once
+from fastopen.report.findings.verdict import of_arms, questions_of, said_once
+from fastopen.report.model import Finding
+
+RANK: Final = 60
+SEVERITY: Final = "note"
 
 # By the texts of their factors and their arm.
 Loads = Mapping[tuple[object, ...], CellResult]
@@ -27,22 +33,26 @@ IN_THE_CLEAR: Final = (
 )
 
 
-def surprise_lines(results: Results, page: str, reasons: Reasons | None = None) -> list[str]:
-    """Of each question of a page, with its name where there are several; `reasons` say what is slower why."""
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:
+    """Yield what surprises in a page's table, of each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
-    said = [
-        (question, line)
-        for question, cells in questions.items()
-        for line in dict.fromkeys(_of_question(results, cells, reasons or Reasons()))
-    ]
-    return [
-        *_in_the_clear(results, page),
-        *said_once(said, len(questions)),
-        *_without_effect(results, of_page),
-        *setups_slower(results, page, reasons or Reasons()),
-        *_medians_apart(results, of_page),
-    ]
+    of_sentence: dict[str, Finding] = {}
+    said: list[tuple[str, str]] = []
+    for question, cells in questions.items():
+        for found in _of_question(results, cells, reasons):
+            of_sentence.setdefault(found.sentence, found)
+            said.append((question, found.sentence))
+    for line in _in_the_clear(results, page):
+        yield Finding("https_in_cleartext", line)
+    once = said_once(list(dict.fromkeys(said)), len(questions))
+    for found, line in zip(of_sentence.values(), once, strict=True):
+        yield replace(found, sentence=line)
+    for line in _without_effect(results, of_page):
+        yield Finding("factor_without_effect", line)
+    for line in setups_slower(results, page, reasons):
+        yield Finding("setup_slower", line)
+    yield from _medians_apart(results, of_page)
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
@@ -99,10 +109,10 @@ def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
     return [page for page in pages if results.pages[page].url.startswith("https:")]
 
 
-def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[str]:
+def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[Finding]:
+    arms = treatments_of(results.experiment.arms)
     yield from _tickets_run_out(results, cells)
     yield from _early_data_does_not_fit(results, cells)
-    arms = treatments_of(results.experiment.arms)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         yield from _hello_does_not_fit(results, of_arm)
         yield from _no_second_connection(results, arm, of_arm)
@@ -128,13 +138,15 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
         (question, line)
         for question, cells in questions.items()
         for line in dict.fromkeys(
-            line for of_arm in of_arms(cells, arms) for line in _hello_does_not_fit(results, of_arm)
+            found.sentence
+            for of_arm in of_arms(cells, arms)
+            for found in _hello_does_not_fit(results, of_arm)
         )
     ]
     yield from said_once(said, len(questions))
 
 
-def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
     smallest = results.experiment.smallest_effect
     hellos: list[int] = []
@@ -152,13 +164,18 @@ def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterat
     if hellos:
         amount = "little" if any(saves_in_the_median(one, smallest) for one in cells) else "nothing"
         sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
-        yield (
+        sentence = (
             f"Every SYN carried data and {amount} is saved: the ClientHello ({sizes} bytes) does not fit into"
             f" a SYN (at most {room:,} bytes), so the rest of it waits for the handshake{remedy}."
         )
+        yield Finding(
+            "hello_beyond_syn",
+            sentence,
+            {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": amount},
+        )
 
 
-def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """What waits for the SYN-ACK comes with the end of the handshake: TFO saved all there was to save."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
@@ -166,16 +183,22 @@ def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> I
             continue
         room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
         count = len(flight.early_beyond_syn_bytes)
-        yield (
+        sentence = (
             f"{result.cell.arm.condition} early data saved nothing on {count} of"
             f" {plural(flight.secured_connections, 'connection')}: the ClientHello and the request"
             f" ({min(flight.early_beyond_syn_bytes):,} bytes) do not fit into a SYN (at most {room:,} bytes),"
             " so the rest of the request comes with the end of the handshake."
         )
+        figures = {
+            "connections": count,
+            "first_flight_bytes_min": min(flight.early_beyond_syn_bytes),
+            "syn_data_max_bytes": room,
+        }
+        yield Finding("early_data_beyond_syn", sentence, figures)
         return
 
 
-def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Each ticket serves one connection; more of them to a host begin without."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
@@ -194,15 +217,22 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
                 " (--tickets)",
             )
         if without and flight.most_to_a_host > kept:
-            yield (
+            sentence = (
                 f"{without} of {flight.secured_connections} connections of a load began without early data:"
                 f" {have}, each good for one connection, and up to"
                 f" {flight.most_to_a_host} went to one host{remedy}."
             )
+            figures = {
+                "connections_without": without,
+                "tickets": kept,
+                "most_to_a_host": flight.most_to_a_host,
+                "kept_by": "client" if kept < tls.tickets else "origin",
+            }
+            yield Finding("tickets_run_out", sentence, figures)
             return
 
 
-def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[str]:
+def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Without cookies of an earlier visit, the first connection to a host only fetches one."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
@@ -210,15 +240,16 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
     # Behind a middlebox there are other reasons.
     open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
     if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
-        yield (
+        sentence = (
             f"{arm.condition} no SYN carried data: the first connection to a host only asks for the cookie,"
             " and no later one began with it."
         )
+        yield Finding("no_second_connection", sentence, {"connections": connections})
 
 
 def _slower_with_tfo(
     results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Reasons
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """Which request met which connection, where TFO increases page load time."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
@@ -228,12 +259,13 @@ def _slower_with_tfo(
         ("the median load is slower (not for certain)", [one for one in slower if one not in certain]),
     ):
         if why := where_slower(results, some, reasons):
-            yield f"{arm.condition} {words}{why}."
+            figures = {"certain": some is certain, "cells": len(some)}
+            yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
 
 
 def _own_audit(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Reasons
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """What `fastopen audit` would say of these times, and why it is so."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
@@ -250,10 +282,10 @@ def _own_audit(
             else "Which responses share the link, and which segments are lost, changes with the RTT, and can"
             " matter more than the round trips themselves."
         )
-        yield f"{capitalised(detail)}. {cause}"
+        yield Finding("audit_of_own_times", f"{capitalised(detail)}. {cause}")
 
 
-def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """What `fastopen audit` would say of savings compared with times, and why it is so, where they differ by
     more than what matters.
     """
@@ -265,15 +297,16 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[st
             apart[float(abs(of_medians - printed.improvement))] = where
     most = max(apart, default=0.0)
     if most >= results.experiment.smallest_effect.percent:
-        yield (
+        sentence = (
             "Savings are medians over pairs of loads; savings of the median times differ from them by up to"
             f" {most:.1f} points ({apart[most]})."
         )
+        yield Finding("medians_apart", sentence, {"points": most})
 
 
 def _findings(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
-) -> Iterator[tuple[Finding, str]]:
+) -> Iterator[tuple[AuditFinding, str]]:
     """Of the rows as a published table would have them; a series is of rows that differ in the RTT alone."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}

@@ -1,10 +1,16 @@
 """Which factor decides how much is saved, in sentences: its values, and from which one nothing is left."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.attribution.phrases import NBSP, capitalised, listed, with_sign
 from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
-from fastopen.report.verdict import questions_of
+from fastopen.report.findings.verdict import questions_of
+from fastopen.report.model import Finding
+
+RANK: Final = 40
+SEVERITY: Final = "answer"
 
 # Of more values than this a sentence names the first and the last.
 LEVELS_IN_WORDS = 6
@@ -47,3 +53,9 @@ def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
     """The sentence on all pages together, for one question; empty where nothing decides."""
     found = deciding_factor(results, cells)
     return "" if found is None else " ".join(_sentences(results, found))
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield which factor decides how much is saved."""
+    for line in deciding_lines(results, page):
+        yield Finding("deciding_factor", line)

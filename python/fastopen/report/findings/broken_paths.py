@@ -3,9 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.attribution.phrases import NBSP, listed, signed
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
 from fastopen.experiments import HEADLINE
+from fastopen.report.model import Finding
+
+RANK: Final = 50
+SEVERITY: Final = "answer"
 
 # More places than this are counted, and not named.
 NAMED_MAX: Final = 3
@@ -59,3 +64,9 @@ def _span(values: Sequence[float], unit: str) -> str:
     """`12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
     ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}{unit}"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield whether TFO pays on paths that break it."""
+    for line in payoff_lines(results, page):
+        yield Finding("broken_path", line)
