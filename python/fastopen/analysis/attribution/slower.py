@@ -133,6 +133,8 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
         for cell in results.cells:
             if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
                 point = results.factors.point(cell.cell)
+                if compared.values(point)[0] not in COMPARED[compared.name]:
+                    continue  # a load in the clear has no session
                 others = [factor.phrase_at(point) for factor in varying if factor is not compared]
                 alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
         order = COMPARED[compared.name].index
