@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final
 
 from fastopen.analysis.attribution import Kind, Source
-from fastopen.analysis.attribution.phrases import NBSP, plural, share, signed, with_sign
 from fastopen.analysis.statistics import (
     BEYOND_BOUND,
     FULL_MIN,
@@ -22,6 +21,8 @@ from fastopen.analysis.statistics import (
 )
 from fastopen.common import units
 from fastopen.common.errors import any_of
+from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.phrases import NBSP, plural, share, signed, with_sign
 from fastopen.contract import Network, RateLimit
 from fastopen.experiments import (
     ARMS,
@@ -39,9 +40,9 @@ from fastopen.experiments import (
 )
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
+from fastopen.report.entries import of_factor
 from fastopen.report.findings.first_flight import of_first_flight
 from fastopen.report.findings.paint import paint_grid
-from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
 from fastopen.report.published import label_texts
 
 MISSING: Final = "-"

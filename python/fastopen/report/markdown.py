@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fastopen.analysis.attribution import Source, page_answers, run_answers
+from fastopen.common.grid import Grid
 from fastopen.report.corpus import pages_told
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grid import Grid
 from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.parts import page_section

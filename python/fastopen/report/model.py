@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fastopen.report.grid import Grid, Value
+from fastopen.common.grid import Grid, Value
 
 Severity = Literal["answer", "note", "warning", "detail"]
 """What a reader came for; what helps to understand it; what casts doubt on it; what is good to know."""

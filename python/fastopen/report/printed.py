@@ -1,8 +1,7 @@
 """What is printed of a run in a terminal: a table and sentences for each page, then what applies to all."""
 
-import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -10,8 +9,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.analysis.attribution import Reasons, where_slower
-from fastopen.analysis.attribution.phrases import NBSP, listed, plural, some, with_sign
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
+from fastopen.common.phrases import listed, plural, some, with_sign
+from fastopen.common.terminal import filled, fitting_table, plain, tabled
 from fastopen.experiments import (
     Experiment,
     treatments_of,
@@ -21,7 +21,6 @@ from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grid import Grid
 from fastopen.report.grids import (
     paper_grid,
     published_grid,
@@ -32,12 +31,9 @@ from fastopen.report.model import Severity
 from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.terminal import below_table, fitting_table, plain
 
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
-# Longer lines are hard to read, however wide the terminal.
-PROSE_MAX: Final = 110
 # Of more networks a table of correlations has no room in a terminal.
 PLACES_PRINTED: Final = 4
 # Style and indent of a finding's further lines.
@@ -154,27 +150,6 @@ def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -
     for finding in section.findings:
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
     yield Text()
-
-
-def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """A table, with what it is of and what all its rows have in common above it."""
-    for line in filled([f"{grid.title}  {grid.subtitle}".rstrip()], width, indent="  "):
-        line.stylize("bold", 0, len(grid.title))
-        yield line
-    table, layout = fitting_table(grid, width)
-    yield table
-    yield from filled(below_table(grid, layout), width, "dim", indent="   ")
-
-
-def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
-
-    What is printed has ordinary spaces, to be searched.
-    """
-    for line in lines:
-        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
-        text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
-        yield Text(plain(text), style=style)
 
 
 def _closing(results: Results) -> Iterator[str]:

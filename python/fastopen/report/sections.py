@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, get_args
 from markupsafe import Markup
 
 from fastopen.analysis.attribution import Source, page_answers, run_answers
-from fastopen.analysis.attribution.phrases import NBSP, listed
 from fastopen.analysis.statistics import Results, discrepancies
+from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.attribution.phrases import (
+from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
+from fastopen.common.phrases import (
     capitalised,
     decapitalised,
     gain,
@@ -16,7 +17,6 @@ from fastopen.analysis.attribution.phrases import (
     saves,
     times,
 )
-from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
 from fastopen.report.findings.deciding import deciding_of_run

@@ -10,11 +10,11 @@ from command_line import fastopen
 from fastopen.analysis.attribution import read_source
 from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Value
 from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.first_flight import first_flight_lines
-from fastopen.report.grid import Value
 from fastopen.report.grids import result_grid
 from fastopen.report.method import method_paragraphs
 from fastopen.report.summary import verdict_line

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fastopen.analysis.attribution.phrases import times
 from fastopen.analysis.statistics import CellResult, Effect, FirstFlight, Reason, Results, collect, effect_of
+from fastopen.common.phrases import times
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan

@@ -7,9 +7,9 @@ from typing import Final, get_args
 
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.link_use import fuller_link
-from fastopen.analysis.attribution.phrases import NBSP, plural, size, time
 from fastopen.analysis.attribution.segments import CriticalPath
 from fastopen.analysis.statistics import CellResult, Results, slower_in_the_median
+from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons
-from fastopen.analysis.attribution.phrases import NBSP, listed, signed
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
+from fastopen.common.phrases import NBSP, listed, signed
 from fastopen.experiments import HEADLINE
 from fastopen.report.model import Finding
 

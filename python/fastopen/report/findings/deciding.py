@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons
-from fastopen.analysis.attribution.phrases import NBSP, capitalised, listed, with_sign
 from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
+from fastopen.common.phrases import NBSP, capitalised, listed, with_sign
 from fastopen.report.findings.verdict import questions_of
 from fastopen.report.model import Finding
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons
-from fastopen.analysis.attribution.phrases import NBSP, capitalised, listed, plural, signed
 from fastopen.analysis.statistics import CellResult, Results
+from fastopen.common.phrases import NBSP, capitalised, listed, plural, signed
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor, http_words
 from fastopen.report.model import Finding
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons
-from fastopen.analysis.attribution.phrases import plural
 from fastopen.analysis.statistics import Results
+from fastopen.common.phrases import plural
 from fastopen.report.model import Finding
 
 RANK: Final = 31

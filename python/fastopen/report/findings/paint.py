@@ -5,10 +5,10 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons
-from fastopen.analysis.attribution.phrases import NBSP, time, with_sign
 from fastopen.analysis.statistics import Results
+from fastopen.common.grid import Column, Entry, Grid, Value
+from fastopen.common.phrases import NBSP, time, with_sign
 from fastopen.experiments import baseline_of, headline_of
-from fastopen.report.grid import Column, Entry, Grid, Value
 from fastopen.report.model import Finding
 
 RANK: Final = 82

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons, setups_slower, where_slower
-from fastopen.analysis.attribution.phrases import capitalised, listed, plural
 from fastopen.analysis.audit import Finding as AuditFinding
 from fastopen.analysis.audit import PrintedCell, audit
 from fastopen.analysis.statistics import (
@@ -18,6 +17,7 @@ from fastopen.analysis.statistics import (
     slower_in_the_median,
     syn_data_max,
 )
+from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
 from fastopen.report.findings.verdict import of_arms, questions_of, said_once

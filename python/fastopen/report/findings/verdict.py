@@ -4,15 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.attribution import Reasons
-from fastopen.analysis.attribution.phrases import (
-    NBSP,
-    capitalised,
-    decapitalised,
-    listed,
-    percents,
-    plural,
-    saves,
-)
 from fastopen.analysis.statistics import (
     CONFIDENCE,
     CellResult,
@@ -22,6 +13,15 @@ from fastopen.analysis.statistics import (
     Verdict,
     effect_of,
     verdict_on,
+)
+from fastopen.common.phrases import (
+    NBSP,
+    capitalised,
+    decapitalised,
+    listed,
+    percents,
+    plural,
+    saves,
 )
 from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
 from fastopen.report.loaded import as_loaded, over_quic

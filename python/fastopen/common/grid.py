@@ -1,9 +1,8 @@
 """A table as data: typed cells, which terminal, HTML, Markdown, LaTeX and CSV show each in its own way."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
-
-from fastopen.experiments import Factor, Point
 
 Tone = Literal["", "good", "bad", "quiet", "notable"]
 Kind = Literal["key", "factor", "figure", "words"]
@@ -31,11 +30,6 @@ class Entry:
         return f"{self.text}{self.mark} {self.aside}".rstrip()
 
 
-def of_factor(factor: Factor, point: Point) -> Entry:
-    """The value of a factor, in a column of its own or in the words that stand in place of one."""
-    return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
-
-
 @dataclass(frozen=True)
 class Column:
     """`kind`: what a row is about (key), which of its factors (factor), a figure, or words."""
@@ -47,6 +41,8 @@ class Column:
     """In place of the header where room is short."""
     answer: bool = False
     """Whether it is what readers look for first."""
+    wraps: bool = False
+    """Whether its texts may take several lines."""
     proof: bool = False
     """Whether it proves or explains the figures, and is left out where there is no room."""
 
@@ -106,3 +102,24 @@ class Grid:
     def in_words(self) -> bool:
         """Whether it has no figures."""
         return all(column.kind != "figure" for column in self.columns)
+
+
+def keys(*headers: str) -> tuple[Column, ...]:
+    """Return columns that say what a row is about."""
+    return tuple(Column(header, "key") for header in headers)
+
+
+def figures(*headers: str) -> tuple[Column, ...]:
+    """Return columns of figures."""
+    return tuple(Column(header) for header in headers)
+
+
+def entries(*texts: str, tone: Tone = "") -> tuple[Entry, ...]:
+    """Return the entries of a row that all have one tone."""
+    return tuple(Entry(text, tone) for text in texts)
+
+
+def listing(columns: Sequence[Column], rows: Iterable[Sequence[Entry | str]], title: str = "") -> Grid:
+    """Return a table of entries, or of plain texts."""
+    made = (tuple(Entry(one) if isinstance(one, str) else one for one in row) for row in rows)
+    return Grid(title, tuple(columns), tuple(made))

@@ -1,19 +1,22 @@
 """Tables in a terminal, by Rich: the roomiest layout that fits its width."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from rich import box
 from rich.cells import cell_len
+from rich.console import RenderableType
 from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
-from fastopen.analysis.attribution.phrases import MINUS, NBSP
-from fastopen.report.grid import Column, Entry, Grid
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.phrases import MINUS, NBSP
 
+# Longer lines are hard to read, however wide the terminal.
+PROSE_MAX: Final = 110
 STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable": "yellow"}
 PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
@@ -61,6 +64,33 @@ WORDS_MIN: Final = 9
 COLUMNS_MIN: Final = 8
 # Names that are longer than this go on several lines where room is short.
 NAME_MIN: Final = 20
+
+
+def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
+    """A table, with what it is of and what all its rows have in common above it."""
+    heading = f"{grid.title}  {grid.subtitle}".strip()
+    for line in filled([heading] if heading else [], width, indent="  "):
+        line.stylize("bold", 0, len(grid.title))
+        yield line
+    table, layout = fitting_table(grid, width)
+    yield table
+    yield from filled(below_table(grid, layout), width, "dim", indent="   ")
+
+
+def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
+    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
+
+    What is printed has ordinary spaces, to be searched.
+    """
+    for line in lines:
+        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
+        text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
+        yield Text(plain(text), style=style)
+
+
+def fits(grid: Grid, width: int) -> bool:
+    """Whether the roomiest layout has room in so many columns of a terminal."""
+    return _least(_table(grid, LAYOUTS[0])) <= width
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
@@ -153,7 +183,12 @@ def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
 
 
 def _table(grid: Grid, layout: Layout) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0 if layout.tight else 1, 0, 0), pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0 if layout.tight else 1, 0, 0),
+        pad_edge=False,
+        show_edge=bool(grid.title),
+    )
     headers = [plain((layout.short and column.short) or column.header) for column in grid.columns]
     lines = max(header.count("\n") for header in headers)
     for number, (column, header) in enumerate(zip(grid.columns, headers, strict=True)):
@@ -161,6 +196,9 @@ def _table(grid: Grid, layout: Layout) -> Table:
         least = None if header else max(map(_words_width, texts), default=WORDS_MIN)
         if header and layout.tight and column.kind == "key":
             least = min(max(map(len, (*texts, *header.split("\n")))), NAME_MIN)
+        if column.wraps:
+            longest = max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
+            least = min(max(longest, len(header)), NAME_MIN)
         above = "\n" * (lines - header.count("\n")) if column.kind == "key" and header else ""
         table.add_column(
             Text(above + header),
