@@ -1,5 +1,10 @@
 //! The namespaces of a world, and what it sees of the machine's files.
 
+pub mod hosts_overlay;
+pub mod memory_guard;
+pub mod program;
+pub mod server_core;
+
 use std::path::PathBuf;
 
 use fastopen_netns::sandbox::View;

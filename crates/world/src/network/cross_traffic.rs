@@ -10,9 +10,9 @@ use std::time::Duration;
 use fastopen_netns::{Error, Result, tcp};
 use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::addresses::{client_address, origin_address};
 use crate::contract::{CrossRecord, CrossTraffic as Kind, Way};
-use crate::topology::Topology;
+use crate::network::addresses::{client_address, origin_address};
+use crate::network::topology::Topology;
 
 /// How long the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that the timers of a
 /// load are in the phase of one without cross traffic (see `Engine`).

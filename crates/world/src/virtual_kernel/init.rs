@@ -8,7 +8,7 @@ use fastopen_intercept::write_line;
 use fastopen_netns::{init, namespace, process};
 use serde::Serialize;
 
-use crate::conform;
+use crate::commands::conform;
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;

@@ -20,7 +20,7 @@ use fastopen_netns::poll::{Timer, Waker, wait_readable};
 use fastopen_netns::process::set_time_slice;
 
 use crate::contract::{LinkDirectionRecord, LinkRecord};
-use crate::link_config::LinkConfig;
+use crate::network::link_config::LinkConfig;
 
 /// Frames received from one end before the other has its turn.
 const BATCH: usize = 64;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use fastopen_link::path::PathRule;
 use fastopen_link::{DirectionConfig, Nanos};
 
-use crate::addresses::{RESOLVER, origin_number};
+use crate::network::addresses::{RESOLVER, origin_number};
 
 /// What the link is to be, until told otherwise. The default is an unshaped one.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,9 @@
 //! The packets of a load, as they pass the interfaces of both ends.
 
+pub mod client_tap;
+pub mod pcapng;
+pub mod tcp_trace;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -9,11 +13,11 @@ use fastopen_netns::Result;
 use fastopen_netns::packet::Tap;
 use fastopen_replay::tls::KeyLines;
 
-use crate::client_tap::ClientTap;
+use crate::capture::client_tap::ClientTap;
+use crate::capture::pcapng::Interface;
 use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
-use crate::pcapng::{self, Interface};
-use crate::topology::Topology;
+use crate::network::topology::Topology;
 
 /// Frames that a tap has room for, at least and at most: 8 and 128 MiB an end.
 const FRAMES: (u64, u64) = (4096, 65_536);

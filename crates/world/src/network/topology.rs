@@ -23,10 +23,10 @@ use fastopen_netns::qdisc::Qdisc;
 use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
-use crate::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
-use crate::routers::{Egress, RoutedPath};
-use crate::server_core::ServerCore;
+use crate::network::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use crate::network::routers::{Egress, RoutedPath};
+use crate::sandbox::server_core::ServerCore;
 
 const CLIENT_END: &str = "client";
 const ORIGINS_END: &str = "origins";

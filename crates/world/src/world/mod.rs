@@ -3,6 +3,7 @@
 mod cookies;
 mod injected;
 mod load;
+pub mod site;
 mod transactions;
 
 use std::cell::{Cell, RefCell};
@@ -23,9 +24,8 @@ use fastopen_replay::origins::{Origins, ServedResource};
 use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
 use hyper::header::DATE;
 
-use crate::addresses::{RESOLVER, client_address, origin_address, origin_number};
 use crate::capture::Capture;
-use crate::client_tap::ClientTap;
+use crate::capture::client_tap::ClientTap;
 use crate::clients::user_agent;
 use crate::contract::{
     Bodies, BothEnds, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
@@ -33,16 +33,17 @@ use crate::contract::{
 };
 use crate::engine::Engine;
 use crate::failure::{Blame, Failure};
-use crate::hosts_overlay::{HostsOverlay, with_aliases};
-use crate::link::Link;
-use crate::link_config::LinkConfig;
-use crate::measure;
-use crate::memory_guard::MemoryGuard;
-use crate::routers::Routers;
+use crate::network::addresses::{RESOLVER, client_address, origin_address, origin_number};
+use crate::network::link::Link;
+use crate::network::link_config::LinkConfig;
+use crate::network::measure;
+use crate::network::routers::Routers;
+use crate::network::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
+use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
+use crate::sandbox::memory_guard::MemoryGuard;
+use crate::sandbox::server_core::ServerCore;
 use crate::server::{self, Server};
-use crate::server_core::ServerCore;
-use crate::site::{SyntheticPages, site};
-use crate::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
+use crate::world::site::{SyntheticPages, site};
 
 /// The most hosts of a page: the addresses above are those of probes.
 const HOSTS: usize = 60_000;

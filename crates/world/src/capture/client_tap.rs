@@ -12,7 +12,7 @@ use fastopen_replay::sockets::FourTuple;
 
 use crate::capture::frames;
 use crate::contract::{Job, QuicEnd};
-use crate::topology::Topology;
+use crate::network::topology::Topology;
 
 /// The protocol number of UDP.
 const UDP: u8 = 17;

@@ -18,7 +18,7 @@ use rustls::ServerConfig;
 
 use crate::contract::{Bodies, Fault, Job, NameLookup, View};
 use crate::failure::{Blame, Failure};
-use crate::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
+use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
 
 /// The TLS configuration of each host.

@@ -4,6 +4,8 @@
 //! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
 //! removed at the end, by a cleanup process where this program is killed before. See docs/virtual.md.
 
+pub mod init;
+
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,11 +23,11 @@ use fastopen_netns::sandbox::View;
 use serde::Deserialize;
 
 use crate::capture;
-use crate::conform::{self, Plan};
+use crate::commands::conform::{self, Plan};
 use crate::contract::{Capabilities, Fault, Job};
 use crate::failure::{Failure, remedy_of};
-use crate::init::{self, BODIES, JOBS, RECORDS, SCRIPTS};
 use crate::sandbox;
+use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
 
 /// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
 const MEMORY_BYTES: u64 = 256 << 20;

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::contract::{Fault, LinkKind, LinkRecord};
 use crate::engine::Engine;
 use crate::failure::{Blame, Failure};
-use crate::forwarder::Forwarder;
-use crate::link_config::LinkConfig;
-use crate::routers::Routers;
-use crate::topology::Topology;
+use crate::network::forwarder::Forwarder;
+use crate::network::link_config::LinkConfig;
+use crate::network::routers::Routers;
+use crate::network::topology::Topology;
 
 /// A link that stands.
 pub enum Link {

@@ -10,10 +10,10 @@ use fastopen_netns::namespace::NetNs;
 use fastopen_netns::udp::StampedSocket;
 use fastopen_netns::{Error, tcp};
 
-use crate::addresses::{client_address, origin_address};
 use crate::contract::{BothEnds, Measured, MeasuredRate, MeasuredRtt, RouteRecord};
-use crate::link_config::LinkConfig;
-use crate::topology::Topology;
+use crate::network::addresses::{client_address, origin_address};
+use crate::network::link_config::LinkConfig;
+use crate::network::topology::Topology;
 
 /// An origin that no page has: its number is above the most hosts that a page may have.
 const PROBE_ORIGIN: u16 = 64_000;

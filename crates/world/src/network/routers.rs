@@ -18,7 +18,7 @@ use fastopen_netns::qdisc::{Qdisc, QdiscStats};
 use fastopen_netns::route::RouteSocket;
 
 use crate::contract::{LinkDirectionRecord, LinkRecord};
-use crate::link_config::LinkConfig;
+use crate::network::link_config::LinkConfig;
 
 /// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's resolution,
 /// so that it is never late.
