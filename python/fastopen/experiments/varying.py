@@ -105,9 +105,21 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
-    shown = [NETWORK, *(one for one in others if one.name not in STANDS_FOR)] if named else others
+    telling = [factor for factor in others if _tells_more(factor, points)]
+    shown = [NETWORK, *(one for one in telling if one.name not in STANDS_FOR)] if named else telling
     varying_rtt = RTT.varies(points) and not named
     return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), varying_rtt)
+
+
+def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
+    """Return False for a factor that differs only because some points lack its part, such as TLS.
+
+    The factor that has a phrase for the absence already distinguishes those points.
+    """
+    present = [point for point in points if point.part(factor.part) is not None]
+    if factor.absent_phrase or len(present) == len(points):
+        return True
+    return len({repr(factor.values(point)) for point in present}) > 1
 
 
 def place_word(places: Sequence[Located]) -> str:
