@@ -79,10 +79,11 @@ coverage: set-up-for-tests ## the share of lines that tests reach, in Python and
 	@$(BIN)/pytest --numprocesses auto --cov=fastopen --cov-report=term:skip-covered
 	@tools/rust-coverage --workspace
 
-picture: setup ## load one page in virtual time and write the README's picture of the table
+picture: setup ## write the README's picture of the table, by the README's first command
 	@run=$$(mktemp -d) && trap 'rm -rf "$$run"' EXIT && \
-	  $(BIN)/fastopen run wikipedia-tcp --engine virtual --vary --seed 2011 --output "$$run/kept" >/dev/null && \
-	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/wikipedia-tcp.svg
+	  command=$$(sed -n 's/^fastopen run/run/p' README.md | head -n 1) && \
+	  $(BIN)/fastopen $$command --engine virtual --output "$$run/kept" >/dev/null && \
+	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/example.svg >/dev/null
 
 fuzz: set-up-for-tests ## break inputs of all readers at random, jobs, models (SECONDS=600, CASES=20000)
 	@PYTHONPATH=tests/python $(BIN)/python -m security.fuzzer --seconds $(SECONDS)

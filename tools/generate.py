@@ -17,6 +17,7 @@ import client_documents as clients
 import command_documents as commands
 import contract_documents as contract
 import factor_documents as factors
+import invalid_documents as invalid
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -50,6 +51,7 @@ OUTPUTS: Final = (
     Output("docs/contract.md", contract.job_tables, "job"),
     Output("docs/contract.md", contract.record_tables, "records"),
     Output("docs/clients.md", clients.client_table, "clients"),
+    Output("docs/invalid-loads.md", invalid.entries, "kinds"),
     Output("docs/factors.md", factors.factor_tables, "factors"),
     Output("docs/factors.md", factors.network_table, "networks"),
     Output("docs/options.md", commands.option_tables, "options"),

@@ -1,0 +1,47 @@
+"""`fastopen explain`: what a kind of invalid load means, and what to do about it."""
+
+import difflib
+from typing import Annotated, Final
+
+import typer
+
+from fastopen.cli.output import console, print_json
+from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.tables import print_grid
+from fastopen.common.errors import InputError
+from fastopen.common.grid import Column, keys, listing
+from fastopen.common.terminal import filled
+from fastopen.contract import InvalidKind
+from fastopen.report.invalid_kinds import EXPLANATIONS
+
+PANEL: Final = "Read a result"
+
+
+def command(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help="A kind, such as no_syn_data. (default: all)")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Explain why loads are invalid: what each kind means, its causes and remedies."""
+    chosen = EXPLANATIONS if kind is None else {(known := _known(kind)): EXPLANATIONS[known]}
+    if json:
+        print_json({"kinds": [{"kind": name, **one._asdict()} for name, one in chosen.items()]})
+    elif kind is None:
+        columns = (*keys("kind"), Column("meaning", "words", wraps=True))
+        print_grid(listing(columns, ((name.value, one.meaning) for name, one in chosen.items())))
+    else:
+        (explanation,) = chosen.values()
+        for heading, text in explanation._asdict().items():
+            for line in filled([f"{heading.capitalize()}: {text}"], console().width, indent="  "):
+                console().print(line)
+
+
+def _known(kind: str) -> InvalidKind:
+    """Return the kind of this name. Raises InputError."""
+    names = [one.value for one in InvalidKind]
+    if kind in names:
+        return InvalidKind(kind)
+    near = difflib.get_close_matches(kind, names, n=1)
+    remedy = f"did you mean {near[0]}?" if near else "fastopen explain lists all kinds"
+    raise InputError(f"unknown kind of invalid load: {kind}", "explain", remedy)
