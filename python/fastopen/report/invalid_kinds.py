@@ -20,10 +20,10 @@ BUSY: Final = "On the host engine, end other programs and lower --jobs. Virtual 
 EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
     Kind.INCOMPLETE: Explanation(
         "A request failed, timed out or was cut off, or the client failed or requested nothing.",
-        "A client that crashed, a server that refused a connection, a link so slow or lossy that the load took too"
-        " long, or a page with a request that the client cannot make.",
-        "Read the detail: it names the request or the client's last words. Raise rates, lower loss, or use another"
-        " client.",
+        "A client that crashed, a server that refused a connection, a link so slow or lossy that the load"
+        " took too long, or a page with a request that the client cannot make.",
+        "Read the detail: it names the request or the client's last words. Raise rates, lower loss, or"
+        " use another client.",
     ),
     Kind.SYN_DATA_WITHOUT_TFO: Explanation(
         "A kernel counter or a socket shows TCP Fast Open in a load without it.",
@@ -32,10 +32,11 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
     ),
     Kind.NO_SYN_DATA: Explanation(
         "A connection that should have carried data in its SYN did not, although nothing was lost.",
-        "With warm cookies, the client had no cookie of that host or did not write before it connected. With cold"
-        " cookies, a later connection to a host did not use the cookie that an earlier one had brought.",
-        "Check that the client writes its request early: TLS libraries and proxies may connect first. For a command,"
-        " `fastopen exec` shows the same outside of a load.",
+        "With warm cookies, the client had no cookie of that host or did not write before it connected."
+        " With cold cookies, a later connection to a host did not use the cookie that an earlier one had"
+        " brought.",
+        "Check that the client writes its request early: TLS libraries and proxies may connect first. For"
+        " a command, `fastopen exec` shows the same outside of a load.",
     ),
     Kind.COOKIE_BEFORE_COLD: Explanation(
         "The client already held a cookie before the first connection to a host.",
@@ -63,8 +64,10 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
         "Set --blackhole-timeout 0s, unless the detection itself is what you measure.",
     ),
     Kind.COUNTERS_DISAGREE: Explanation(
-        "Kernel counters and sockets of the two ends report different numbers of connections with data in the SYN.",
-        "Another program in the client's namespace opened connections, or a socket closed before it could be read.",
+        "Kernel counters and sockets of the two ends report different numbers of connections with data in"
+        " the SYN.",
+        "Another program in the client's namespace opened connections, or a socket closed before it could"
+        " be read.",
         "Remove other traffic from the client command. If there is none, report it with the run.",
     ),
     Kind.SESSION_BEFORE_FIRST: Explanation(
@@ -73,9 +76,10 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
         "Give the client a profile or cache of its own for each load.",
     ),
     Kind.NOT_RESUMED: Explanation(
-        "Fewer connections to a host resumed a TLS session than the client had tickets, or the ends disagree.",
-        "The client does not keep tickets, the server rejected them, or more connections began at once than there were"
-        " tickets.",
+        "Fewer connections to a host resumed a TLS session than the client had tickets, or the ends"
+        " disagree.",
+        "The client does not keep tickets, the server rejected them, or more connections began at once"
+        " than there were tickets.",
         "Raise --tickets, or load with --session none for this client.",
     ),
     Kind.EARLY_DATA_UNASKED: Explanation(
@@ -84,13 +88,14 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
         "Turn 0-RTT off in the client, or load with --session early.",
     ),
     Kind.NO_EARLY_DATA: Explanation(
-        "Fewer connections to a host began with early data than the client had tickets, although nothing was lost and"
-        " the requests were safe and small enough.",
+        "Fewer connections to a host began with early data than the client had tickets, although nothing"
+        " was lost and the requests were safe and small enough.",
         "The client held its request back until the handshake was complete.",
         "Check the client's conditions for 0-RTT, or load with --session resumed.",
     ),
     Kind.ANSWER_HELD: Explanation(
-        "An origin held its answer to early data back until the handshake was complete, so early data saved nothing.",
+        "An origin held its answer to early data back until the handshake was complete, so early data"
+        " saved nothing.",
         "An external server that waits for the client's Finished before it answers.",
         "Configure the server to answer early data (`ssl_early_data on` in nginx).",
     ),
@@ -100,8 +105,8 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
         REPORT,
     ),
     Kind.FIRST_BYTE_LATE: Explanation(
-        "The first answer on a connection of the loader came a round trip later than its first flight takes, although"
-        " nothing was lost and nothing else was on the link.",
+        "The first answer on a connection of the loader came a round trip later than its first flight"
+        " takes, although nothing was lost and nothing else was on the link.",
         "The first flight did not save the round trip that it should have.",
         REPORT,
     ),
@@ -117,7 +122,8 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
     ),
     Kind.PATH_WITHOUT_EFFECT: Explanation(
         "A connection that a path or a sysctl keeps from using TFO does not show it.",
-        "The rule did not apply to that connection, for example because the client used another port or protocol.",
+        "The rule did not apply to that connection, for example because the client used another port or"
+        " protocol.",
         "Check --path-hosts and the client's protocol. Otherwise report it with the run.",
     ),
     Kind.SERVER_FAILED: Explanation(
@@ -146,8 +152,8 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
         BUSY,
     ),
     Kind.LOOKUPS_DISAGREE: Explanation(
-        "Client, resolver and both kernels report different lookups of names, or a connection began before its host was"
-        " looked up.",
+        "Client, resolver and both kernels report different lookups of names, or a connection began"
+        " before its host was looked up.",
         "The client has a resolver or a cache of its own, or asked another server.",
         "Let the client use the system's resolver, or load with --names none.",
     ),
