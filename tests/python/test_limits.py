@@ -1,0 +1,130 @@
+"""Sizes and faults of style that may only fall: tests/limits.toml has the limits.
+
+A commit that raises a limit gives its reason. Where a count has fallen well below its limit, lower the limit.
+"""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fastopen.cli.discovery import Commands
+from places import ROOT
+
+LIMITS: Final = tomllib.loads((ROOT / "tests" / "limits.toml").read_text())
+PACKAGE: Final = ROOT / "python" / "fastopen"
+REFERENCE: Final = ("docs/dev/contract.md", "docs/factors.md")
+"""Pages whose text is mostly generated."""
+PATTERNS: Final = {
+    "what_as_a_noun": r"\b(?:of|for|from|by|to|with|says?|tells?) what\b|^What \w+ \w+",
+    "documents_that_say": r"\b(?:documents?|pages?|tables?|rows?|files?|lines?|it) (?:says?|tells?)\b"
+    r"|\bis (?:said|told)\b",
+    "alone": r"\balone\b",
+    "in_place_of": r"\bin place of\b",
+    "held_against": r"\bheld against\b",
+    "old_words": r"\b(?:anew|mended|besides|told apart|foretell)\b",
+}
+ODD_START: Final = re.compile(r"(?:Of|What|Whether|How|Where|Which|The same|Those|As)\b")
+SENTENCE_WORDS: Final = 40
+
+
+def documents() -> list[Path]:
+    """Return the documents that people wrote, without notes of measurements."""
+    every = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    return [
+        path
+        for path in every
+        if "measurements" not in path.parts and str(path.relative_to(ROOT)) not in REFERENCE
+    ]
+
+
+def prose(path: Path) -> str:
+    """Return the text of a document without generated parts, code, and the marks of links."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"<!-- generated: .*?<!-- end: [^>]*-->", "", text, flags=re.S)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """Yield the sentences of paragraphs and lists, not of tables and headings."""
+    text = "\n".join(line for line in prose(path).splitlines() if not line.startswith(("|", "#")))
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
+        yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`\"'*])", " ".join(block.split()))
+
+
+def docstrings() -> Iterator[str]:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found = ast.get_docstring(node)
+                if found:
+                    yield found
+
+
+def commands() -> Iterator[Any]:
+    for one in Commands().commands.values():
+        yield from getattr(one, "commands", {"": one}).values()
+
+
+def lines_of(pattern: str, part: str) -> int:
+    paths = [path for path in ROOT.glob(pattern) if part in path.parts]
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def counts() -> dict[str, float]:
+    """Return all that has a limit."""
+    text = "\n".join(prose(path) for path in documents())
+    words = len(text.split())
+    starts = list(docstrings())
+    per_10000 = {
+        name: round(10_000 * len(re.findall(pattern, text, re.MULTILINE)) / words, 2)
+        for name, pattern in PATTERNS.items()
+    }
+    no_entry = {"__init__.py", "__main__.py", "py.typed", "__pycache__"}
+    return {
+        "lines_of_python": lines_of("python/fastopen/**/*.py", "fastopen"),
+        "lines_of_rust": lines_of("crates/*/src/**/*.rs", "src"),
+        "top_entries": len({path.name for path in PACKAGE.iterdir()} - no_entry),
+        "commands": len(list(commands())),
+        "options": sum(len([one for one in command.params if one.name != "help"]) for command in commands()),
+        "words_of_documents": words,
+        "readme_lines": len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()),
+        "long_sentences": sum(
+            len(one.split()) > SENTENCE_WORDS for path in documents() for one in sentences(path)
+        ),
+        "odd_docstrings_percent": round(
+            100 * sum(bool(ODD_START.match(one)) for one in starts) / len(starts), 1
+        ),
+        "glossary_terms": sum(
+            line.startswith("| ") and not line.startswith("| term")
+            for line in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+        ),
+        **per_10000,
+    }
+
+
+COUNTS: Final = counts()
+
+
+def test_all_that_is_counted_has_a_limit() -> None:
+    assert LIMITS.keys() == COUNTS.keys()
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_it_does_not_grow(name: str) -> None:
+    assert COUNTS[name] <= LIMITS[name], f"{name}: raise tests/limits.toml with a reason, or take back"
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_limit_follows_what_has_fallen(name: str) -> None:
+    assert LIMITS[name] <= 1.1 * COUNTS[name] + 1, f"{name}: lower tests/limits.toml to {COUNTS[name]}"
+
+
+if __name__ == "__main__":
+    for _name, _count in COUNTS.items():
+        print(f"{_name} = {_count:g}")
