@@ -48,9 +48,7 @@ class RunSettings:
 
     aa: Annotated[
         bool,
-        typer.Option(
-            "--aa", help="A/A control: load without TFO twice; what the second saves is noise alone."
-        ),
+        typer.Option("--aa", help="A/A control: load without TFO twice; the second one shows only noise."),
     ] = False
     repeats: Annotated[
         int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 draws)")
@@ -117,7 +115,7 @@ class RunSettings:
         str | None,
         typer.Option(
             metavar="I/N",
-            help="Do the I-th of N parts alone, into the folder of -o: on many machines at once. Then"
+            help="Do only part I of N, into the folder of -o, to use many machines. Then"
             " fastopen merge puts them together (docs/scale.md).",
         ),
     ] = None
@@ -139,11 +137,11 @@ class RunSettings:
         `named` are the factors that somebody asked for, all if not given: those `quick` does not shorten.
         """
         if self.label and self.no_keep:
-            raise InputError("a run that is not kept has none", "--label", "without --no-keep")
+            raise InputError("needs a run that is kept", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
         if self.quick:
             if self.until_ci is not None:
-                raise InputError("as many repeats as fit into a minute, or as many as it takes", "--quick")
+                raise InputError("cannot be combined with --until-ci", "--quick")
             experiment, left_out = quickened(
                 experiment, imported, KEPT if named is None else named, self.kernel, self.jobs
             )

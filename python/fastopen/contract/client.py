@@ -142,7 +142,7 @@ class Client(Part):
     def _a_repeat_view_needs_a_cache(self) -> Self:
         if self.view == "repeat" and not self.type.cache:
             able = any_of(one.label for one in CLIENTS.values() if one.cache)
-            message, remedy = f"{self.label} has no cache", f"view repeat goes with {able} alone"
+            message, remedy = f"{self.label} has no cache", f"view repeat goes only with {able}"
             raise conflict(message, remedy, "client.kind", "client.view")
         return self
 

@@ -96,7 +96,7 @@ class LoadSpec(Part):
     @model_validator(mode="after")
     def _transactions_in_the_clear(self) -> Self:
         if self.transactions is not None and self.transport in ("tls", "tls+tfo"):
-            raise ValueError("transactions are made in the clear alone")
+            raise ValueError("transactions are made only in cleartext")
         return self
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class Job(Part):
             raise ValueError(f"origins.one_address: {self.client.label} does not name what it asks for")
         for number, load in enumerate(self.loads):
             if "tls" in load.transport:
-                raise ValueError(f"loads[{number}].transport: hosts of one address speak in the clear alone")
+                raise ValueError(f"loads[{number}].transport: hosts with one address work only in cleartext")
         return self
 
     @model_validator(mode="after")
@@ -199,7 +199,7 @@ class Job(Part):
             raise ValueError("tcp_trace: a server of others has no trace")
         for number, load in enumerate(self.loads):
             if "tls" in load.transport:
-                raise ValueError(f"loads[{number}].transport: servers of others speak in the clear alone")
+                raise ValueError(f"loads[{number}].transport: external servers work only in cleartext")
         return self
 
     @model_validator(mode="after")
@@ -218,7 +218,7 @@ class Job(Part):
             if version not in kind.http_in_the_clear | kind.http_over_tls:
                 raise ValueError(f"origins.http: {kind.label} does not speak HTTP/{version}")
             if clear and version not in kind.http_in_the_clear:
-                message = f"{kind.label} speaks HTTP/{version} over TLS alone"
+                message = f"{kind.label} speaks HTTP/{version} only over TLS"
                 raise ValueError(f"loads[{clear[0]}].transport: {message}")
         return self
 

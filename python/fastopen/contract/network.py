@@ -132,7 +132,7 @@ class Network(Part):
         for way in self.cross or ():
             limit = self.down if way == "down" else self.up
             if limit.rate_bit_per_s is None and limit.trace_ms is None:
-                message = f"a bulk flow needs a limit to fill, and {way} has none"
+                message = f"a bulk flow needs a rate limit to fill; {way} has no limit"
                 remedy = f"name a rate or a trace for {way}"
                 raise conflict(message, remedy, "network.cross", f"network.{way}")
         return self

@@ -113,7 +113,7 @@ class Origins(Part):
             raise ValueError("the first word of server is empty")
         for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
             if getattr(self, key) and self.server is None:
-                message = f"{key.removesuffix('_us')} means nothing without a server"
+                message = f"{key.removesuffix('_us')} needs --server"
                 raise conflict(message, "name one", f"origins.{key}", "origins.server")
         return self
 

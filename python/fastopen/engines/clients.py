@@ -25,7 +25,7 @@ def program_of(client: Client) -> Path:
     found = shutil.which(name)
     if found is None:
         remedy = "give its path, or put it into a folder of PATH"
-        raise MachineError(f"client {client.label}: there is no program {name}", remedy)
+        raise MachineError(f"client {client.label}: program {name} not found", remedy)
     return Path(found).absolute()
 
 
@@ -55,7 +55,7 @@ def _program_of_server(words: Sequence[str]) -> Path:
     found = shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
     if found is None:
         remedy = "install it, or give its path"
-        raise MachineError(f"server: there is no program {name}", remedy)
+        raise MachineError(f"server: program {name} not found", remedy)
     return Path(found).absolute()
 
 

@@ -21,7 +21,7 @@ def find_program() -> Path:
     if named:
         if not _runnable(Path(named)):
             raise MachineError(
-                f"{VARIABLE} names {named}, which is no program", f"unset {VARIABLE} or correct it"
+                f"{VARIABLE} names {named}, which is not executable", f"unset {VARIABLE} or correct it"
             )
         return Path(named).absolute()
     package = Path(str(resources.files("fastopen")))

@@ -135,7 +135,7 @@ class WorldProcess:
             )
             return []
         except RecordError as error:
-            self.violation = f"wrote what is no record: {line[:80].decode(errors='replace')!r} ({error})"
+            self.violation = f"wrote an invalid record: {line[:80].decode(errors='replace')!r} ({error})"
             return []
         if record.job != self.job.id and not isinstance(record, ErrorRecord):
             self.violation = f"wrote a record of another job, {record.job!r}"
@@ -165,7 +165,7 @@ class WorldProcess:
         try:
             piece = b64decode(record.pcapng, validate=True)
         except ValueError:
-            self.violation = f"wrote packets of {record.id!r} that are no base64"
+            self.violation = f"wrote packets of {record.id!r} that are not base64"
             return
         before = self._packets.get(record.id, Packets(b"", 0))
         self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)

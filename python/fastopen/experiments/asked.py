@@ -201,7 +201,7 @@ class Asked:
         for factor in {factor for values in networks for factor in values} - applying:
             needed = _needed(factor)
             if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
-                message = f"{factor.name} means nothing without {needed.name}"
+                message = f"{factor.name} needs {needed.name}"
                 raise self.fault(
                     message, (factor.name,), f"add {self.source.key_of(needed)}, or leave it out"
                 )
@@ -255,7 +255,7 @@ class Asked:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
                 message = f"{asked} a host, but {client.profile} opens {total} in all"
-                remedy = f"ask for {total} at most, or for the profile browser alone"
+                remedy = f"set it to {total} at most, or use only the profile browser"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
         for factor in of_part("client", "tls"):
             able = [one for one in CLIENTS.values() if factor.setting in one.takes]
@@ -315,7 +315,7 @@ def _named(written: object, values: Mapping[str, object], source: Source) -> lis
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))
     if not isinstance(names, list | tuple):
-        raise InputError(f"{shown(names)} is no list of names", place)
+        raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
         if name not in NAMED_NETWORKS:
             remedy = f"there are: {', '.join(NAMED_NETWORKS)}"

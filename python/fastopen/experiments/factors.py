@@ -228,7 +228,7 @@ _CLIENT: Final = (
     ),
     Factor(
         "isolate", "client", ("isolate",), q.FLAG,
-        "A command sees programs, libraries and fonts alone, not all of your files.", switch=True,
+        "Show a command only programs, libraries and fonts, not all of your files.", switch=True,
     ),
     Factor(
         "fixed_scripts", "client", ("fixed_scripts",), q.FLAG,

@@ -78,7 +78,7 @@ class Setup(BaseModel):
             raise conflict(message, remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
             remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"
-            message = f"{client} speaks HTTP/{version} over TLS alone"
+            message = f"{client} speaks HTTP/{version} only over TLS"
             raise conflict(message, remedy, "client.kind", key, "tls.version")
         return self
 
@@ -128,7 +128,7 @@ class Setup(BaseModel):
             message = f"{client.label} is not run against servers of others"
             raise conflict(message, f"server goes with {able}", "client.kind", "origins.server")
         if self.tls is not None:
-            message = "a server of others is met in the clear alone"
+            message = "an external server works only in cleartext"
             raise conflict(
                 message, "ask for transports tcp and tfo", "origins.server", "tls.version", "transports"
             )

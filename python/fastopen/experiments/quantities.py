@@ -149,7 +149,7 @@ def _server(value: object) -> list[str]:
     try:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:
-        raise UnitError(f"{shown(value)} is no command line: {error}") from None
+        raise UnitError(f"{shown(value)} is not a command line: {error}") from None
     if not words:
         raise UnitError("the command line is empty")
     return list(words)

@@ -69,7 +69,7 @@ def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> 
     text = read_whole(container.open(member), f"{place}: {member}", MAX_HAR_BYTES).decode("utf-8", "replace")
     found = read_har(io.StringIO(text).read, place, lenient=lenient)
     if isinstance(found, dict):
-        raise InputError("is no HAR", f"{place}: {member}", _REMEDY)
+        raise InputError("not a HAR", f"{place}: {member}", _REMEDY)
     return found
 
 

@@ -229,7 +229,7 @@ def _records(
                     budget.work(budget.ENTRY_STEPS)
                     at = start + iterator.offset
                     if iterator.err_count:
-                        raise ValueError("what comes before it is no record")
+                        raise ValueError("the bytes before it are not a record")
                     url = raw.rec_headers.get_header("WARC-Target-URI") or ""
                     progress(at, len(mapped))
                     yield from _read(raw, notes)

@@ -170,7 +170,7 @@ class KnownFile:
         except OSError:
             pass
         message = f"{self._path.parent}: the run was moved or removed while it was written"
-        raise MachineError(message, "leave its folder alone, and run it again")
+        raise MachineError(message, "do not write to its folder, and run it again")
 
 
 def _plain(sql: str) -> str:

@@ -91,7 +91,7 @@ class EngineSet:
         """
         if executor is not None and plan.engines != ("virtual",):
             remedy = "ask for the engine virtual; real time is measured on this machine"
-            raise InputError("workers run virtual time alone", "executor", remedy)
+            raise InputError("workers run only virtual time", "executor", remedy)
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         for setup in plan.experiment.setups:

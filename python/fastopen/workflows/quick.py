@@ -63,7 +63,7 @@ def _steps(
         middle = networks[len(networks) // 2]
         name = name_of(middle)
         rtt = f"{middle.rtt_us / 1000:g} ms"
-        words = f"only network {name} (--network)" if name else f"RTT {rtt} alone (--rtt)"
+        words = f"only network {name} (--network)" if name else f"only RTT {rtt} (--rtt)"
         yield {"networks": [middle]}, words
     random = any(not setup.client.type.deterministic for setup in experiment.setups)
     if "engine" not in asked and auto == "virtual" and random:

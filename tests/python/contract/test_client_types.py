@@ -140,7 +140,7 @@ def test_clients_that_read_pages_get_bodies_that_can_be_read() -> None:
 
 def test_a_missing_client_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError, match=r"no program wget2 \(apt install wget2\)"):
+    with pytest.raises(MachineError, match=r"program wget2 not found \(apt install wget2\)"):
         describe_clients(clients_of({"kind": "wget2"}))
     with pytest.raises(MachineError, match="give its path"):
         describe_clients([command(["no-such-thing", "{url}"])])
@@ -275,7 +275,7 @@ def test_what_a_client_does_not_speak_is_refused_by_what_it_can(monkeypatch: pyt
         Setup(tls=Tls())
     with_h2_over_tls = replace(LOADER, http_in_the_clear=frozenset({"1.1"}))
     monkeypatch.setitem(CLIENTS, LOADER.label, with_h2_over_tls)
-    with pytest.raises(ValueError, match="loader speaks HTTP/2 over TLS alone"):
+    with pytest.raises(ValueError, match="loader speaks HTTP/2 only over TLS"):
         Setup(origins=Origins(http="2"))
     assert Setup(origins=Origins(http="2"), tls=Tls()).client.label == "loader"
 

@@ -210,7 +210,7 @@ def test_recorded_bodies_are_not_sent(small_plan: MakePlan) -> None:
 
 def test_real_time_is_not_for_workers(fake_world: FakeWorld) -> None:
     fake_world()
-    with ThreadPoolExecutor(1) as pool, pytest.raises(InputError, match="workers run virtual time alone"):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(InputError, match="workers run only virtual time"):
         run(Experiment("example", engines="host", repeats=1), keep=False, executor=pool, progress=False)
 
 

@@ -478,7 +478,7 @@ class TestErrors:
         [
             ([], "not a HAR"),
             ({"log": []}, "not a HAR"),
-            ({"log": {}}, "log.entries is no list"),
+            ({"log": {}}, "log.entries is not a list"),
             ({"log": {"entries": []}}, "no entry of it crossed the network"),
             (har(ROOT, 7), "my.har: log.entries[1]: not an object"),
             (har(ROOT, {"x": 1}), "my.har: log.entries[1].request: missing"),

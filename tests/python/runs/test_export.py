@@ -252,7 +252,7 @@ def test_force_replaces_an_export_and_nothing_else(kept: Path) -> None:
     exported(kept, "csv", replace=True)
     assert (place / "loads.csv").read_text() != "old"
     (place / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match="holds something that is no export"):
+    with pytest.raises(InputError, match="holds something that is not an export"):
         exported(kept, "csv", replace=True)
     assert (place / "thesis.tex").read_text() == "mine"
 

@@ -40,7 +40,7 @@ def test_the_pieces_of_a_loads_packets_come_with_its_record(
         assert event.packets == Packets(b"one two", 2)
         no_base64 = json.dumps({**piece, "pcapng": "!"}).encode() + b"\n"
         assert world.receive(world.stdout, no_base64, now=1000.0) == []
-        assert world.violation == f"wrote packets of {load.id!r} that are no base64"
+        assert world.violation == f"wrote packets of {load.id!r} that are not base64"
     finally:
         world.close()
 

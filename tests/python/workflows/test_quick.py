@@ -35,7 +35,7 @@ def test_a_browser_gets_one_rtt_and_warm_cookies_so_that_enough_repeats_fit() ->
     shorter, left_out = quickened(experiment, [PAGE], (), None, 1)
     assert [network.rtt_us for network in shorter.networks] == [100_000]
     assert shorter.arms == ["off", "warm"]
-    assert left_out == ["without cold cookies (--transports)", "RTT 100 ms alone (--rtt)"]
+    assert left_out == ["without cold cookies (--transports)", "only RTT 100 ms (--rtt)"]
 
 
 def test_a_busy_machine_has_time_for_less_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:

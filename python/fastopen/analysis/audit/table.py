@@ -164,7 +164,7 @@ def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedC
             raise InputError("empty", f"{place}: {name}")
     unit = fields["unit_as_printed"]
     if unit not in UNITS_S:
-        raise InputError(f"{unit!r} is no unit of time here", f"{place}: unit_as_printed", "s or ms")
+        raise InputError(f"unknown unit of time {unit!r}", f"{place}: unit_as_printed", "s or ms")
     return PrintedCell(
         line=line,
         experiment=fields["experiment"],
@@ -187,7 +187,7 @@ def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedC
 def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FirstFlight:
     word = fields.get(name) or usual
     if word not in FIRST_FLIGHTS:
-        raise InputError(f"{word!r} is no first flight", f"{place}: {name}", ", ".join(FIRST_FLIGHTS))
+        raise InputError(f"unknown first flight {word!r}", f"{place}: {name}", ", ".join(FIRST_FLIGHTS))
     return FIRST_FLIGHTS[word]
 
 

@@ -88,7 +88,7 @@ def parse_limit(text: str) -> Limit:
     """Reads a limit. Raises InputError."""
     found = _LIMIT.fullmatch(text)
     if found is None:
-        raise InputError(f"{text!r} is no limit", "--fail-on", ACCEPTED)
+        raise InputError(f"invalid limit {text!r}", "--fail-on", ACCEPTED)
     measure: Measure = "plt" if found[1] == "plt" else "saving"
     unit = found[4] or ("" if measure == "saving" else None)
     if unit not in UNITS[measure]:

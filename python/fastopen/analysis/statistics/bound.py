@@ -15,8 +15,8 @@ BEYOND_BOUND_NOTE: Final = (
 )
 # Of marked savings of networks with random loss.
 LOSS_NOTE: Final = (
-    "Where segments are lost at random the bound is no limit: it is of the baseline's loads, and loads of a"
-    " pair lose different segments, each of which may cost more than a handshake."
+    "If segments are lost at random, the bound is not a limit. It comes from the baseline's loads, and the"
+    " loads of a pair lose different segments, each of which may cost more than a handshake."
 )
 
 

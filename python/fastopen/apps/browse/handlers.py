@@ -40,7 +40,7 @@ TITLES: Final[dict[Part, str]] = {
     "method": "Method",
 }
 PIECES_MAX: Final = 200
-UNSEEN: Final = "seen at the origins alone: nobody knows what its requests waited for"
+UNSEEN: Final = "seen only at the origins: the waits of its requests are unknown"
 
 
 def application(desk: Desk) -> Application:

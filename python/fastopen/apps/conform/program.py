@@ -27,7 +27,7 @@ def packetdrill(folder: Path) -> Path:
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "name a checkout of packetdrill, the folder that gtests lies in"
-        raise InputError(f"is no packetdrill: {SOURCE}/packetdrill.c is missing", str(folder), remedy)
+        raise InputError(f"not a packetdrill source: {SOURCE}/packetdrill.c is missing", str(folder), remedy)
     place = cache_folder("packetdrill") / _digest(source)
     if not (place / PROGRAM).is_file():
         _build(source, place)

@@ -112,7 +112,7 @@ def given_source(path: Path) -> Source:
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():
             raise InputError(
-                "is no Linux source: arch/um is missing", str(path), "name the top folder of one"
+                "not a Linux source: arch/um is missing", str(path), "name the top folder of one"
             )
         return Folder(path)
     if not path.is_file():

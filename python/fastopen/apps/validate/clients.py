@@ -104,7 +104,7 @@ def _print(found: list[ClientComparison]) -> None:
             Text(f"Page load times are {median_percent:.1f} % apart in the median of {counted} loads.")
         )
     legend = (
-        "missing: asked for by the loader alone; extra: by Chromium alone; unlike: not as the page has it,"
+        "missing: requested only by the loader; extra: only by Chromium; unlike: not as the page has it,"
         " since the bodies have no room (docs/synthetic.md). apart: Chromium less loader."
     )
     screen.print(Text(legend, style="dim"))

@@ -24,7 +24,7 @@ class PageLoadOptions:
     def page_loads(self) -> PageLoads:
         """Raises InputError."""
         if self.engine not in ("virtual", "host"):
-            raise InputError(f"{self.engine} is no engine", "--engine", "virtual or host")
+            raise InputError(f"unknown engine {self.engine}", "--engine", "virtual or host")
         return PageLoads("host" if self.engine == "host" else "virtual", self.seed, self.kernel, self.jobs)
 
 

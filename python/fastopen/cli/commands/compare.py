@@ -53,9 +53,7 @@ def command(
     if junit is not None and not limits:
         raise InputError("has no limits to write", "--junit", "say what to fail on: --fail-on 'plt +1%'")
     if len(runs) < 2:
-        raise InputError(
-            "one run has nothing to be compared with", runs[0], "name another: fastopen ls lists them"
-        )
+        raise InputError("comparing needs two runs", runs[0], "name another: fastopen ls lists them")
     reference, *others = (find_run(run) for run in runs)
     before = read_side(reference)
     compared = [compare_runs(before, read_side(folder)) for folder in others]

@@ -32,7 +32,7 @@ def command(
     asked = [part.strip().lower() for part in formats.split(",")]
     unknown = [name for name in asked if name not in FORMATS]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is no format", "--format", f"it is of {', '.join(FORMATS)}")
+        raise InputError(f"unknown format {unknown[0]!r}", "--format", f"use one of {', '.join(FORMATS)}")
     folder = find_run(run)
     with RunStore.open(folder) as store:
         source = read_source(store)

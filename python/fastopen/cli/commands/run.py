@@ -69,7 +69,7 @@ def command(
         str,
         typer.Option(
             metavar="CONDITION",
-            help="Of the pages those alone whose facts meet it: 'connections > 20 and hosts < 50'"
+            help="Load only the pages that meet this condition: 'connections > 20 and hosts < 50'"
             " (docs/corpora.md).",
         ),
     ] = "",

@@ -35,7 +35,7 @@ def command(
         errors_console().print(f"last run: {folder}", markup=False, soft_wrap=True)
     with RunStore.open(folder) as store:
         if store.shard is not None:
-            words = f"shard {store.shard} alone: what other shards load is missing (fastopen merge)"
+            words = f"only shard {store.shard}; loads of other shards are missing (fastopen merge)"
             errors_console().print(words, markup=False, soft_wrap=True)
         results = collect(store)
         reasons = Reasons() if json else reasons_slower(store, results)

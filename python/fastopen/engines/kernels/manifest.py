@@ -93,7 +93,7 @@ def read_kernel(folder: Path) -> Kernel:
         raise DamagedKernelError(_why(path, error)) from None
     program = folder / PROGRAM
     if not program.is_file() or not os.access(program, os.X_OK):
-        raise DamagedKernelError(f"{program} is no program")
+        raise DamagedKernelError(f"{program} is not executable")
     size = program.stat().st_size
     if size != manifest.size_bytes:
         raise DamagedKernelError(f"{program} has {size} bytes instead of {manifest.size_bytes}")

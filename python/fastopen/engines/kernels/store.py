@@ -140,7 +140,7 @@ def _only(asked: str, names: list[str]) -> str:
     if meant:
         raise MachineError(f"{asked!r} may mean {', '.join(sorted(meant))}", "write more of the name")
     known = f"installed: {', '.join(names)}" if names else "none is installed"
-    raise MachineError(f"there is no kernel {asked!r}; {known}", f"{BUILD_IT}, or name another")
+    raise MachineError(f"kernel {asked!r} not found; {known}", f"{BUILD_IT}, or name another")
 
 
 def _at(path: Path) -> Kernel:
@@ -149,4 +149,4 @@ def _at(path: Path) -> Kernel:
     try:
         return read_kernel(folder.absolute())
     except DamagedKernelError as error:
-        raise MachineError(f"{path} is no installed kernel: {error}", BUILD_IT) from None
+        raise MachineError(f"{path} is not an installed kernel: {error}", BUILD_IT) from None

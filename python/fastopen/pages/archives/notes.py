@@ -11,7 +11,7 @@ class ArchiveNotes(ImportNotes):
     SENTENCES: ClassVar = {
         "broken": "damaged records left out: {n}",
         "cut": "the file ends in the middle of a record: what follows is missing",
-        "scheme": "records left out that are no http or https requests: {n}",
+        "scheme": "records left out that are not http or https requests: {n}",
         "failed": "exchanges left out that got no final answer: {n}",
         "no_request": "responses whose request was not kept, its headers taken as typical: {n}",
         "no_head": "responses recorded without headers, taken as typical: {n}",
@@ -27,7 +27,7 @@ class ArchiveNotes(ImportNotes):
         "chained": "resources that follow a redirect: {n}",
         "named": "initiators found where a document or stylesheet names the resource: {n}",
         "spelled": "initiators found by the resource's name in a text: {n}",
-        "referer": "initiators out of the Referer alone: {n}",
+        "referer": "initiators only from the Referer: {n}",
         "guessed": "initiators guessed by type, since nothing names the resource: {n}",
         "times": "the recording has no times: server think time and processing are 0",
     }

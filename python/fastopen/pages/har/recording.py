@@ -57,7 +57,7 @@ def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) ->
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
     entries = log.get("entries")
     if not isinstance(entries, list):
-        raise InputError("not a HAR: log.entries is no list", place, _EXPORT)
+        raise InputError("not a HAR: log.entries is not a list", place, _EXPORT)
     if entries and not any(map(_is_timed, entries)):
         raise InputError("no entry of it has a start or times", place, _EXPORT)
     writer = writer_of(log)

@@ -27,7 +27,7 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
             if not folder.is_dir() or any(
                 one.suffix not in SUFFIXES or not one.is_file() for one in folder.iterdir()
             ):
-                raise InputError("holds something that is no export", str(folder), "name another folder")
+                raise InputError("holds something that is not an export", str(folder), "name another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()

@@ -176,7 +176,7 @@ def recorders_network(recording: Recording) -> Network | None:
 def _sufficient(imported: ImportedPage) -> Recording:
     page, recording = imported.page, imported.recording
     if recording is None:
-        raise InputError("is no recording with timings", page.name, "give the HAR of a page load")
+        raise InputError("not a recording with timings", page.name, "give the HAR of a page load")
     if not recording.load_event_ms:
         raise InputError(
             "the recording does not say when the load event was",

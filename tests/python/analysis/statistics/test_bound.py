@@ -109,9 +109,9 @@ def test_with_random_loss_the_note_of_the_mark_says_that_the_bound_is_no_limit()
     networks = [network.model_copy(update={"up": up})]
     experiment = source.results.experiment.model_copy(update={"networks": networks})
     lossy = replace(source, results=replace(source.results, experiment=experiment))
-    assert "lost at random the bound is no limit" in result_grid(lossy.results, "small").note
+    assert "lost at random, the bound is not a limit" in result_grid(lossy.results, "small").note
     (figure,) = (one for one in overview_figures(lossy) if one.name == "improvement")
-    assert "lost at random the bound is no limit" in figure.caption
+    assert "lost at random, the bound is not a limit" in figure.caption
     within = replace(lossy, results=replace(run().results, experiment=experiment))
     assert "no limit" not in result_grid(within.results, "small").note
 

@@ -312,7 +312,7 @@ def test_another_processor_is_refused(
 
 def test_a_source_that_is_none_is_refused(tmp_path: Path, run_build: Build) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="empty: is no Linux source"):
+    with pytest.raises(InputError, match="empty: not a Linux source"):
         run_build(tmp_path / "empty")
     with pytest.raises(InputError, match="absent: does not exist"):
         run_build(tmp_path / "absent")

@@ -77,7 +77,7 @@ def test_a_beginning_of_several_names_them_all() -> None:
 def test_without_a_kernel_the_error_says_how_to_get_one() -> None:
     with pytest.raises(MachineError, match=r"no kernel .* is installed \(fastopen kernel build\)"):
         kernels.find()
-    with pytest.raises(MachineError, match="there is no kernel '7'; none is installed"):
+    with pytest.raises(MachineError, match="kernel '7' not found; none is installed"):
         kernels.find("7")
 
 
@@ -92,7 +92,7 @@ def test_the_environment_names_a_kernel_or_a_path(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("FASTOPEN_KERNEL", str(path))
         assert kernels.find().version == "7.0.1"
     monkeypatch.setenv("FASTOPEN_KERNEL", str(tmp_path / "absent" / "linux"))
-    with pytest.raises(MachineError, match=r"absent/linux is no installed kernel"):
+    with pytest.raises(MachineError, match=r"absent/linux is not an installed kernel"):
         kernels.find()
 
 
@@ -107,8 +107,8 @@ def test_a_program_whose_bytes_changed_is_refused() -> None:
     ("break_it", "said"),
     [
         (lambda place: (place / "linux").write_bytes(b"short"), "has 5 bytes instead of 29"),
-        (lambda place: (place / "linux").unlink(), "is no program"),
-        (lambda place: (place / "linux").chmod(0o644), "is no program"),
+        (lambda place: (place / "linux").unlink(), "is not executable"),
+        (lambda place: (place / "linux").chmod(0o644), "is not executable"),
         (lambda place: (place / "manifest.json").unlink(), "cannot be read"),
         (lambda place: (place / "manifest.json").write_text("{"), "is damaged"),
         (lambda place: (place / "manifest.json").write_text('{"format": 2}'), "another version of fastopen"),

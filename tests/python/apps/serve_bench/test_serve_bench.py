@@ -177,7 +177,7 @@ def test_json_has_the_figures_of_each_row() -> None:
 
 
 def test_a_server_that_is_none_is_refused_in_words() -> None:
-    for words, said in (("''", "is empty"), ("'a", "is no command line")):
+    for words, said in (("''", "is empty"), ("'a", "is not a command line")):
         done = fastopen("serve-bench", "--rates", "1", "--server", words)
         assert done.returncode == 2
         assert said in done.stderr

@@ -547,7 +547,7 @@ def test_the_command_line_looks_after_a_store(tmp_path: Path) -> None:
     assert named.stdout.startswith(f"removed {len(files)} files, ")
     for arguments, said in (
         (("info",), "no store named (name its folder, or set FASTOPEN_STORE)"),
-        (("verify", tmp_path, "--sample", "2"), "--sample: '2' is no share"),
+        (("verify", tmp_path, "--sample", "2"), "--sample: invalid share '2'"),
         (("prune", tmp_path, "--size", "x"), "--size: "),
     ):
         wrong = fastopen("store", *arguments)

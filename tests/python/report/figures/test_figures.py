@@ -185,7 +185,7 @@ def test_an_unknown_format_and_a_folder_that_is_a_file_are_named(tmp_path: Path)
     run = made_up_run(tmp_path / "run", made_up_plan(PAGES[:1]))
     said = CliRunner().invoke(app, ["figures", str(run), "-o", str(tmp_path), "--format", "gif"])
     assert isinstance(said.exception, InputError)
-    assert "'gif' is no format" in str(said.exception)
+    assert "unknown format 'gif'" in str(said.exception)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         write_figures([], tmp_path / "file", ["svg"])

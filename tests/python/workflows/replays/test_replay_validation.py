@@ -330,7 +330,7 @@ class TestWhatCannotBeReplayed:
             replay_of(one_page(bare, on_load=80))
 
     def test_a_page_that_was_not_recorded(self) -> None:
-        with pytest.raises(InputError, match="no recording"):
+        with pytest.raises(InputError, match="not a recording"):
             replay_of(ImportedPage(one_page(entry("http://a.test/")).page))
 
     def test_all_that_is_left_out_is_named(self, tmp_path: Path) -> None:

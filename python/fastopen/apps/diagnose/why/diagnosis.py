@@ -106,7 +106,7 @@ def _listeners(machine: Machine) -> Iterator[Finding]:
     plain = [one for one in known if one.able]
     if plain and not any(one.queue for one in plain):
         says = f"none of the {len(plain)} listeners that can be seen has a queue for TFO: {_named(plain)}."
-        says += " The setting alone does not do it: the server has to ask"
+        says += " The setting is not enough: the server has to ask"
         yield Finding("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     for listener in plain:
         if listener.queue and listener.queue < SHORT_QUEUE:

@@ -50,7 +50,7 @@ def build(
     if version is not None and source is not None:
         raise InputError("goes with apt's sources only", "--version", "leave it or --source out")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):
-        raise InputError(f"{version!r} is no version of Linux", "--version", "write it like 6.12")
+        raise InputError(f"{version!r} is not a version of Linux", "--version", "write it like 6.12")
     request = Request(source, version, force, if_missing, jobs)
     with BuildWatcher(errors_console(), quiet) as watcher:
         built = build_kernel(request, watcher)

@@ -124,5 +124,5 @@ def _pages(arguments: list[str]) -> list[str]:
 def _url(text: str, place: str) -> str:
     url = text if "://" in text else f"http://{text}"
     if cleaned(url) is None or any(c.isspace() for c in url):
-        raise InputError(f"{text[:80]!r} is no http or https URL, and no file", place)
+        raise InputError(f"{text[:80]!r} is neither an http or https URL nor a file", place)
     return url

@@ -126,7 +126,7 @@ def _words(server: str | None) -> list[str] | None:
     try:
         words = None if server is None else shlex.split(server)
     except ValueError as error:
-        raise InputError(f"is no command line: {error}", "--server") from None
+        raise InputError(f"is not a command line: {error}", "--server") from None
     if words is not None and not any(words[:1]):
         raise InputError("is empty", "--server")
     return words
@@ -256,7 +256,7 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     records = [one for row in done.rows for one in row.records.values()]
     cores = [one.core for one in records if one.core is not None]
     if records and not cores:
-        yield "Processor time: none, this machine has one core alone."
+        yield "Processor time: none, because this machine has only one core."
     elif not all(is_alone(core) for core in cores):
         shared = sum(not is_alone(core) for core in cores)
         yield (

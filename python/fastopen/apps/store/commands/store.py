@@ -134,5 +134,5 @@ def _share(text: str) -> float:
     except (units.UnitError, ValueError, ZeroDivisionError):
         share = 0.0
     if not 0 < share <= 1:
-        raise InputError(f"{text!r} is no share", "--sample", "such as 1/1000, 5% or 1")
+        raise InputError(f"invalid share {text!r}", "--sample", "such as 1/1000, 5% or 1")
     return share
