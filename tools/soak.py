@@ -141,7 +141,7 @@ def asked_of(rng: random.Random) -> dict[str, str]:
         "tickets": lambda: str(rng.choice((0, 1, 4))),
         "key_share": lambda: rng.choice(("x25519", "x25519mlkem768")),
         "chain_bytes": lambda: str(_log(rng, 1000, 20_000)),
-        "names": lambda: rng.choice(("do53", "tcp")),
+        "names": lambda: rng.choice(("do53", "tcp", "dot", "doh")),
         "one_address": lambda: "on",
     }
     asked |= {name: draw() for name, draw in now_and_then.items() if rng.random() < 0.15}
