@@ -73,6 +73,14 @@ fn the_resolver_has_seen_and_answered_each_query() {
         load.counters.origins.insert("UdpInDatagrams".into(), 3);
     });
     assert_eq!(twice.kinds(), DISAGREE);
+    let late = twice.with(|load| {
+        load.lookups[0].answered_ns = Some(5010 * MS);
+        for connection in &mut load.connections {
+            connection.opened_ns += 5000 * MS;
+            *connection.connected_ns.as_mut().expect("it is connected") += 5000 * MS;
+        }
+    });
+    assert_eq!(late.kinds(), NONE);
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::contract::NameLookup;
 use crate::tls::connect;
 
 /// How long it waits for the answer to a query.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it asks.
 const ATTEMPTS: u16 = 2;
 /// The largest answer to a query without extensions (RFC 1035 section 4.2.1).

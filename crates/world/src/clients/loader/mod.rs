@@ -28,6 +28,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, Opened, QueuedRequest, Report};
+pub use self::lookup::TIMEOUT as LOOKUP_TIMEOUT;
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
