@@ -116,6 +116,16 @@ fn over_tls_and_https_each_flight_that_carries_more_saves_the_first_lookup_a_rou
 }
 
 #[test]
+fn a_client_hello_that_no_syn_holds_saves_the_lookup_nothing() {
+    let Some(run) = exactly(&asking(json!({"names": "dot"}), &["tcp", "warm"])) else { return };
+    for arm in ["tcp", "warm"] {
+        let load = run.valid(arm);
+        assert_eq!(lookups(load)[0], ("a.test", 300, 1, 1, 1), "{arm}");
+        assert_eq!(resolver(load)["origin"]["syn_data_acked"], arm == "warm");
+    }
+}
+
+#[test]
 fn pages_over_tls_are_looked_up_over_tls() {
     for names in ["dot", "doh"] {
         let Some(run) = exactly(&over_tls(names, "early", &["tls", "tls-warm"])) else { return };
