@@ -473,8 +473,8 @@ impl Observations<'_> {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
 
-    /// Whether the first request of a connection is safe, as every query is. A preflight may have come before;
-    /// it is not in the records.
+    /// Whether the first request of a connection is safe, as every query is. A preflight may have come
+    /// before; it is not in the records.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;

@@ -41,7 +41,8 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// How clients ask the resolver at `address`, with its TLS where they do so over it: its settings are the job's.
+/// How clients ask the resolver at `address`, with its TLS where they do so over it: its settings are the
+/// job's.
 fn names_transport(
     job: &Job,
     address: SocketAddrV4,
