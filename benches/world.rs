@@ -20,14 +20,14 @@ use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_replay::tls::Settings;
-use fastopen_world::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
 use fastopen_world::contract::{LinkKind, OriginSettings, Tcp};
 use fastopen_world::engine::Engine;
-use fastopen_world::forwarder::Forwarder;
-use fastopen_world::link_config::LinkConfig;
-use fastopen_world::topology::{FastOpenUse, Topology, Upstream};
+use fastopen_world::network::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use fastopen_world::network::forwarder::Forwarder;
+use fastopen_world::network::link_config::LinkConfig;
+use fastopen_world::network::topology::{FastOpenUse, Topology, Upstream};
 
 const MS: u64 = 1_000_000;
 

@@ -1,34 +1,15 @@
 //! Builds a world from a job, runs a client in it, and writes records of what happened.
 
-pub mod addresses;
 pub mod capture;
-pub mod check;
-pub mod client_tap;
 pub mod clients;
-pub mod conform;
+pub mod commands;
 pub mod contract;
-pub mod cross_traffic;
 pub mod engine;
 pub mod evidence;
 pub mod failure;
-pub mod forwarder;
 pub mod generator;
-pub mod hosts_overlay;
-pub mod init;
-pub mod link;
-pub mod link_config;
-pub mod measure;
-pub mod memory_guard;
-pub mod pcapng;
-pub mod program;
-pub mod routers;
+pub mod network;
 pub mod sandbox;
 pub mod server;
-pub mod server_core;
-pub mod shell;
-pub mod site;
-pub mod tcp_trace;
-pub mod tls;
-pub mod topology;
-pub mod uml;
+pub mod virtual_kernel;
 pub mod world;

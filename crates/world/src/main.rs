@@ -7,13 +7,15 @@ use std::process::ExitCode;
 
 use fastopen_intercept::write_line;
 use fastopen_netns::process;
-use fastopen_world::conform::{self, Plan};
+use fastopen_world::commands::conform::{self, Plan};
+use fastopen_world::commands::{check, shell};
 use fastopen_world::contract::{Fault, Job, Record};
 use fastopen_world::engine::Engine;
 use fastopen_world::failure::{Blame, Failure};
-use fastopen_world::uml::{self, Task, Unfinished};
+use fastopen_world::sandbox;
+use fastopen_world::virtual_kernel::init;
+use fastopen_world::virtual_kernel::{self, Task, Unfinished};
 use fastopen_world::world::{self, Emit};
-use fastopen_world::{check, init, sandbox, shell};
 use serde_json::value::RawValue;
 
 const USAGE: &str = "\
@@ -57,7 +59,7 @@ fn run_jobs() -> i32 {
             let kernel = kernel(program, arguments);
             run_stdin(|text, jobs, emit| {
                 let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, emit);
-                uml::run(&kernel, text, Task::Jobs(jobs), report)
+                virtual_kernel::run(&kernel, text, Task::Jobs(jobs), report)
             })
         }
         ["--conform"] => run_plan(|_, plan| conform::run_on_host(plan)),
@@ -65,7 +67,7 @@ fn run_jobs() -> i32 {
             let kernel = kernel(program, arguments);
             run_plan(|text, plan| {
                 let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
-                uml::run(&kernel, text, Task::Scripts(plan), report)
+                virtual_kernel::run(&kernel, text, Task::Scripts(plan), report)
             })
         }
         ["--check"] => check::run(),
@@ -85,9 +87,9 @@ fn run_jobs() -> i32 {
     }
 }
 
-fn kernel(program: &str, arguments: &[&str]) -> uml::Kernel {
+fn kernel(program: &str, arguments: &[&str]) -> virtual_kernel::Kernel {
     let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    uml::Kernel { program: program.into(), arguments }
+    virtual_kernel::Kernel { program: program.into(), arguments }
 }
 
 /// Runs the jobs of standard input by `run`, and returns the exit code.

@@ -3,11 +3,10 @@
 import os
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from fastopen.cli.output import console, print_json
 from fastopen.cli.progress import shown_duration
+from fastopen.cli.tables import print_grid
+from fastopen.common.grid import Column, figures, keys, listing
 from fastopen.engines import default_parallel
 from fastopen.experiments import (
     EngineName,
@@ -27,16 +26,16 @@ def list_experiments(*, as_json: bool) -> None:
     if as_json:
         print_json({"experiments": entries})
         return
-    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style="bold")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what")
-    table.add_column("loads", justify="right", no_wrap=True)
-    table.add_column("about", justify="right", no_wrap=True)
-    for one in entries:
-        about = f"source: {one['source']}\npages: {', '.join(one['pages'])}"
-        what = Text.assemble(one["title"], "\n", (about, "dim"))
-        table.add_row(one["name"], what, f"{one['loads']:,}", shown_duration(one["estimated_s"]))
-    console().print(table)
+    columns = (*keys("name"), Column("what", "words", wraps=True), *figures("loads", "about"))
+    rows = (
+        (
+            one["name"],
+            f"{one['title']}\nsource: {one['source']}\npages: {', '.join(one['pages'])}",
+            *(f"{one['loads']:,}", shown_duration(one["estimated_s"])),
+        )
+        for one in entries
+    )
+    print_grid(listing(columns, rows))
     engines = list(dict.fromkeys(engine for one in entries for engine in one["engines"]))
     console().print(f"loads and times on the engine {' and '.join(engines)}", style="dim")
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 import fastopen
+from fastopen.cli.help import TopicCommand, arrange, without_types
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.common.errors import InputError
 
@@ -91,29 +92,14 @@ def _in_one_line() -> Iterator[None]:
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 
 
-class PanelCommand(TyperCommand):
-    """A command whose options stand under the headings of their panels in help without frames, too."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """See TyperCommand."""
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                argument = param.param_type_name == "argument"
-                default = "Arguments" if argument else "Options"
-                panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
-        for heading, records in panels.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-
 class _OnDemand(UserDict[str, Any]):
     """Commands by name, each made when it is looked up first."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
             self.data[name] = _made(name)
+            for command in _parts(self.data[name]):
+                without_types(command)
         return _fit(self.data[name])
 
 
@@ -141,16 +127,21 @@ def _made(name: str) -> Any:
     else:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         settings = getattr(parts[0], "COMMAND_CONTEXT", None)
-        alone.command(name, cls=PanelCommand, context_settings=settings)(commands[0])
+        alone.command(name, cls=TopicCommand, context_settings=settings)(commands[0])
         made = typer.main.get_command(alone)
+        arrange(made, getattr(parts[0], "FIRST_OPTIONS", ()), getattr(parts[0], "EXAMPLES", {}))
     made.rich_help_panel = parts[0].PANEL
     return made
+
+
+def _parts(found: Any) -> list[Any]:
+    """The commands of a group, or the command itself."""
+    return [*found.commands.values()] if isinstance(found, TyperGroup) else [found]
 
 
 def _fit(found: Any) -> Any:
     """A command, or those of a group, with help that has frames where the terminal has room for them."""
     mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
-    commands: list[Any] = [*found.commands.values()] if isinstance(found, TyperGroup) else [found]
-    for command in commands:
+    for command in _parts(found):
         command.rich_markup_mode = mode
     return found

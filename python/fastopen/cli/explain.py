@@ -8,10 +8,10 @@ from rich.text import Text
 from fastopen.cli.output import console, errors_console, print_json
 from fastopen.cli.progress import shown_duration
 from fastopen.cli.run_settings import RunSettings
+from fastopen.common.grid import Grid
+from fastopen.common.terminal import below_table, fitting_table
 from fastopen.experiments import load_rigs
 from fastopen.report.explained import cells_grid, property_lines, sentences, unreached_lines
-from fastopen.report.grid import Grid
-from fastopen.report.terminal import below_table, fitting_table
 from fastopen.workflows.explain import estimate, explain
 
 # How often progress is said, in seconds.

@@ -26,7 +26,7 @@ from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import choice
 
 # Headings of the help text, by the part of a job.
-PANELS: Final = {"network": "Network", "client": "Client", "origins": "Origins", "tls": "TLS", "tcp": "TCP"}
+PANELS: Final = {"network": "Network", "client": "Client", "origins": "HTTP", "tls": "TLS", "tcp": "TCP"}
 ALIASES: Final = {"transport": ["--transport", "--arms"]}
 Written = dict[str, object]
 

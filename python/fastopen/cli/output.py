@@ -4,16 +4,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import typer
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
 EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
@@ -50,22 +47,6 @@ def _piped_width() -> int:
 def errors_console() -> Console:
     """For progress and complaints: standard error."""
     return _PlainConsole(stderr=True, highlight=False, emoji=False)
-
-
-def figures_table(title: str, labels: Sequence[str], figures: Sequence[str]) -> Table:
-    """A table with columns of text and then of figures."""
-    table = Table(
-        title=Text(title, style="bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for label in labels:
-        table.add_column(label, overflow="fold")
-    for figure in figures:
-        table.add_column(figure, justify="right", no_wrap=True)
-    return table
 
 
 def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:

@@ -67,8 +67,7 @@ class RunSettings:
         bool,
         typer.Option(
             "--quick",
-            help="An answer within a minute: as many repeats as fit, and how sure they are. What nobody asked"
-            " for is left out where time is short (RTTs but one, cold cookies).",
+            help="An answer within a minute: as many repeats as fit, and how sure they are.",
         ),
     ] = False
     until_ci: Annotated[

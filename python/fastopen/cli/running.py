@@ -11,12 +11,13 @@ from typing import Final
 import typer
 
 from fastopen.analysis.attribution import reasons_slower
-from fastopen.analysis.attribution.phrases import plural
 from fastopen.analysis.statistics import FULL_MIN, Results
 from fastopen.cli.commands.report import announce_report
 from fastopen.cli.commands.show import print_results
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
+from fastopen.common.phrases import plural
+from fastopen.common.terminal import plain
 from fastopen.contract import InvalidKind
 from fastopen.contract.client_types import LOADER
 from fastopen.engines import ResultsStore
@@ -24,7 +25,6 @@ from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
 from fastopen.report.summary import verdict_line
-from fastopen.report.terminal import plain
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.workflows.engines import auto_engine, slower_now

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution.phrases import plural, with_sign
 from fastopen.analysis.statistics import CellResult, Results, half_width_percent, pairs_needed
+from fastopen.common.phrases import plural, with_sign
 from fastopen.experiments import CONTROL, Role
 
 # The precision that repeats are worked out for: points of percent to either side.

@@ -6,7 +6,9 @@ from itertools import groupby
 from typing import Final
 
 from fastopen.analysis.attribution import PieceChange, request_name
-from fastopen.analysis.attribution.phrases import (
+from fastopen.analysis.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
+from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.phrases import (
     NBSP,
     capitalised,
     change,
@@ -17,8 +19,7 @@ from fastopen.analysis.attribution.phrases import (
     signed,
     with_sign,
 )
-from fastopen.analysis.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
-from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
+from fastopen.report.entries import of_factor
 
 MISSING: Final = "-"
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fastopen.analysis.attribution.phrases import listed
 from fastopen.analysis.comparison import Check, Outcome, RunComparison
+from fastopen.common.phrases import listed
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,

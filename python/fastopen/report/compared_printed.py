@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.analysis.comparison import Check, RunComparison
+from fastopen.common.terminal import STYLES, filled, tabled
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,
@@ -15,8 +16,6 @@ from fastopen.report.compared import (
     unshared_lines,
     verdict_line,
 )
-from fastopen.report.printed import filled, tabled
-from fastopen.report.terminal import STYLES
 
 
 def comparison_renderables(

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fastopen.analysis.attribution.phrases import NBSP, listed, plural, with_sign
 from fastopen.analysis.statistics import PROPERTIES, Correlation, Distribution, Effect, Results
+from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import treatments_of
-from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
+from fastopen.report.entries import of_factor
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # Correlations that a sentence names.

@@ -19,6 +19,7 @@ from fastopen.experiments import Experiment, PublishedCell, point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
 from fastopen.report.corpus import corpus_document
+from fastopen.report.findings import page_findings
 
 FORMAT: Final = "fastopen-results/1"
 # What figures depend on, of what a run ran on: the same command prints the same bytes another day.
@@ -47,6 +48,7 @@ def results_document(results: Results) -> dict[str, Any]:
         "corpus": corpus_document(results),
         **({} if results.server_use is None else {"server_use": asdict(results.server_use)}),
         "cells": [_cell(results, result) for result in results.cells],
+        "findings": [asdict(one) for page in results.pages for one in page_findings(results, page)],
     }
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fastopen.analysis.attribution.phrases import plural
+from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.phrases import plural
 from fastopen.experiments.rigs import Property
-from fastopen.report.grid import Column, Entry, Grid, Tone
 from fastopen.workflows.explain import AGREE_SHARE, Explained, Times
 
 

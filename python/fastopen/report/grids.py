@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final
 
 from fastopen.analysis.attribution import Kind, Source
-from fastopen.analysis.attribution.phrases import NBSP, plural, share, signed, with_sign
 from fastopen.analysis.statistics import (
     BEYOND_BOUND,
     FULL_MIN,
@@ -22,6 +21,8 @@ from fastopen.analysis.statistics import (
 )
 from fastopen.common import units
 from fastopen.common.errors import any_of
+from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.phrases import NBSP, plural, share, signed, with_sign
 from fastopen.contract import Network, RateLimit
 from fastopen.experiments import (
     ARMS,
@@ -37,11 +38,11 @@ from fastopen.experiments import (
     has_usual_rates,
     name_of,
 )
-from fastopen.report.browser_metrics import paint_grid
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
-from fastopen.report.first_flight import of_first_flight
-from fastopen.report.grid import Column, Entry, Grid, Tone, of_factor
+from fastopen.report.entries import of_factor
+from fastopen.report.findings.first_flight import of_first_flight
+from fastopen.report.findings.paint import paint_grid
 from fastopen.report.published import label_texts
 
 MISSING: Final = "-"

@@ -5,9 +5,9 @@ from typing import Final
 
 from rich.text import Text
 
-from fastopen.analysis.attribution.phrases import time, with_sign
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.report.terminal import plain
+from fastopen.common.phrases import time, with_sign
+from fastopen.common.terminal import plain
 
 # Unicode 17, section 21.1: dots 1 to 8 of a cell are the bits of its number above this one.
 BLANK: Final = 0x2800

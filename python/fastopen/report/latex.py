@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from fastopen.report.grid import Grid
+from fastopen.common.grid import Grid
 
 _ESCAPES: Final = {
     "\\": r"\textbackslash{}",

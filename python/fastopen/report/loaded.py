@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.analysis.attribution.phrases import listed
 from fastopen.analysis.statistics import CellResult, Results
+from fastopen.common.phrases import listed
 from fastopen.experiments import Setup, as_recorded
 from fastopen.pages import Resource
 

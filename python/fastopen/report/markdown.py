@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fastopen.analysis.attribution import Source, page_answers, run_answers
+from fastopen.common.grid import Grid
 from fastopen.report.corpus import pages_told
-from fastopen.report.deciding import deciding_lines
-from fastopen.report.first_flight import first_flight_lines
-from fastopen.report.grid import Grid
+from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
-from fastopen.report.paths import payoff_lines
+from fastopen.report.parts import page_section
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import sentences_on_pages, surprise_lines
-from fastopen.report.verdict import invalid_lines, page_verdicts
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
@@ -38,15 +35,8 @@ def _lines(source: Source) -> Iterator[str]:
     for grid in all_grids(source):
         yield from table(grid)
         if grid.title in results.pages:
-            sentences = [
-                *first_flight_lines(results, grid.title),
-                *page_verdicts(results, grid.title),
-                *invalid_lines(results, [cell for cell in results.cells if cell.cell.page == grid.title]),
-                *deciding_lines(results, grid.title),
-                *payoff_lines(results, grid.title),
-                *surprise_lines(results, grid.title, source.reasons),
-            ]
-            yield from (f"\n{escaped(sentence)}" for sentence in sentences)
+            found = page_section(results, grid.title, source.reasons).findings
+            yield from (f"\n{escaped(finding.sentence)}" for finding in found)
     yield "\n## Answers"
     for page in pages_told(results):
         yield f"\n### {escaped(page)}"

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fastopen.analysis.attribution import Source
-from fastopen.analysis.attribution.phrases import NBSP, listed, plural
 from fastopen.analysis.statistics import Results
 from fastopen.common import units
+from fastopen.common.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fastopen.analysis.attribution import CriticalPath, Kind, PieceChange
-from fastopen.analysis.attribution.phrases import nonzero_with_sign, time
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.phrases import nonzero_with_sign, time
 from fastopen.pages import Page
 from fastopen.report.figures.requests import request_name
 from fastopen.report.figures.style import KIND_COLOURS
-from fastopen.report.grid import Column, Entry, Grid
 
 
 def kind_colours() -> list[tuple[str, str]]:

@@ -1,57 +1,48 @@
 """What is printed of a run in a terminal: a table and sentences for each page, then what applies to all."""
 
-import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.analysis.attribution import Reasons, excess_sentence, where_slower
-from fastopen.analysis.attribution.phrases import NBSP, listed, plural, some, with_sign
-from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies, sensitivity
+from fastopen.analysis.attribution import Reasons, where_slower
+from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
+from fastopen.common.phrases import listed, plural, some, with_sign
+from fastopen.common.terminal import filled, fitting_table, plain, tabled
 from fastopen.experiments import (
-    UNKNOWNS,
     Experiment,
-    asked_for,
-    baseline_of,
-    headline_of,
     treatments_of,
-)
-from fastopen.report.browser_metrics import (
-    cache_lines,
-    missing_screenshot_lines,
-    paint_lines,
-    unmatched_lines,
 )
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.corpus import corpus_grids, corpus_sentences
-from fastopen.report.deciding import deciding_lines
-from fastopen.report.first_flight import first_flight_lines
-from fastopen.report.grid import Grid
+from fastopen.report.findings import page_findings
+from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
+from fastopen.report.findings.verdict import of_arms
 from fastopen.report.grids import (
-    flight_grid,
     paper_grid,
     published_grid,
-    result_grid,
     spread_note,
     spread_words,
 )
+from fastopen.report.model import Severity
+from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import pages_in_the_clear, surprise_lines, surprises_of_pages
-from fastopen.report.terminal import below_table, fitting_table, plain
-from fastopen.report.verdict import ROWS_IN_WORDS, at_rows, invalid_lines, of_arms, page_verdicts
 
-NO_UNKNOWN: Final = "no single unknown"
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
-# Longer lines are hard to read, however wide the terminal.
-PROSE_MAX: Final = 110
 # Of more networks a table of correlations has no room in a terminal.
 PLACES_PRINTED: Final = 4
+# Style and indent of a finding's further lines.
+STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
+    "answer": ("", ""),
+    "note": ("", ""),
+    "warning": ("yellow", "  "),
+    "detail": ("dim", ""),
+}
 # How many of those that gain most, and least, are named.
 EXTREMES: Final = 3
 
@@ -99,8 +90,8 @@ def _of_pages(
     """Many pages in one table, and what is wrong with any of them."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
-        lines = [*_beyond_the_bound(results, page), *_problems(results, page)]
-        yield from filled([f"{page}: {line}" for line in lines], width, "yellow", indent="  ")
+        warnings = page_findings(results, page, severity="warning")
+        yield from filled([f"{page}: {one.sentence}" for one in warnings], width, *STYLES["warning"])
     yield from filled(surprises_of_pages(results, pages), width)
     yield from filled(_extremes(results, reasons), width)
     yield from filled(["What each page saves and why: fastopen report."], width, "dim")
@@ -114,12 +105,16 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
         yield from tabled(grid, width)
     yield from filled([*corpus_sentences(results), *surprises_of_pages(results, pages)], width)
     yield from filled(_extremes(results, reasons), width)
-    for what, lines_of in (("beat their bound", _beyond_the_bound), ("have loads to look at", _problems)):
-        struck = [(page, line) for page in pages for line in lines_of(results, page)]
-        if struck:
-            names = list(dict.fromkeys(page for page, _ in struck))
-            words = f"{plural(len(names), 'page')} {what}: {some(names)}. {struck[0][0]}: {struck[0][1]}"
-            yield from filled([words], width, "yellow", indent="  ")
+    warnings = [one for page in pages for one in page_findings(results, page, severity="warning")]
+    for exceeding in (True, False):
+        found = [one for one in warnings if (one.kind == "beyond_bound") is exceeding]
+        if found:
+            what = "exceed their bound" if exceeding else "have loads to look at"
+            names = list(dict.fromkeys(one.subject for one in found))
+            words = (
+                f"{plural(len(names), 'page')} {what}: {some(names)}. {found[0].subject}: {found[0].sentence}"
+            )
+            yield from filled([words], width, *STYLES["warning"])
     words = "A row for each page: fastopen report; for programs: --json, fastopen report -f csv."
     yield from filled([words], width, "dim")
     yield Text()
@@ -147,99 +142,14 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
 
 
 def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:
-    yield from tabled(result_grid(results, page), width)
-    if flights := flight_grid(results, page):
-        yield from tabled(flights, width)
-        yield from filled([flights.note], width, "dim")
-    yield from filled(first_flight_lines(results, page), width)
-    yield from filled(page_verdicts(results, page), width)
-    yield from filled(_problems(results, page), width, "yellow", indent="  ")
-    yield from filled(deciding_lines(results, page), width)
-    yield from filled(surprise_lines(results, page, reasons), width)
-    yield from filled(_beyond_the_bound(results, page), width, "yellow")
-    yield from filled(_moved_by(results, page), width, "dim")
-    yield from filled(_asked_for_less(results, page), width, "dim")
-    yield from filled(paint_lines(results, page), width, "dim")
-    yield from filled(cache_lines(results, page), width, "dim")
-    yield from filled(missing_screenshot_lines(results, page), width, "yellow")
-    yield from filled(unmatched_lines(results, page), width, "dim")
+    section = page_section(results, page, reasons)
+    for number, grid in enumerate(section.grids):
+        yield from tabled(grid, width)
+        if number:  # the note of the first is below all pages
+            yield from filled([grid.note], width, "dim")
+    for finding in section.findings:
+        yield from filled([finding.sentence], width, *STYLES[finding.severity])
     yield Text()
-
-
-def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """A table, with what it is of and what all its rows have in common above it."""
-    for line in filled([f"{grid.title}  {grid.subtitle}".rstrip()], width, indent="  "):
-        line.stylize("bold", 0, len(grid.title))
-        yield line
-    table, layout = fitting_table(grid, width)
-    yield table
-    yield from filled(below_table(grid, layout), width, "dim", indent="   ")
-
-
-def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
-
-    What is printed has ordinary spaces, to be searched.
-    """
-    for line in lines:
-        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
-        text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
-        yield Text(plain(text), style=style)
-
-
-def _problems(results: Results, page: str) -> Iterator[str]:
-    """A line for each reason why loads are invalid, and one for what was not done."""
-    yield from invalid_lines(results, [cell for cell in results.cells if cell.cell.page == page])
-    missing = [
-        sum(cell.asked - cell.loads for cell in cells.values())
-        for cells in results.comparisons(page).values()
-    ]
-    if short := [loads for loads in missing if loads]:
-        rows = f", in {len(short)} of {len(missing)} rows" if len(missing) > 1 else ""
-        yield f"Not done: {plural(sum(short), 'load')}{rows}."
-
-
-def _beyond_the_bound(results: Results, page: str) -> Iterator[str]:
-    """A line for each saving that beats its bound."""
-    for row, arms in results.comparisons(page).items():
-        for arm in treatments_of(arms):
-            if arms[arm.name].beats_bound:
-                yield excess_sentence(results.factors.name(row), baseline_of(arms), arms[arm.name])
-
-
-def _asked_for_less(results: Results, page: str) -> Iterator[str]:
-    """A line for each client that did not get all that the load event waits for."""
-    wanted = len(asked_for(results.pages[page]))
-    least: dict[str, float] = {}
-    for result in results.cells:
-        client = results.experiment.setups[result.cell.setup].client
-        partial = result.cell.page == page and not client.type.loads_everything
-        if partial and result.requests is not None:
-            least[client.label] = min(result.requests, least.get(client.label, result.requests))
-    for name, requests in least.items():
-        if requests < wanted:
-            yield f"{name} asked for {requests:g} of the {wanted} resources that the load event waits for."
-
-
-def _moved_by(results: Results, page: str) -> Iterator[str]:
-    """Which unknown moves the answer most, of the treatment that stands for all."""
-    of_unknown: dict[str, list[str]] = defaultdict(list)
-    for row, cells in results.comparisons(page).items():
-        headline = headline_of(cells)
-        found = None if headline is None else sensitivity(results.experiment, headline)
-        if headline is not None and found is not None:
-            words = NO_UNKNOWN if found.most is None else UNKNOWNS[found.most]
-            of_unknown[words].append(results.factors.name(row))
-    # That nothing stands out is the usual case, and said only beside rows where something does.
-    if of_unknown.keys() - {NO_UNKNOWN}:
-        total = sum(map(len, of_unknown.values()))
-        many = total > ROWS_IN_WORDS
-        word = results.factors.word
-        named = (
-            f"{words} {f'in {len(rows)} of {total} rows' if many else at_rows(word, rows)}"
-            for words, rows in of_unknown.items()
-        )
-        yield f"What moves the saving most: {'; '.join(named)}."
 
 
 def _closing(results: Results) -> Iterator[str]:

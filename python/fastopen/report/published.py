@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution.phrases import capitalised, listed, plural
 from fastopen.analysis.statistics import Discrepancy, Label, Results, slopes
+from fastopen.common.phrases import capitalised, listed, plural
 
 # So many cells are named one by one; of more, the worst.
 NAMED: Final = 3

@@ -1,35 +1,30 @@
 """The sections of a report, each by itself: its file has all of them, `fastopen browse` those asked for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from markupsafe import Markup
 
-from fastopen.analysis.attribution import Answer, Source, page_answers, run_answers
-from fastopen.analysis.attribution.phrases import NBSP, listed
+from fastopen.analysis.attribution import Source, page_answers, run_answers
 from fastopen.analysis.statistics import Results, discrepancies
-from fastopen.report.browser_metrics import cache_lines
+from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_told
-from fastopen.report.deciding import deciding_lines
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
-from fastopen.report.first_flight import first_flight_lines
+from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.grids import (
     detail_grids,
     fixed_rates,
     paper_grid,
     published_grid,
-    result_grid,
     spread_words,
 )
 from fastopen.report.method import environment_facts, method_paragraphs
-from fastopen.report.paths import payoff_lines
+from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
-from fastopen.report.surprises import sentences_on_pages, surprise_lines
 from fastopen.report.templates import environment
-from fastopen.report.verdict import invalid_lines, page_verdicts
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
@@ -93,7 +88,7 @@ def _answers(source: Source) -> dict[str, Any]:
     return {
         "run_answers": run_answers(results, attribution),
         "pages": [
-            {"name": name, "answers": [*page_answers(results, attribution, name), *_caching(results, name)]}
+            {"name": name, "answers": page_answers(results, attribution, name)}
             for name in pages_told(results)
         ],
     }
@@ -136,28 +131,12 @@ def subject(results: Results) -> str:
 
 def _all_pages(results: Results) -> dict[str, Any]:
     """The pages of a corpus in one table."""
-    return {"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "verdicts": []}
+    return {"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}
 
 
 def _page(source: Source, name: str) -> dict[str, Any]:
-    results = source.results
-    return {
-        "name": name,
-        "grid": result_grid(results, name).answer_first(),
-        "verdicts": [
-            *first_flight_lines(results, name),
-            *page_verdicts(results, name),
-            *invalid_lines(results, [cell for cell in results.cells if cell.cell.page == name]),
-            *deciding_lines(results, name),
-            *payoff_lines(results, name),
-            *surprise_lines(results, name, source.reasons),
-        ],
-    }
-
-
-def _caching(results: Results, page: str) -> Iterator[Answer]:
-    if sentences := tuple(cache_lines(results, page)):
-        yield Answer("What did the browser's cache answer?", sentences)
+    section = page_section(source.results, name, source.reasons)
+    return {"name": name, "grid": section.grids[0].answer_first(), "findings": section.findings}
 
 
 def drawn(figure: Figure) -> Drawn:

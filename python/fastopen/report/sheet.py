@@ -4,7 +4,7 @@ import csv
 import io
 
 from fastopen.common.csv_cells import inert
-from fastopen.report.grid import Grid
+from fastopen.common.grid import Grid
 
 
 def csv_text(grid: Grid) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.attribution.phrases import (
+from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
+from fastopen.common.phrases import (
     capitalised,
     decapitalised,
     gain,
@@ -16,12 +17,10 @@ from fastopen.analysis.attribution.phrases import (
     saves,
     times,
 )
-from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
-from fastopen.report.deciding import deciding_of_run
-from fastopen.report.loaded import as_loaded, over_quic
-from fastopen.report.verdict import (
+from fastopen.report.findings.deciding import deciding_of_run
+from fastopen.report.findings.verdict import (
     NO_SYN,
     all_invalid,
     how_sure,
@@ -30,6 +29,7 @@ from fastopen.report.verdict import (
     questions_of,
     verdict_words,
 )
+from fastopen.report.loaded import as_loaded, over_quic
 
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"

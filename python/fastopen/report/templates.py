@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from fastopen.analysis.attribution.phrases import plural
+from fastopen.common.phrases import plural
 
 HERE: Final = "fastopen.report"
 

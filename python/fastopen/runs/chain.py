@@ -9,7 +9,7 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
-# What records call the host of the resolver: its address (RESOLVER in crates/world/src/addresses.rs).
+# What records call the host of the resolver: its address (RESOLVER in crates/world/src/network/addresses.rs).
 RESOLVER: Final = "198.19.255.53"
 
 

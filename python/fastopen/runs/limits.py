@@ -30,7 +30,7 @@ MAX_VALUE_BYTES: Final = 64 * 2**20
 BATCH_ROWS: Final = 50
 MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # A record of a page of 2,000 resources has 1 MB. The largest has 10,000 requests, a connection for each, as
-# many samples as the world program keeps (crates/world/src/tcp_trace.rs), and pictures: 26 MB.
+# many samples as the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures: 26 MB.
 MAX_RECORD_BYTES: Final = 32 * 2**20
 # Records shrink to a tenth. What unpacks to more than so many times its size counts against a budget.
 USUAL_RATIO: Final = 50

@@ -9,7 +9,7 @@ from fastopen.runs.rows import LoadRow, file_name
 
 FOLDER: Final = "packets"
 ENDING: Final = "pcapng"
-# The world program keeps 65,536 frames of an end (crates/world/src/capture.rs).
+# The world program keeps 65,536 frames of an end (crates/world/src/capture/mod.rs).
 MAX_BYTES: Final = 256 * 2**20
 
 

@@ -214,7 +214,7 @@ def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_pat
 
 def test_what_input_says_is_printed_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "list.pages").write_text("a:x:b [red]c\n")
-    assert "'a:x:b [red]c'" in fastopen("validate", tmp_path / "list.pages").stderr
+    assert "'a:x:b [red]c'" in fastopen("page", "show", tmp_path / "list.pages").stderr
 
 
 def test_nothing_is_written_where_the_input_is_bad(fake_world: FakeWorld, tmp_path: Path) -> None:
@@ -392,7 +392,8 @@ def test_every_command_has_a_help_text(command: list[str]) -> None:
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("command", [[], ["run"], ["kernel"], ["kernel", "build"]])
 def test_help_cuts_no_name_and_no_sentence(command: list[str], columns: int) -> None:
-    text = fastopen(*command, "--help", columns=columns).stdout
+    topic = ["all"] if command == ["run"] else []
+    text = fastopen(*command, "--help", *topic, columns=columns).stdout
     assert max(map(len, text.splitlines())) <= columns
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
     ends = {"run": "--congestion-control", "kernel": "packetdrill"}

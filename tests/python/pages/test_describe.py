@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
-
-from rich.console import Console
 
 from fastopen.pages import Page, load_pages
-from fastopen.pages.describe import render, summary
+from fastopen.pages.describe import summary
 from fastopen.pages.model import parse_page
 
 
 def example() -> Page:
     return load_pages(["example"])[0].page
-
-
-def printed(page: Page, *, tree: bool = False, width: int = 100) -> str:
-    out = StringIO()
-    Console(file=out, width=width, color_system=None).print(render(page, tree=tree))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def test_the_summary_counts_what_is_there() -> None:
@@ -42,16 +33,3 @@ def test_connections_are_no_more_than_a_browser_opens_and_than_there_are_request
 
 def test_the_summary_is_plain_data_too() -> None:
     assert json.loads(json.dumps(summary(example()))) == summary(example())
-
-
-def test_the_text_says_what_the_page_is_made_of() -> None:
-    text = printed(example())
-    assert "8 to 3 hosts, 1 redirect" in text
-    assert "static.example.com         4  69 kB  1380 B            4" in text
-    assert "note: a redirect, a document" in text
-    assert "├──" not in text
-
-
-def test_the_tree_shows_each_resource_below_its_initiator() -> None:
-    text = printed(example(), tree=True)
-    assert "│   └── 6 http://static.example.com/text.woff2  font, 22 kB, +4 ms, think 1 ms" in text

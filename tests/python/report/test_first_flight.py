@@ -1,5 +1,6 @@
 """First flights: which is best, what TFO adds to each, and round trips to the first byte."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,14 @@ from command_line import fastopen
 from fastopen.analysis.attribution import read_source
 from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Value
 from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
 from fastopen.report import results_document
-from fastopen.report.first_flight import first_flight_lines
+from fastopen.report.findings import page_findings
+from fastopen.report.findings.first_flight import first_flight_lines
 from fastopen.report.grids import result_grid
 from fastopen.report.method import method_paragraphs
 from fastopen.report.summary import verdict_line
-from fastopen.report.surprises import surprise_lines
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
@@ -99,17 +101,16 @@ def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
         first_byte_rtts=2.0,
     )
 
-    def lines(early: FirstFlight) -> str:
+    def without_ticket(early: FirstFlight) -> list[Mapping[str, Value]]:
         flights = dict.fromkeys((one.cell.index for one in found.cells), early)
-        return " ".join(surprise_lines(replace(found, first_flights=flights), "small"))
+        shown = page_findings(replace(found, first_flights=flights), "small")
+        return [one.figures for one in shown if one.kind == "tickets_run_out"]
 
-    said = (
-        "Early data: 16 of 28 connections of a load began without early data: an origin sends 2 tickets,"
-        " each good for one connection, and up to 6 went to one host (--tickets)."
-    )
-    assert lines(flight).count(said) == 1
-    assert "tickets" not in lines(replace(flight, early_connections=28))
-    assert "tickets" not in lines(replace(flight, most_to_a_host=2))
+    assert without_ticket(flight) == [
+        {"connections_without": 16, "tickets": 2, "most_to_a_host": 6, "kept_by": "origin"}
+    ]
+    assert without_ticket(replace(flight, early_connections=28)) == []
+    assert without_ticket(replace(flight, most_to_a_host=2)) == []
 
 
 def test_tickets_that_a_client_does_not_keep_are_not_the_origins_to_send() -> None:
@@ -123,13 +124,14 @@ def test_tickets_that_a_client_does_not_keep_are_not_the_origins_to_send() -> No
         early_connections=12,
         first_byte_rtts=2.0,
     )
-    said = surprise_lines(replace(found, first_flights={0: flight}), "small")
-    assert any(
-        line.endswith(
-            "chromium keeps 2 tickets of a host, each good for one connection, and up to 6 went to one host."
-        )
-        for line in said
-    ), said
+    shown = page_findings(replace(found, first_flights={0: flight}), "small")
+    (ran_out,) = (one for one in shown if one.kind == "tickets_run_out")
+    assert ran_out.figures == {
+        "connections_without": 16,
+        "tickets": 2,
+        "most_to_a_host": 6,
+        "kept_by": "client",
+    }
 
 
 def method(client: str) -> str:
@@ -165,14 +167,15 @@ def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothin
         early_beyond_syn_bytes=(12_342,),
     )
     warm = {one.cell.index for one in found.cells if one.cell.arm.name == "warm" and one.cell.setup == 1}
-    said = surprise_lines(replace(found, first_flights=dict.fromkeys(warm, flight)), "small")
-    assert (
-        "Early data: With warm cookies early data saved nothing on 1 of 7 connections: the ClientHello and"
-        " the request (12,342 bytes) do not fit into a SYN (at most 1,420 bytes), so the rest of the request"
-        " comes with the end of the handshake."
-    ) in said
+    shown = page_findings(replace(found, first_flights=dict.fromkeys(warm, flight)), "small")
+    figures = {one.kind: one.figures for one in shown}
+    assert figures["early_data_beyond_syn"] == {
+        "connections": 1,
+        "first_flight_bytes_min": 12342,
+        "syn_data_max_bytes": 1420,
+    }
     # Tickets are not to blame for that one.
-    assert any("4 of 7 connections of a load began without early data" in line for line in said)
+    assert figures["tickets_run_out"]["connections_without"] == 4
 
 
 def asked(**written: Any) -> Experiment:

@@ -7,11 +7,11 @@ import pytest
 
 from command_line import fastopen
 from fastopen.analysis.attribution import read_source
-from fastopen.analysis.attribution.phrases import NBSP
 from fastopen.analysis.statistics import Results, collect
+from fastopen.common.phrases import NBSP
 from fastopen.experiments import networks_asked
 from fastopen.report.figures.payoff import LINES, mean_saving_over_paths
-from fastopen.report.paths import payoff_lines
+from fastopen.report.findings.broken_paths import payoff_lines
 from fastopen.runs import RunStore
 from made_up_run import made_up_page, made_up_plan, made_up_run
 

@@ -13,16 +13,16 @@ import pytest
 from rich.console import Console
 
 from fastopen.analysis.statistics import Results, Verdict, collect
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.terminal import below_table, fitting_table
 from fastopen.engines import HostEngine
 from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import page_verdicts, results_document, results_renderables
-from fastopen.report.grid import Column, Entry, Grid
+from fastopen.report.findings.verdict import how_sure
 from fastopen.report.grids import fixed_rates, paper_grid, result_grid
 from fastopen.report.latex import escaped, latex
 from fastopen.report.summary import verdict_line
-from fastopen.report.terminal import below_table, fitting_table
-from fastopen.report.verdict import how_sure
 from fastopen.runs import RunStore, execute
 from made_up_run import fill, made_up_page, made_up_plan
 

@@ -21,8 +21,9 @@ from fastopen.contract import Client
 from fastopen.experiments import Plan
 from fastopen.pages import Page
 from fastopen.report import latex, markdown
-from fastopen.report.browser_metrics import paint_grid, paint_lines
 from fastopen.report.embedding import script_json
+from fastopen.report.findings import page_findings
+from fastopen.report.findings.paint import paint_grid
 from fastopen.report.grids import all_grids, cells_grid, paper_grids
 from fastopen.report.method import method_paragraphs
 from fastopen.report.page import html
@@ -360,8 +361,12 @@ def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(source: Source) -
         ["small", "20 ms", "cold", "148", "+1.0", "300", "0.0", "1"],
         ["small", "20 ms", "warm", "147", "+2.0", "300", "0.0", "1"],
     ]
-    (line,) = paint_lines(painted, "small")
-    assert line.endswith(
-        "first 150\N{NO-BREAK SPACE}ms (saves +2.0 %, n\N{NO-BREAK SPACE}2),"
-        " largest 300\N{NO-BREAK SPACE}ms (saves 0.0 %, n\N{NO-BREAK SPACE}1)."
-    )
+    (found,) = (one for one in page_findings(painted, "small") if one.kind == "paint")
+    assert found.figures == {
+        "first_ms": 150.0,
+        "first_saved_percent": pytest.approx(2.0),
+        "first_pairs": 2,
+        "largest_ms": 300.0,
+        "largest_saved_percent": 0.0,
+        "largest_pairs": 1,
+    }

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from fastopen.analysis.attribution.phrases import times
 from fastopen.analysis.statistics import CellResult, Effect, FirstFlight, Reason, Results, collect, effect_of
+from fastopen.common.phrases import times
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
 from fastopen.report import page_verdicts, results_renderables
+from fastopen.report.findings import page_findings
+from fastopen.report.findings.surprises import surprises_of_pages
+from fastopen.report.findings.verdict import invalid_lines
+from fastopen.report.model import Finding
 from fastopen.report.summary import summarise_run, verdict_line
-from fastopen.report.surprises import surprise_lines, surprises_of_pages
-from fastopen.report.verdict import invalid_lines
 from fastopen.runs import RunStore, execute
 from made_up_run import fill, made_up_page, made_up_plan
 
@@ -89,11 +91,14 @@ def test_the_headline_of_one_question_is_its_verdict(several_questions: Results)
     assert (summary.headline, summary.tone) == (f"{CLEAR}worth turning on.", "good")
 
 
+def shown(results: Results, kind: str) -> list[Finding]:
+    return [one for one in page_findings(results, "small") if one.kind == kind]
+
+
 def test_a_client_hello_that_fits_no_syn_is_named_where_nothing_is_saved(several_questions: Results) -> None:
-    lines = surprise_lines(several_questions, "small")
-    (line,) = (line for line in lines if "Every SYN carried data and nothing is saved" in line)
-    assert line.startswith("HTTP/1.1, TLS 1.3; HTTP/2, TLS 1.3: Every SYN carried data")
-    assert "the ClientHello (1,480 bytes)" in line
+    (found,) = shown(several_questions, "hello_beyond_syn")
+    assert found.sentence.startswith("HTTP/1.1, TLS 1.3; HTTP/2, TLS 1.3: ")
+    assert (found.figures["client_hello_bytes_max"], found.figures["saved"]) == (1480, "nothing")
 
 
 def test_tables_of_many_pages_say_that_a_client_hello_fits_no_syn(several_questions: Results) -> None:
@@ -112,10 +117,10 @@ def test_where_a_client_hello_fits_no_syn_and_one_rtt_saves_little_it_is_not_cal
         else cell
         for cell in several_questions.cells
     ]
-    lines = surprise_lines(replace(several_questions, cells=cells), "small")
-    assert [line.partition(" is saved")[0] for line in lines if "Every SYN" in line] == [
-        "HTTP/1.1, TLS 1.3: Every SYN carried data and little",
-        "HTTP/2, TLS 1.3: Every SYN carried data and nothing",
+    found = shown(replace(several_questions, cells=cells), "hello_beyond_syn")
+    assert [(one.sentence.partition(":")[0], one.figures["saved"]) for one in found] == [
+        ("HTTP/1.1, TLS 1.3", "little"),
+        ("HTTP/2, TLS 1.3", "nothing"),
     ]
 
 
@@ -124,14 +129,12 @@ def test_where_a_few_loads_save_much_nobody_says_that_nothing_is_saved(several_q
         replace(cell, improvement_percent=8.8, improvement_ci95=None) if cell.cell.setup else cell
         for cell in several_questions.cells
     ]
-    lines = surprise_lines(replace(several_questions, cells=cells), "small")
-    assert not any("Every SYN" in line for line in lines)
+    assert shown(replace(several_questions, cells=cells), "hello_beyond_syn") == []
 
 
 def test_cold_cookies_without_a_second_connection_are_named(several_questions: Results) -> None:
-    lines = surprise_lines(several_questions, "small")
-    found = [line for line in lines if "no SYN carried data" in line]
-    assert [line[:38] for line in found] == ["With cold cookies no SYN carried data:"]
+    (found,) = shown(several_questions, "no_second_connection")
+    assert found.sentence.startswith("With cold cookies ")
 
 
 def test_a_page_that_loads_sooner_over_a_longer_rtt_is_named(several_questions: Results) -> None:
@@ -139,12 +142,9 @@ def test_a_page_that_loads_sooner_over_a_longer_rtt_is_named(several_questions: 
         replace(cell, plt_ms_median=900.0 if cell.cell.network else 1000.0)
         for cell in several_questions.cells
     ]
-    lines = surprise_lines(replace(several_questions, cells=faster), "small")
-    assert any(
-        "The page loads sooner over the longer RTT: without TFO 900 ms over 100 ms, 1000 ms over 20 ms"
-        in line
-        for line in lines
-    )
+    found = shown(replace(several_questions, cells=faster), "audit_of_own_times")
+    times = "without TFO 900 ms over 100 ms, 1000 ms over 20 ms"
+    assert any(times in one.sentence for one in found)
 
 
 def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
@@ -220,7 +220,8 @@ def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> Non
     words = "Page load times are the same, to the nanosecond, with"
 
     def said(cells: list[CellResult]) -> list[str]:
-        return [one for one in surprise_lines(replace(results, cells=cells), "small") if words in one]
+        found = shown(replace(results, cells=cells), "factor_without_effect")
+        return [one.sentence for one in found]
 
     # A third value takes another time, so that the factor does have an effect.
     assert said(same) == [f"{words} cubic and reno, as no segment is sent again."]

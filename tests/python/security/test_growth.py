@@ -22,7 +22,7 @@ from fastopen.analysis.statistics import collect
 from fastopen.contract import Job
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, page_json
-from fastopen.report.surprises import surprise_lines
+from fastopen.report.findings import page_findings
 from fastopen.runs import RunStore
 from fastopen.runs.export import export
 from made_up_run import made_up_page, made_up_plan, made_up_run
@@ -263,7 +263,7 @@ def test_twice_the_networks_are_at_most_twice_the_work_where_each_is_held_agains
         plan = made_up_plan([made_up_page("made-up", 4)], rtts, repeats=1, engines=["virtual"])
         with RunStore.create(tmp_path / str(networks), plan, {}) as run:
             results = collect(run)
-        return calls_of(lambda: surprise_lines(results, "made-up"))
+        return calls_of(lambda: list(page_findings(results, "made-up")))
 
     work(FEW)
     assert work(4 * FEW) <= GROWTH * work(2 * FEW)

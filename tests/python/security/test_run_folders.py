@@ -35,7 +35,7 @@ from made_up_run import made_up_run
 from places import GOLDEN, ROOT
 from security.fuzzer import Memory
 
-TRACE = ROOT / "crates/world/src/tcp_trace.rs"
+TRACE = ROOT / "crates/world/src/capture/tcp_trace.rs"
 SAMPLES = int(re.findall(r"const MOST: usize = ([0-9_]+);", TRACE.read_text())[0])
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]

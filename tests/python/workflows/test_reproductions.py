@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from fastopen.analysis.attribution import Attribution, Source, page_answers
-from fastopen.analysis.attribution.phrases import NBSP, signed
 from fastopen.analysis.statistics import (
     BEYOND_BOUND,
     Bound,
@@ -21,6 +20,7 @@ from fastopen.analysis.statistics import (
     collect,
     discrepancies,
 )
+from fastopen.common.phrases import NBSP, signed
 from fastopen.engines import HostEngine
 from fastopen.experiments import (
     Experiment,

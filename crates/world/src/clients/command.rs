@@ -13,7 +13,7 @@ use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::{ClientSettings, Fault};
 use crate::failure::{Blame, Failure};
-use crate::program::{Home, how_ended};
+use crate::sandbox::program::{Home, how_ended};
 
 /// A command line.
 pub struct CommandLine {

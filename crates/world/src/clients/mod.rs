@@ -16,19 +16,20 @@ use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::{Authority, Settings};
 use rustls::ClientConfig;
 
-use crate::client_tap::ClientTap;
+use crate::capture::client_tap::ClientTap;
 use crate::contract::{
     BrowserRecord, ClientKind, ConnectionRecord, Job, LookupRecord, NameLookup, OriginSettings,
     RequestRecord, SeenAt,
 };
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::link_config::LinkConfig;
+use crate::network::link_config::LinkConfig;
 
 pub mod chromium;
 pub mod command;
 pub mod loader;
 pub mod seen_at_origins;
+pub mod tls;
 
 /// What a client is to load, and how.
 pub struct Loading<'a> {

@@ -8,7 +8,7 @@ use fastopen_intercept::Opened;
 use fastopen_replay::log::{AcceptedConnection, ServedRequest, TlsHandshake};
 use fastopen_replay::sockets::FourTuple;
 
-use crate::client_tap::{ClientTap, Passed};
+use crate::capture::client_tap::{ClientTap, Passed};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 

@@ -18,8 +18,8 @@ use super::VERSION;
 use super::client::{ClientSettings, RequestHeads, View};
 use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
 use super::transactions::{Arrivals, TransactionsPlan};
-use crate::link_config::LinkConfig;
-use crate::routers::Routers;
+use crate::network::link_config::LinkConfig;
+use crate::network::routers::Routers;
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;

@@ -2,10 +2,10 @@
 
 use super::first_bytes::round_trips;
 use super::{Observations, invalid};
-use crate::addresses::RESOLVER;
 use crate::clients::loader::LOOKUP_TIMEOUT;
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LookupRecord, NameLookup};
-use crate::hosts_overlay::is_name;
+use crate::network::addresses::RESOLVER;
+use crate::sandbox::hosts_overlay::is_name;
 
 impl Observations<'_> {
     /// A connection begins after its host was looked up; the resolver has seen each query that was not lost,

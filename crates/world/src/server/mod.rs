@@ -23,7 +23,7 @@ use fastopen_replay::origins::ServedResource;
 pub use self::sockets::{Listening, ServerSockets};
 use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
-use crate::program::{Home, how_ended};
+use crate::sandbox::program::{Home, how_ended};
 
 /// The port of its hosts on which a server has to listen, whatever ports the page's URLs have.
 pub const PORT: u16 = 80;

@@ -17,22 +17,22 @@ use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 use rustls::ClientConfig;
 
 use super::{Servers, World, injected, resolver};
-use crate::addresses::{client_address, origin_number};
-use crate::client_tap::ClientTap;
+use crate::capture::client_tap::ClientTap;
+use crate::capture::tcp_trace::TcpTrace;
+use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
     OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
-use crate::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
-use crate::link_config::LinkConfig;
-use crate::memory_guard::MemoryGuard;
+use crate::network::addresses::{client_address, origin_number};
+use crate::network::cross_traffic::{CrossTraffic, WARM_UP};
+use crate::network::link_config::LinkConfig;
+use crate::network::topology::FastOpenUse;
+use crate::sandbox::memory_guard::MemoryGuard;
 use crate::server::{self, Server};
-use crate::tcp_trace::TcpTrace;
-use crate::tls::Secure;
-use crate::topology::FastOpenUse;
 
 /// A pcapng file, and how many packets are not in it for want of room.
 pub(super) type Packets = (Vec<u8>, u32);

@@ -10,7 +10,6 @@ use fastopen_netns::counters::Counters;
 use fastopen_page::PageUrl;
 
 use super::{World, cookie_key};
-use crate::addresses::{CLIENT_ADDRESSES, client_address};
 use crate::clients::UserAgent;
 use crate::contract::{
     Arrivals, BothEnds, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan,
@@ -20,9 +19,10 @@ use crate::evidence::transactions::{Seen, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
 use crate::generator::{self, Load, Outcome, Target, commonest, occurred};
-use crate::link_config::LinkConfig;
+use crate::network::addresses::{CLIENT_ADDRESSES, client_address};
+use crate::network::link_config::LinkConfig;
+use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
-use crate::topology::FastOpenUse;
 
 /// Client ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;

@@ -14,7 +14,9 @@ from fastopen.analysis.attribution.breakdown import Attribution
 from fastopen.analysis.attribution.content import content_sentences
 from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of, slope
 from fastopen.analysis.attribution.excess import excess_sentence
-from fastopen.analysis.attribution.phrases import (
+from fastopen.analysis.attribution.segments import Kind
+from fastopen.analysis.statistics import Bound, CellResult, Results
+from fastopen.common.phrases import (
     NBSP,
     change,
     gain,
@@ -26,8 +28,6 @@ from fastopen.analysis.attribution.phrases import (
     signed,
     time,
 )
-from fastopen.analysis.attribution.segments import Kind
-from fastopen.analysis.statistics import Bound, CellResult, Results
 from fastopen.experiments import Factor, place_word, treatments_of
 from fastopen.experiments.factors import RTT
 

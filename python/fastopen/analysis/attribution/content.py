@@ -5,8 +5,8 @@ from typing import Final
 
 from fastopen.analysis.attribution.breakdown import Breakdown
 from fastopen.analysis.attribution.curves import Curve, Place
-from fastopen.analysis.attribution.phrases import plural, share, size, time
 from fastopen.analysis.attribution.segments import Kind
+from fastopen.common.phrases import plural, share, size, time
 from fastopen.pages import Page
 from fastopen.pages.domains import registrable_domain, third_parties
 

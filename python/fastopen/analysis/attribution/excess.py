@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from fastopen.analysis.attribution.phrases import listed, percent, plural, time
 from fastopen.analysis.statistics import CellResult
+from fastopen.common.phrases import listed, percent, plural, time
 
 
 def excess_sentence(

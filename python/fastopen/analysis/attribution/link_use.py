@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution.phrases import NBSP, plural, share, size, time
+from fastopen.common.phrases import NBSP, plural, share, size, time
 from fastopen.contract import LoadRecord, Network
 
 # A direction that is busy for less of a load has room for more.

@@ -7,9 +7,9 @@ from typing import Final, get_args
 
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.link_use import fuller_link
-from fastopen.analysis.attribution.phrases import NBSP, plural, size, time
 from fastopen.analysis.attribution.segments import CriticalPath
 from fastopen.analysis.statistics import CellResult, Results, slower_in_the_median
+from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
@@ -133,6 +133,8 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
         for cell in results.cells:
             if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
                 point = results.factors.point(cell.cell)
+                if compared.values(point)[0] not in COMPARED[compared.name]:
+                    continue  # a load in the clear has no session
                 others = [factor.phrase_at(point) for factor in varying if factor is not compared]
                 alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
         order = COMPARED[compared.name].index

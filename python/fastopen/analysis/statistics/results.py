@@ -59,6 +59,11 @@ class Results:
                 rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
         return rows
 
+    def metrics_of(self, page: str) -> list[BrowserMetrics]:
+        """Return the browser metrics of a page's cells that have some."""
+        found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
+        return [one for one in found if one is not None]
+
     def loses(self, cell: CellResult) -> bool:
         """Whether its network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]

@@ -9,10 +9,10 @@ from typing import Any, Final
 from fastopen.analysis.attribution import CriticalPath, Shown, critical_path
 from fastopen.apps.browse.kept import Outline
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Column, Entry, Grid
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Cell, draw_of
 from fastopen.pages import Page
-from fastopen.report.grid import Column, Entry, Grid
 from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.tables import TABLES, Flattener
 

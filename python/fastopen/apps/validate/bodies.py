@@ -12,7 +12,6 @@ from fastopen.apps.validate.page_load_options import PageLoadOptions, one_networ
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
-    figures_table,
     nothing_to_compare_when_interrupted,
     print_json,
     shown,
@@ -20,7 +19,9 @@ from fastopen.cli.output import (
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import unwritable
+from fastopen.common.grid import entries, figures, keys, listing
 from fastopen.common.user_files import write_file
 
 
@@ -74,24 +75,24 @@ def _write(folder: Path, found: list[BodiesValidation]) -> None:
 
 
 def _print(found: list[BodiesValidation]) -> None:
-    headers = (
-        *("re-\ncorded", "\nasked", "\n%", "mat-\nched", "near-\nest", "unmat-\nched"),
-        *("recorded\nkB", "received\nkB", "recorded\nPLT ms", "\nPLT ms", "apart\n%"),
+    columns = (
+        *keys("page"),
+        *figures("re-\ncorded", "\nasked", "\n%", "mat-\nched", "near-\nest", "unmat-\nched"),
+        *figures("recorded\nkB", "received\nkB", "recorded\nPLT ms", "\nPLT ms", "apart\n%"),
     )
-    table = figures_table("", ("page",), headers)
-    for one in found:
-        counts = (one.matched, one.nearest, len(one.unmatched))
-        table.add_row(
-            one.page,
-            *(str(one.recorded), str(one.asked), shown(one.asked_percent)),
-            *(str(count) for count in counts),
+    rows = (
+        entries(
+            *(one.page, str(one.recorded), str(one.asked), shown(one.asked_percent)),
+            *(str(count) for count in (one.matched, one.nearest, len(one.unmatched))),
             *(shown(size / 1000) for size in (one.recorded_bytes, one.received_bytes)),
             *(shown(ms) for ms in (one.recorded_ms, one.replayed_ms)),
             shown(one.difference_percent, sign=True),
-            style="yellow" if one.invalid else "",
+            tone="notable" if one.invalid else "",
         )
+        for one in found
+    )
+    print_grid(listing(columns, rows))
     screen = console()
-    screen.print(table)
     for one in found:
         for what, listed in (("not asked for", one.missing), ("not in the recording", one.unmatched)):
             for request in listed[:SHOWN]:

@@ -12,7 +12,6 @@ from fastopen.apps.validate.page_load_options import PageLoadOptions, one_networ
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
-    figures_table,
     nothing_to_compare_when_interrupted,
     print_json,
     shown,
@@ -20,6 +19,8 @@ from fastopen.cli.output import (
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
+from fastopen.cli.tables import print_grid
+from fastopen.common.grid import entries, figures, keys, listing
 
 
 @with_settings
@@ -75,21 +76,22 @@ def _median(found: list[ClientComparison]) -> float | None:
 
 
 def _print(found: list[ClientComparison]) -> None:
-    headers = ("requests", "missing", "extra", "unlike", "loader\nms", "chromium\nms", "apart\nms", "\n%")
-    table = figures_table("", ("page", ""), headers)
-    for one in found:
-        table.add_row(
-            one.page,
-            one.arm,
+    columns = (
+        *keys("page", "arm"),
+        *figures("requests", "missing", "extra", "unlike", "loader\nms", "chromium\nms", "apart\nms", "\n%"),
+    )
+    rows = (
+        entries(
+            *(one.page, one.arm),
             *(str(count) for count in (one.requests, len(one.missing), one.extra, one.unlike)),
-            shown(one.loader_ms),
-            shown(one.chromium_ms),
-            shown(one.difference_ms, sign=True),
-            shown(one.difference_percent, sign=True),
-            style="red" if not one.same_requests else "yellow" if one.invalid else "",
+            *(shown(one.loader_ms), shown(one.chromium_ms)),
+            *(shown(one.difference_ms, sign=True), shown(one.difference_percent, sign=True)),
+            tone="bad" if not one.same_requests else "notable" if one.invalid else "",
         )
+        for one in found
+    )
+    print_grid(listing(columns, rows))
     screen = console()
-    screen.print(table)
     for one in found:
         for url in one.missing[:5]:
             screen.print(Text(f"{one.page}, {one.arm}: not asked for: {url}"))

@@ -7,11 +7,9 @@ from itertools import groupby
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from fastopen.apps.validate.engines_loads import (
-    ARMS,
     RULE,
     EngineComparison,
     compare_engines,
@@ -20,14 +18,15 @@ from fastopen.apps.validate.engines_loads import (
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
-    figures_table,
     nothing_to_compare_when_interrupted,
     print_json,
     shown,
 )
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Grid, entries, figures, keys
 from fastopen.contract import Network
 from fastopen.engines.kernels import find
 from fastopen.experiments import networks_asked
@@ -110,7 +109,7 @@ def _print(found: Sequence[EngineComparison], kernel: str) -> None:
     screen = console()
     several = len({one.flight for one in found}) > 1 or found[0].flight != "HTTP/1.1"
     for (page, flight), cells in groupby(found, key=lambda one: (one.page, one.flight)):
-        screen.print(_table(f"{page}, {flight}" if several else page, list(cells)))
+        print_grid(_grid(f"{page}, {flight}" if several else page, list(cells)))
     screen.width = min(screen.width, WIDTH)
     style = "green" if not any(one.disagreement() for one in found) else "red"
     screen.print(Text(verdict(found), style=style))
@@ -129,30 +128,27 @@ def _print(found: Sequence[EngineComparison], kernel: str) -> None:
     screen.print(Text(legend, style="dim"))
 
 
-def _table(page: str, cells: Sequence[EngineComparison]) -> Table:
-    headers = (
-        *("RTT\nms", "down/up\nMbit/s", "host\nms", "spread\nms", "virtual\nms", "apart\nms", "\n%"),
-        *("link\nms", "SYN data\nhost virtual"),
+def _grid(title: str, cells: Sequence[EngineComparison]) -> Grid:
+    columns = (
+        *keys("RTT ms, down/up\nMbit/s", "arm"),
+        *figures("host\nms", "spread\nms", "virtual\nms", "apart\nms", "\n%"),
+        *figures("link\nms", "SYN data\nhost virtual"),
     )
-    table = figures_table(page, ("",), headers)
+    rows = []
     for one in cells:
-        style = "red" if one.disagreement() else ""
-        spread = None if one.host_range_ms is None else one.host_range_ms[1] - one.host_range_ms[0]
-        table.add_row(
-            one.arm,
-            f"{one.network.rtt_us / 1000:g}",
-            f"{_rate(one.network.down.rate_bit_per_s)}/{_rate(one.network.up.rate_bit_per_s)}",
-            shown(one.host.plt_ms_median),
-            shown(spread),
-            shown(one.virtual.plt_ms_median),
-            shown(one.difference_ms, sign=True),
-            shown(one.difference_percent, sign=True),
-            shown(one.link_difference_ms, sign=True, digits=2),
-            " ".join(f"{cell.syn_data_connections}/{cell.connections}" for cell in (one.host, one.virtual)),
-            style=style,
-            end_section=one.arm == ARMS[-1] or one.setup.origins.all_quic,
+        network, ends = one.network, one.host_range_ms
+        rates = f"{_rate(network.down.rate_bit_per_s)}/{_rate(network.up.rate_bit_per_s)}"
+        carried = (f"{cell.syn_data_connections}/{cell.connections}" for cell in (one.host, one.virtual))
+        rows.append(
+            entries(
+                *(f"{network.rtt_us / 1000:g}, {rates}", one.arm, shown(one.host.plt_ms_median)),
+                *(shown(None if ends is None else ends[1] - ends[0]), shown(one.virtual.plt_ms_median)),
+                *(shown(one.difference_ms, sign=True), shown(one.difference_percent, sign=True)),
+                *(shown(one.link_difference_ms, sign=True, digits=2), " ".join(carried)),
+                tone="bad" if one.disagreement() else "",
+            )
         )
-    return table
+    return Grid(title, columns, tuple(rows), grouped=True)
 
 
 def _rate(bit_per_s: int | None) -> str:

@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from fastopen.analysis.attribution.phrases import plural
 from fastopen.apps.validate.replays_loads import ReplayValidation, Skipped, validate_replays
 from fastopen.cli.options import engines_asked
 from fastopen.cli.output import (
@@ -17,14 +15,16 @@ from fastopen.cli.output import (
     EXIT_INPUT,
     console,
     errors_console,
-    figures_table,
     nothing_to_compare_when_interrupted,
     print_json,
 )
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption, with_settings
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Grid, figures, keys, listing
+from fastopen.common.phrases import plural
 from fastopen.contract import EngineName
 from fastopen.pages import ImportedPage
 from fastopen.workflows.replays import ValidatedReplay, median_error_percent
@@ -110,7 +110,7 @@ def _complain(skipped: Skipped) -> None:
 
 def _print(found: ReplayValidation) -> None:
     screen = console()
-    screen.print(_table(found.validated))
+    print_grid(_grid(found.validated))
     pages = plural(len(found.validated), "page")
     screen.print(
         f"median error {median_error_percent(found.validated):.1f} % over {pages}"
@@ -129,22 +129,19 @@ def _print(found: ReplayValidation) -> None:
             screen.print(line, soft_wrap=True)
 
 
-def _table(replays: Sequence[ValidatedReplay]) -> Table:
+def _grid(replays: Sequence[ValidatedReplay]) -> Grid:
     headers = ("requests", "hosts", "RTT\nms", "furthest\nms", "down\nMbit/s", "recorded\nms")
-    table = figures_table("", ("page",), (*headers, "replayed\nms", "error\n%"))
+    rows = []
     for one in replays:
         network, page = one.replay.network, one.replay.page
         extra = max(network.host_extra_rtt_us.values(), default=0)
         rate = network.down.rate_bit_per_s
-        table.add_row(
-            one.page,
-            str(len(page.resources)),
-            str(len(page.hosts())),
-            f"{network.rtt_us / 1000:.1f}",
-            f"{(network.rtt_us + extra) / 1000:.0f}",
-            "-" if rate is None else f"{rate / 1e6:.1f}",
-            f"{one.recorded_ms:.0f}",
-            f"{one.replayed_ms:.0f}",
-            f"{one.error_percent:+.1f}",
+        rows.append(
+            (
+                *(one.page, str(len(page.resources)), str(len(page.hosts()))),
+                *(f"{network.rtt_us / 1000:.1f}", f"{(network.rtt_us + extra) / 1000:.0f}"),
+                "-" if rate is None else f"{rate / 1e6:.1f}",
+                *(f"{one.recorded_ms:.0f}", f"{one.replayed_ms:.0f}", f"{one.error_percent:+.1f}"),
+            )
         )
-    return table
+    return listing((*keys("page"), *figures(*headers, "replayed\nms", "error\n%")), rows)

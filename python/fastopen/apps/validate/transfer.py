@@ -12,7 +12,6 @@ from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
     errors_console,
-    figures_table,
     nothing_to_compare_when_interrupted,
     print_json,
     shown,
@@ -20,7 +19,9 @@ from fastopen.cli.output import (
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import figures, keys, listing
 from fastopen.experiments import networks_asked
 
 
@@ -80,40 +81,37 @@ def transfer(
 
 
 def _print(found: list[Prediction]) -> None:
-    headers = (
-        "RTT\nms",
-        "down\nMbit/s",
-        "loss\n%",
-        "measured\nms",
-        "predicted\nms",
-        "draws\nspan",
-        "error\n%",
-        "saving off\npoints",
+    columns = (
+        *keys("page", "arm", "predicted by"),
+        *figures("RTT\nms", "down\nMbit/s", "loss\n%", "measured\nms", "predicted\nms"),
+        *figures("draws\nspan", "error\n%", "saving off\npoints"),
     )
-    table = figures_table("", ("page", "", "predicted by"), headers)
+    rows = []
     for one in found:
         rate = one.after.down.rate_bit_per_s
-        table.add_row(
-            *(one.page, one.arm, one.client, f"{one.after.rtt_us / 1000:g}"),
-            *("-" if rate is None else f"{rate / 1e6:g}", f"{100 * one.after.down.loss:g}"),
-            *(shown(one.measured_ms), shown(one.predicted_ms), _span(one.predicted_range_ms)),
-            *(shown(one.difference_percent, sign=True), shown(one.saving_error_points, sign=True)),
+        rows.append(
+            (
+                *(one.page, one.arm, one.client, f"{one.after.rtt_us / 1000:g}"),
+                *("-" if rate is None else f"{rate / 1e6:g}", f"{100 * one.after.down.loss:g}"),
+                *(shown(one.measured_ms), shown(one.predicted_ms), _span(one.predicted_range_ms)),
+                *(shown(one.difference_percent, sign=True), shown(one.saving_error_points, sign=True)),
+            )
         )
+    print_grid(listing(columns, rows))
     screen = console()
-    screen.print(table)
     for one in found:
         if one.error is not None:
             where = f"{one.page}, {one.arm}, {one.after.rtt_us / 1000:g} ms, {one.client}"
             screen.print(
                 Text(f"{where}: {one.error.kind}: {one.error.sentence()}", style="dim"), soft_wrap=True
             )
-    figures = summary(found)
-    if figures["in_range_percent"] is not None:
-        screen.print(f"{shown(figures['in_range_percent'])} % of measured times lie where the draws do.")
+    totals = summary(found)
+    if totals["in_range_percent"] is not None:
+        screen.print(f"{shown(totals['in_range_percent'])} % of measured times lie where the draws do.")
     screen.print(
-        f"Error without its sign: {shown(figures['median_error_percent'])} % in the median,"
-        f" {shown(figures['worst_error_percent'])} % at worst; savings are"
-        f" {shown(figures['median_saving_error_points'])} points off in the median."
+        f"Error without its sign: {shown(totals['median_error_percent'])} % in the median,"
+        f" {shown(totals['worst_error_percent'])} % at worst; savings are"
+        f" {shown(totals['median_saving_error_points'])} points off in the median."
     )
 
 

@@ -2,19 +2,21 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from fastopen.analysis.audit import QUESTIONS, Finding, PrintedCell, audit, read_table
 from fastopen.analysis.audit.findings import MEANING
 from fastopen.cli.output import console, errors_console, print_json
+from fastopen.common.grid import Column, figures, keys, listing
+from fastopen.common.terminal import tabled
 
+ALL_CELLS: Final = "all cells"
 PANEL: Final = "Trust"
 
 
@@ -42,36 +44,38 @@ def command(
 
 def print_audit(cells: Sequence[PrintedCell], findings: Sequence[Finding], target: Console) -> None:
     """Table after table, cell after cell, then how many there are of each kind."""
-    for renderable in _renderables(cells, findings):
+    for renderable in _renderables(cells, findings, target.width):
         target.print(renderable)
 
 
-def _renderables(cells: Sequence[PrintedCell], findings: Sequence[Finding]) -> Iterator[RenderableType]:
+def _renderables(
+    cells: Sequence[PrintedCell], findings: Sequence[Finding], width: int
+) -> Iterator[RenderableType]:
     of_table: dict[str, dict[PrintedCell, list[Finding]]] = defaultdict(dict)
     for finding in findings:
         of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)
     sizes = Counter(cell.experiment for cell in cells)
     for experiment, size in sizes.items():
         found = of_table.get(experiment, {})
-        found_text = f"  {len(found)} of {size} cells" if found else "  nothing found"
-        yield Text.assemble((experiment, "bold"), found_text)
+        found_text = f"{len(found)} of {size} cells" if found else "nothing found"
         units = [one for ones in found.values() for one in ones if one.kind == "units"]
         of_all = len(units) == size
-        if of_all:
-            example = Finding(units[0].cell, "units", f"all cells: {units[0].detail}")
-            yield Padding(_grid([example]), (0, 0, 0, 2), expand=False)
-        for cell, ones in found.items():
-            shown = [one for one in ones if not (of_all and one.kind == "units")]
-            if shown:
-                yield Padding(Text(_place(cell)), (0, 0, 0, 2), expand=False)
-                yield Padding(_grid(shown), (0, 0, 0, 4), expand=False)
+        rows = [(ALL_CELLS, "units", units[0].detail)] if of_all else []
+        rows += [
+            (_place(cell), one.kind, one.detail)
+            for cell, ones in found.items()
+            for one in ones
+            if not (of_all and one.kind == "units")
+        ]
+        columns = (Column("cell", "key", wraps=True), *keys("kind"), Column("finding", "words", wraps=True))
+        grid = replace(listing(columns, rows, experiment), subtitle=found_text, grouped=True)
+        yield from tabled(grid, width) if rows else [Text(f"{experiment}  {found_text}")]
         yield Text()
     if findings:
         kinds = Counter(finding.kind for finding in findings)
-        rows = Table.grid(padding=(0, 2, 0, 0))
-        for kind, count in kinds.items():
-            rows.add_row(Text(kind, style="yellow"), Text(str(count), justify="right"), MEANING[kind])
-        yield rows
+        columns = (*keys("kind"), *figures("findings"), Column("meaning", "words", wraps=True))
+        counted = ((kind, str(count), MEANING[kind]) for kind, count in kinds.items())
+        yield from tabled(listing(columns, counted), width)
         yield Text()
     if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
         words = f"{medians} improvements are medians over pairs of loads, and not held against the two times."
@@ -82,13 +86,6 @@ def _renderables(cells: Sequence[PrintedCell], findings: Sequence[Finding]) -> I
     if asked:
         words = "other cell raises a question" if asked == 1 else "other cells raise a question"
         yield Text(f"{asked} {words}.", style="bold")
-
-
-def _grid(findings: Sequence[Finding]) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for finding in findings:
-        grid.add_row(Text(finding.kind, style="yellow"), Text(finding.detail))
-    return grid
 
 
 def _place(cell: PrintedCell) -> str:

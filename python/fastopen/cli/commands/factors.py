@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-from rich.table import Table
-from rich.text import Text
-
-from fastopen.cli.output import console, print_json
+from fastopen.cli.output import print_json
 from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.tables import print_grid
+from fastopen.common.grid import Column, keys, listing
 from fastopen.experiments import FACTORS, Factor
 
 PANEL: Final = "Inputs"
@@ -17,15 +16,11 @@ def command(json: JsonOption = False) -> None:
     if json:
         print_json({"factors": [_document(factor) for factor in FACTORS]})
         return
-    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style="bold")
-    table.add_column("option", no_wrap=True)
-    table.add_column("what")
-    for factor in FACTORS:
-        table.add_row(factor.flag, _words(factor))
-    console().print(table)
+    columns = (*keys("option"), Column("what", "words", wraps=True))
+    print_grid(listing(columns, ((factor.flag, _words(factor)) for factor in FACTORS)))
 
 
-def _words(factor: Factor) -> Text:
+def _words(factor: Factor) -> str:
     """What it is, and below it its values and its other names."""
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
@@ -36,7 +31,7 @@ def _words(factor: Factor) -> Text:
         "column": ", ".join(factor.export) + unit,
     }
     listed = "; ".join(f"{what}: {text}" for what, text in known.items() if text)
-    return Text.assemble(factor.meaning, "\n", (listed, "dim"))
+    return f"{factor.meaning}\n{listed}"
 
 
 def _document(factor: Factor) -> dict[str, Any]:

@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.tables import print_grid
 from fastopen.common import units
+from fastopen.common.grid import Entry, Grid, Tone, figures, keys, listing
+from fastopen.common.terminal import STYLES, fits
 from fastopen.runs import RunSummary, list_runs, runs_folder
 
 PANEL: Final = "Runs"
 
-STYLES: Final = {"finished": "green", "running": "cyan"}
-# Wider than any table: tells how wide one would be.
-MEASURED: Final = 10_000
+TONES: Final[dict[str, Tone]] = {"finished": "good", "running": "quiet"}
 
 
 def command(
@@ -39,12 +38,12 @@ def command(
     if not runs:
         console().print(f"no runs in {place}", markup=False, soft_wrap=True)
         return
-    target, table = console(), _table(runs)
-    if Measurement.get(target, target.options.update(width=MEASURED), table).maximum > target.width:
+    target, grid = console(), _grid(runs)
+    if fits(grid, target.width):
+        print_grid(grid)
+    else:
         for run in runs:
             target.print(_lines(run, target.width))
-    else:
-        target.print(table)
     total = shown_size(sum(run.bytes for run in runs))
     console().print(Text(f"{total} in {place}", style="dim"), soft_wrap=True)
 
@@ -53,28 +52,27 @@ def _document(run: RunSummary) -> dict[str, Any]:
     return {**asdict(run), "folder": str(run.folder), "name": run.folder.name}
 
 
-def _table(runs: Sequence[RunSummary]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("run", "started", "status", "loads", "pages", "RTT", "client", "varying", "size"):
-        right = heading in ("loads", "size")
-        whole = heading in ("started", "loads", "size")
-        table.add_column(
-            heading, justify="right" if right else "left", overflow="fold", no_wrap=whole, min_width=6
-        )
+def _grid(runs: Sequence[RunSummary]) -> Grid:
+    columns = (
+        *keys("run", "started", "status"),
+        *figures("loads"),
+        *keys("pages", "RTT", "client", "varying"),
+        *figures("size"),
+    )
+    rows = []
     for run in runs:
-        known = bool(run.started)
-        table.add_row(
-            Text(run.folder.name + (f"\n{run.label}" if run.label else "")),
-            datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M") if known else "",
-            Text(run.status, style=STYLES.get(run.status, "yellow")),
-            f"{run.loads_done}/{run.loads_asked}" if known else "",
-            Text(_pages(run.pages)),
-            run.networks,
-            ", ".join([*run.clients, *run.engines]),
-            Text("; ".join(run.varying)),
-            shown_size(run.bytes),
+        started = datetime.fromisoformat(run.started).astimezone() if run.started else None
+        rows.append(
+            (
+                run.folder.name + (f"\n{run.label}" if run.label else ""),
+                f"{started:%Y-%m-%d %H:%M}" if started else "",
+                Entry(run.status, TONES.get(run.status, "notable")),
+                f"{run.loads_done}/{run.loads_asked}" if started else "",
+                *(_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines])),
+                *("; ".join(run.varying), shown_size(run.bytes)),
+            )
         )
-    return table
+    return listing(columns, rows)
 
 
 def _lines(run: RunSummary, width: int) -> Text:
@@ -83,7 +81,7 @@ def _lines(run: RunSummary, width: int) -> Text:
     loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
     size = shown_size(run.bytes)
     first = "  ".join(filter(None, (run.folder.name, run.label)))
-    status = Text(run.status, style=STYLES.get(run.status, "yellow"))
+    status = Text(run.status, style=STYLES[TONES.get(run.status, "notable")])
     second = "; ".join(filter(None, (*facts, loads, size)))
     indented = textwrap.fill(second, width, initial_indent="  ", subsequent_indent="    ")
     return Text.assemble((first, "bold"), "  ", status, "\n", indented)

@@ -3,13 +3,12 @@
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from fastopen.cli.output import console, print_json
+from fastopen.cli.page_facts import page_list, page_renderables
 from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.shared_options import JsonOption, with_settings
-from fastopen.common import units
+from fastopen.cli.tables import print_grid
 from fastopen.pages import describe, load_pages, packaged_pages
 
 PANEL: Final = "Inputs"
@@ -42,7 +41,8 @@ def show(
     for number, page in enumerate(pages):
         if number:
             console().print()
-        console().print(describe.render(page, tree=tree))
+        for renderable in page_renderables(page, console().width, tree=tree):
+            console().print(renderable)
 
 
 @command.command("list")
@@ -52,12 +52,4 @@ def list_pages(json: JsonOption = False) -> None:
     if json:
         print_json({"pages": pages})
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("page", "requests", "hosts", "bytes"):
-        table.add_column(heading, justify="left" if heading == "page" else "right", no_wrap=True)
-    table.add_column("source", overflow="fold")
-    for page in pages:
-        size = units.format_bytes((page["bytes_up"] + page["bytes_down"]) // 1000 * 1000)
-        counts = (str(page["requests"]), str(page["hosts"]))
-        table.add_row(page["name"], *counts, size, Text(page["source"]))
-    console().print(table)
+    print_grid(page_list(pages))

@@ -7,11 +7,13 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import Results, collect, payoffs
-from fastopen.cli.output import console, figures_table, print_json
+from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import figures, keys, listing
 from fastopen.experiments import ARMS
-from fastopen.report.paths import payoff_lines
+from fastopen.report.findings.broken_paths import payoff_lines
 from fastopen.runs import RunStore, find_run
 
 PANEL: Final = "Read a result"
@@ -41,26 +43,20 @@ def command(
         print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
         return
     several = any(one.otherwise for one in found)
-    table = figures_table(
-        "",
-        ["page", "path", "TFO", *(["with"] if several else [])],
-        [
-            "RTT\nms",
-            "saves, open\nms",
-            "costs, broken\nms",
-            "pays\nbelow",
-            f"cached for\n{visits} visits",
-            "one\nhandshake",
-        ],
+    columns = (
+        *keys("page", "path", "TFO", *(["with"] if several else [])),
+        *figures("RTT\nms", "saves, open\nms", "costs, broken\nms"),
+        *figures("pays\nbelow", f"cached for\n{visits} visits", "one\nhandshake"),
     )
-    table.columns[1].no_wrap = True
-    for one in found:
-        table.add_row(
+    rows = (
+        (
             *(one.page, one.path, ARMS[one.arm].short_label, *([one.otherwise] if several else [])),
             *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", f"{one.cost_ms:.1f}"),
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )
-    console().print(table)
+        for one in found
+    )
+    print_grid(listing(columns, rows))
     for sentence in _sentences(results, visits):
         console().print(Text(sentence))
 

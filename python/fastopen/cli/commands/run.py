@@ -26,6 +26,15 @@ from fastopen.pages.where import Where
 from fastopen.workflows.engines import auto_engine
 
 PANEL: Final = "Measure"
+FIRST_OPTIONS: Final = (
+    *("inputs", "rtt", "down", "up", "network", "transport", "repeats", "quick"),
+    *("report", "json", "output"),
+)
+EXAMPLES: Final = {
+    "fastopen run page.har": "as it was recorded, over three networks of today",
+    "fastopen run page.har --network 4g --report": "over a mobile network, with a report in HTML",
+    "fastopen run example --transports tcp,tfo --rtt 20,100": "in cleartext, as in the TFO paper",
+}
 
 
 @with_factors(ASKED)
@@ -43,7 +52,6 @@ def command(
         Combine,
         typer.Option(
             help="Lists of values of the network: each with each (cross), or first with first (zip).",
-            rich_help_panel="Network",
         ),
     ] = "cross",
     network: Annotated[
@@ -51,7 +59,6 @@ def command(
         typer.Option(
             metavar="NAME,NAME",
             help=f"In place of RTT and rates: {', '.join(NAMED_NETWORKS)} (docs/factors.md has the sources).",
-            rich_help_panel="Network",
         ),
     ] = None,
     seed: Annotated[

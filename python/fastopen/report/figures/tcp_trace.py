@@ -7,7 +7,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.analysis.attribution import Shown
-from fastopen.analysis.attribution.phrases import time
+from fastopen.common.phrases import time
 from fastopen.experiments import ARMS, ArmName
 from fastopen.pages import Page
 from fastopen.report.figures.encodings import zoom

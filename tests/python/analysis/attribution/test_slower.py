@@ -11,11 +11,16 @@ from fastopen.analysis.attribution import Reasons, reasons_slower, where_slower
 from fastopen.analysis.statistics import Results, collect
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
-from fastopen.report.surprises import surprise_lines
+from fastopen.report.findings import page_findings
+from fastopen.report.model import Finding
 from fastopen.runs import RunStore
 from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
 
 LAST = 11
+
+
+def shown(results: Results, reasons: Reasons, kind: str = "slower_with_tfo") -> list[Finding]:
+    return [one for one in page_findings(results, "one", reasons) if one.kind == kind]
 
 
 def page_with_large(index: int, body_bytes: int) -> Page:
@@ -74,8 +79,7 @@ def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> Non
     assert (
         "takes 300\N{NO-BREAK SPACE}ms longer: it got a new connection, opened with data in its SYN" in reason
     )
-    lines = surprise_lines(results, "one", reasons)
-    assert any(line.startswith("With cold cookies the page loads more slowly: request") for line in lines)
+    assert shown(results, reasons)[0].figures["certain"] is True
 
 
 def test_a_syn_that_was_sent_again_is_named() -> None:
@@ -175,8 +179,9 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
     page = page_with_large(10, 100_000)
     results, reasons = slower_cold(lambda _: None, (-45.0, 5.0), page)
-    (line,) = [one for one in surprise_lines(results, "one", reasons) if "slower" in one]
-    assert line.startswith("With cold cookies the median load is slower (not for certain): request")
+    (found,) = shown(results, reasons)
+    assert found.sentence.startswith("With cold cookies ")
+    assert found.figures["certain"] is False
 
 
 def test_where_nothing_is_slower_nothing_is_read() -> None:
@@ -235,8 +240,8 @@ def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
         data["connections"][0]["client"]["retransmits"] += 7
 
     results, reasons = with_session_early(fuller)
-    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in surprise_lines(results, "one", reasons)]
-    (line,) = (line for line in lines if line.startswith("With early data the page loads more slowly"))
+    (found,) = shown(results, reasons, "setup_slower")
+    line = found.sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert "than with full handshakes, " in line
     assert "the uplink is busy for 90 % of the load: " in line
     assert "TCP segments sent again against" in line

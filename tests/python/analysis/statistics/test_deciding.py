@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fastopen.analysis.statistics import CellResult, Results, collect, deciding_factor
-from fastopen.report.deciding import deciding_lines
+from fastopen.report.findings.deciding import deciding_lines
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 

@@ -10,7 +10,7 @@ import made_up_run
 from fastopen.analysis.statistics import BEYOND_BOUND, Results, collect
 from fastopen.experiments import PlannedJob
 from fastopen.report import results_document
-from fastopen.report.first_flight import first_flight_lines
+from fastopen.report.findings.first_flight import first_flight_lines
 from fastopen.report.grids import flight_grid
 from fastopen.report.printed import results_renderables
 from fastopen.runs import RunStore

@@ -81,12 +81,17 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_the_report_reads_as_a_verdict_a_table_and_what_is_odd() -> None:
     written = io.StringIO()
     write_report(document(), Console(file=written, width=100, highlight=False))
-    lines = [line.rstrip() for line in written.getvalue().splitlines()]
+    # Without the lines and columns of the table.
+    lines = [
+        " ".join(line.split())
+        for line in written.getvalue().splitlines()
+        if "\N{BOX DRAWINGS LIGHT HORIZONTAL}" not in line
+    ]
     expected = """\
         TCP Fast Open: 7 of 12 connections carried data in the SYN, 6 acknowledged; 4 asked for a cookie.
-        server            connections  cookie asked  SYN data  acknowledged  failed
-        192.0.2.1:443               8             1         7             6       0
-        [2001:db8::1]:80            4             3         0             0       1
+        server connections cookie asked SYN data acknowledged failed
+        192.0.2.1:443 8 1 7 6 0
+        [2001:db8::1]:80 4 3 0 0 1
         - gave no cookie though asked several times: [2001:db8::1]:80
         - 1 connection: the server acknowledged the SYN without its data (cookie not taken)
         - 1 connection: never established (refused, timed out, no route)

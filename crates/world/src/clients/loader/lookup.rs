@@ -25,8 +25,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::connection::{Report, open};
 use crate::clients::Resolver;
+use crate::clients::tls::connect;
 use crate::contract::NameLookup;
-use crate::tls::connect;
 
 /// How long it waits for the answer to a query.
 pub const TIMEOUT: Duration = Duration::from_secs(5);

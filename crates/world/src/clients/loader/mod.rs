@@ -30,13 +30,13 @@ use tokio::task::AbortHandle;
 use self::connection::{Connection, Opened, QueuedRequest, Report};
 pub use self::lookup::TIMEOUT as LOOKUP_TIMEOUT;
 use self::lookup::{Lookup, Question, Stream, look_up};
+use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, SeenAt, TlsRecord,
 };
 use crate::failure::{Blame, Failure};
-use crate::hosts_overlay::is_name;
-use crate::tls::{Secure, fetch_tickets};
+use crate::sandbox::hosts_overlay::is_name;
 
 /// How long a visit to a host may take, over an unshaped link.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from fastopen.apps.conform import Conformance, Outcome, Result, conform
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import figures, keys, listing
 from fastopen.engines import kernels
 
 PANEL: Final = "Trust"
@@ -77,16 +78,15 @@ def _watching(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _print(done: Conformance, *, every: bool) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("scripts of")
-    for title in ("passed", "not here", "failed", "evidence agrees"):
-        table.add_column(title, justify="right")
-    for tally in (*done.tallies(), done.total()):
-        counts = (tally.passed, tally.not_here, tally.failed)
-        agree = f"{tally.agree} of {tally.compared}"
-        style = "bold" if tally.group == "all" else ""
-        table.add_row(tally.group, *map(str, counts), agree, style=style)
-    console().print(table)
+    columns = (*keys("scripts of"), *figures("passed", "not here", "failed", "evidence agrees"))
+    rows = (
+        (
+            *(tally.group, str(tally.passed), str(tally.not_here), str(tally.failed)),
+            f"{tally.agree} of {tally.compared}",
+        )
+        for tally in (*done.tallies(), done.total())
+    )
+    print_grid(listing(columns, rows))
     shown = [one for one in done.results if every or one.why or one.agrees is False]
     if shown:
         console().print()

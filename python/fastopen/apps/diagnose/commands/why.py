@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from fastopen.analysis.attribution.phrases import plural
 from fastopen.apps.diagnose.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
 from fastopen.apps.diagnose.why import Finding, Machine, diagnose, growth, read_machine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption
+from fastopen.common.phrases import plural
 
 PANEL: Final = "Real networks and programs"
 

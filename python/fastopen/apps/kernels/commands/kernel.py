@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 
 from fastopen.apps.kernels.build import Request, build_kernel
 from fastopen.apps.kernels.watcher import BuildWatcher
 from fastopen.cli.output import console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Grid, figures, keys, listing
 from fastopen.engines import kernels
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.kernels.recipe import is_outdated
@@ -73,11 +74,9 @@ def info(
     if json:
         print_json(facts)
         return
-    table = Table.grid(padding=(0, 2))
     for key, value in facts.items():
         shown = " ".join(value) or "none" if isinstance(value, list) else str(value)
-        table.add_row(key.replace("_", " "), shown)
-    console().print(table, soft_wrap=True)
+        console().print(f"{key.replace('_', ' '):20} {shown}", markup=False, soft_wrap=True)
     if facts["outdated"]:
         console().print(f"made by another fastopen's recipe; to do: {kernels.BUILD_IT}", soft_wrap=True)
 
@@ -93,7 +92,7 @@ def list_kernels(json: JsonOption = False) -> None:
     if not usable and not damaged:
         console().print("no kernel is installed; to do: fastopen kernel build", markup=False)
     elif usable:
-        console().print(_table(usable))
+        print_grid(_grid(usable))
     for entry in damaged:
         console().print(f"damaged: {entry.folder.name}: {entry.reason}", markup=False, soft_wrap=True)
         console().print(f"  to do: fastopen kernel remove {entry.folder.name}", markup=False, soft_wrap=True)
@@ -112,13 +111,12 @@ def described(kernel: Kernel) -> dict[str, Any]:
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 
 
-def _table(usable: list[Kernel]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("kernel", "made of", "HZ", "size", "built"):
-        table.add_column(title, justify="right" if title in ("HZ", "size") else "left")
-    for kernel in usable:
-        known = kernel.manifest
-        made_of = f"{known.source} {known.source_version}"
-        size = f"{known.size_bytes / 1e6:.1f} MB"
-        table.add_row(known.name, made_of, str(known.hz), size, known.built[:10])
-    return table
+def _grid(usable: list[Kernel]) -> Grid:
+    rows = (
+        (
+            *(known.name, f"{known.source} {known.source_version}", str(known.hz)),
+            *(f"{known.size_bytes / 1e6:.1f} MB", known.built[:10]),
+        )
+        for known in (kernel.manifest for kernel in usable)
+    )
+    return listing((*keys("kernel", "made of"), *figures("HZ", "size"), *keys("built")), rows)

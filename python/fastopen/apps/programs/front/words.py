@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+from fastopen.common.grid import Grid, figures, keys, listing
+from fastopen.common.phrases import plural, some
+from fastopen.common.terminal import fitting_table
 
 IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
@@ -26,7 +29,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
     """Prints verdict, table of servers, and what a reader should know with it."""
     target.print(Text(verdict(document["total"], document["not_helped"]), style="bold"), soft_wrap=True)
     if document["peers"]:
-        target.print(_table(document["peers"]))
+        target.print(fitting_table(_grid(document["peers"]), target.width)[0])
     for note in notes(document):
         target.print(Text(f"- {note}"), soft_wrap=True)
 
@@ -35,12 +38,12 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
     """One sentence; `not_helped` are calls on sockets that could not be prepared, by reason."""
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
-        opened = counted(not_helped[MULTIPATH], "connection")
+        opened = plural(not_helped[MULTIPATH], "connection")
         return f"TCP Fast Open: not known, since the command opened {opened} of Multipath TCP."
     if not connections:
         return "TCP Fast Open: the command opened no TCP connection."
     sent, acknowledged = total["syn_data_sent"], total["syn_data_acked"]
-    message = f"TCP Fast Open: {sent} of {counted(connections, 'connection')} carried data in the SYN"
+    message = f"TCP Fast Open: {sent} of {plural(connections, 'connection')} carried data in the SYN"
     if sent:
         each = "all" if acknowledged == sent else str(acknowledged)
         message += f", {each} acknowledged"
@@ -54,7 +57,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:
-        yield f"gave no cookie though asked several times: {_listed(without)}"
+        yield f"gave no cookie though asked several times: {some(without, PEERS_SHOWN)}"
     lost = {
         "data_not_acked": "the server acknowledged the SYN without its data (cookie not taken)",
         "syn_retransmitted": "the SYN with data was lost or dropped on its way and sent again without",
@@ -65,16 +68,16 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     }
     for key, meaning in lost.items():
         if total[key]:
-            yield f"{counted(total[key], 'connection')}: {meaning}"
+            yield f"{plural(total[key], 'connection')}: {meaning}"
     if document["begun_without_data"]:
-        handshakes = counted(document["begun_without_data"], "handshake")
+        handshakes = plural(document["begun_without_data"], "handshake")
         yield f"{handshakes} started without data, since the client did not write within 20 ms"
     for reason, calls in document["not_helped"].items():
-        yield f"{counted(calls, 'call')} went on without help: {reason}"
+        yield f"{plural(calls, 'call')} went on without help: {reason}"
     if document["overrun"]:
         yield "more sockets ended at once than the kernel had room to tell of"
     if counters.get("TCPFastOpenBlackhole"):
-        times = counted(counters["TCPFastOpenBlackhole"], "time")
+        times = plural(counters["TCPFastOpenBlackhole"], "time")
         yield f"the kernel turned TCP Fast Open off {times}, suspecting a path that swallows it"
     in_world = document.get("format") == IN_WORLD
     if in_world and not setting & CLIENT_BIT:
@@ -94,32 +97,15 @@ def _about_setting(setting: int, listeners: int) -> Iterator[str]:
         yield f"net.ipv4.tcp_fastopen is {setting}, off for clients ({remedy})"
     if listeners and not setting & SERVER_BIT:
         message = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
-        yield message + f"{counted(listeners, 'listener')} handed out no cookies ({remedy})"
+        yield message + f"{plural(listeners, 'listener')} handed out no cookies ({remedy})"
 
 
 def _gives_no_cookie(peer: dict[str, Any]) -> bool:
     return bool(peer["cookie_requested"] > 1 and peer["cookie_requested"] == peer["established"])
 
 
-def _table(peers: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("server", overflow="fold")
-    for heading in COLUMNS.values():
-        table.add_column(heading, justify="right")
-    for peer in peers[:PEERS_SHOWN]:
-        table.add_row(Text(peer["peer"]), *(str(peer[key]) for key in COLUMNS))
-    rest = peers[PEERS_SHOWN:]
-    if rest:
-        sums = (str(sum(peer[key] for peer in rest)) for key in COLUMNS)
-        table.add_row(Text(f"{len(rest)} more", style="dim"), *sums)
-    return table
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - PEERS_SHOWN
-    return ", ".join(names[:PEERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def counted(number: int, what: str) -> str:
-    """`1 connection`, `2 connections`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _grid(peers: list[dict[str, Any]]) -> Grid:
+    rows = [(peer["peer"], *(str(peer[key]) for key in COLUMNS)) for peer in peers[:PEERS_SHOWN]]
+    if rest := peers[PEERS_SHOWN:]:
+        rows.append((f"{len(rest)} more", *(str(sum(peer[key] for peer in rest)) for key in COLUMNS)))
+    return listing((*keys("server"), *figures(*COLUMNS.values())), rows)

@@ -8,17 +8,17 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from fastopen.analysis.attribution.phrases import NBSP
 from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
 from fastopen.apps.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.phrases import NBSP
 from fastopen.common.units import format_duration_us
 from fastopen.contract import EngineName
-from fastopen.report.grid import Column, Entry, Grid
-from fastopen.report.terminal import below_table, fitting_table
 from fastopen.workflows.engines import auto_engine
 
 PANEL: Final = "Real networks and programs"
@@ -164,11 +164,7 @@ def _print(done: BenchResult, server: str | None) -> None:
         )
         for row in rows
     )
-    grid = Grid("", columns, tuple(entries))
-    table, layout = fitting_table(grid, console().width)
-    console().print(table)
-    for line in below_table(grid, layout):
-        console().print(Text(line), soft_wrap=True)
+    print_grid(Grid("", columns, tuple(entries)))
     for line in (*_published(done), *_sentences(done, varying)):
         console().print(Text(line), soft_wrap=True)
 

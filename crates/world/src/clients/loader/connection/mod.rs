@@ -28,8 +28,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
 use super::lookup::Lookup;
+use crate::clients::tls::connect;
 use crate::contract::{RequestRecord, TlsRecord};
-use crate::tls::connect;
 
 /// A request that a connection is to send.
 #[derive(Clone)]

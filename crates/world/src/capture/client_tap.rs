@@ -1,0 +1,118 @@
+//! QUIC packets at the client's interface: the client's end of the evidence where its sockets are not ours.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use fastopen_netns::Result;
+use fastopen_netns::clock::{monotonic_ns, realtime_ns};
+use fastopen_netns::packet::{ETHERNET_HEADER, Tap};
+use fastopen_replay::quic::packets::PacketCounts;
+use fastopen_replay::sockets::FourTuple;
+
+use crate::capture::frames;
+use crate::contract::{Job, QuicEnd};
+use crate::network::topology::Topology;
+
+/// The protocol number of UDP.
+const UDP: u8 = 17;
+const UDP_HEADER: usize = 8;
+
+/// A tap that counts the packets of each QUIC connection, of one load at a time.
+pub struct ClientTap {
+    tap: RefCell<Tap>,
+    seen: RefCell<BTreeMap<FourTuple, Passed>>,
+}
+
+/// What passed of one connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Passed {
+    /// When the first datagram did, in nanoseconds of the monotonic clock.
+    pub first_ns: u64,
+    sent: PacketCounts,
+    received: PacketCounts,
+}
+
+impl From<Passed> for QuicEnd {
+    fn from(Passed { sent, received, .. }: Passed) -> Self {
+        Self { sent, received, lost_packets: None, rtt_us: None }
+    }
+}
+
+impl ClientTap {
+    /// Whether a job needs one: its client is a program of others, and speaks QUIC.
+    pub fn is_needed(job: &Job) -> bool {
+        job.client.kind.capabilities().is_foreign && job.quic().is_some()
+    }
+
+    /// Opens the tap.
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
+        Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
+    }
+
+    /// Forgets what was before the load.
+    pub fn begin_load(&self) {
+        self.tap.borrow_mut().clear();
+        self.seen.borrow_mut().clear();
+    }
+
+    /// What passed since the load began.
+    pub fn seen(&self) -> BTreeMap<FourTuple, Passed> {
+        let mut seen = self.seen.borrow_mut();
+        let offset = monotonic_ns() as i64 - realtime_ns() as i64;
+        self.tap.borrow_mut().take_each(|unix_ns, outgoing, frame| {
+            let Some((four_tuple, datagram)) = datagram(frame, outgoing) else { return };
+            let first_ns = (unix_ns as i64 + offset).max(0) as u64;
+            let passed = seen.entry(four_tuple).or_insert(Passed { first_ns, ..Passed::default() });
+            let counts = if outgoing { &mut passed.sent } else { &mut passed.received };
+            counts.count(datagram);
+        });
+        seen.clone()
+    }
+}
+
+/// The connection of a frame, and the datagram in it; none of what is not UDP over IPv4.
+fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
+    let packet = frame.get(ETHERNET_HEADER..)?;
+    let header_bytes = usize::from(packet.first()? & 0xf) * 4;
+    let address = |at: usize| Some(Ipv4Addr::from(*packet.get(at..)?.first_chunk::<4>()?));
+    let segment =
+        packet.get(header_bytes..).filter(|_| packet[0] >> 4 == 4 && packet.get(9) == Some(&UDP))?;
+    let two = |at: usize| Some(u16::from_be_bytes(*segment.get(at..)?.first_chunk()?));
+    let from = SocketAddrV4::new(address(12)?, two(0)?);
+    let to = SocketAddrV4::new(address(16)?, two(2)?);
+    let (client, origin) = if outgoing { (from, to) } else { (to, from) };
+    // Short frames are padded.
+    let bytes = segment.get(UDP_HEADER..usize::from(two(4)?).min(segment.len()))?;
+    Some((FourTuple { client, origin }, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_are_found_in_frames_and_nothing_else_is() {
+        let mut frame =
+            [vec![0; ETHERNET_HEADER], vec![0x45, 0, 0, 31, 0, 0, 0x40, 0, 64, UDP, 0, 0]].concat();
+        frame.extend([[198, 18, 0, 1], [198, 19, 0, 2]].concat());
+        frame.extend([0x9c, 0x40, 1, 187, 0, 11, 0, 0]);
+        frame.extend([1, 2, 3, 0, 0]);
+        let four_tuple = FourTuple {
+            client: SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, 1), 40_000),
+            origin: SocketAddrV4::new(Ipv4Addr::new(198, 19, 0, 2), 443),
+        };
+        assert_eq!(datagram(&frame, true), Some((four_tuple, &[1, 2, 3][..])));
+        let FourTuple { client, origin } = four_tuple;
+        let turned = FourTuple { client: origin, origin: client };
+        assert_eq!(datagram(&frame, false), Some((turned, &[1, 2, 3][..])));
+        for length in 0..ETHERNET_HEADER + 28 {
+            assert_eq!(datagram(&frame[..length], true), None);
+        }
+        frame[ETHERNET_HEADER + 9] = 6;
+        assert_eq!(datagram(&frame, true), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! The packets of a load, as they pass the interfaces of both ends.
+
+pub mod client_tap;
+pub mod pcapng;
+pub mod tcp_trace;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use fastopen_netns::Result;
+use fastopen_netns::packet::Tap;
+use fastopen_replay::tls::KeyLines;
+
+use crate::capture::client_tap::ClientTap;
+use crate::capture::pcapng::Interface;
+use crate::contract::{Fault, Job};
+use crate::failure::{Blame, Failure};
+use crate::network::topology::Topology;
+
+/// Frames that a tap has room for, at least and at most: 8 and 128 MiB an end.
+const FRAMES: (u64, u64) = (4096, 65_536);
+/// Bytes of a frame's place in a tap.
+const FRAME_BYTES: u64 = 2048;
+
+/// Taps at both ends of a world, and the secrets of its TLS connections.
+pub struct Capture {
+    client: RefCell<Tap>,
+    origins: RefCell<Tap>,
+    keys: Arc<KeyLines>,
+}
+
+impl Capture {
+    /// Opens the taps.
+    ///
+    /// # Errors
+    /// Where there is no memory for them.
+    pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
+        let (client, origins) = topology.taps(frames(job))?;
+        Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
+    }
+
+    /// Where TLS leaves its secrets.
+    pub fn keys(&self) -> Arc<KeyLines> {
+        self.keys.clone()
+    }
+
+    /// Forgets what was before the load.
+    pub fn begin_load(&self) {
+        self.client.borrow_mut().clear();
+        self.origins.borrow_mut().clear();
+        self.keys.take();
+    }
+
+    /// The packets until `unix_ns` as a pcapng file, and how many found no room at one end or the other;
+    /// `comment` says what they are of.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn end_load(
+        &self,
+        comment: &str,
+        hosts: &BTreeMap<String, Ipv4Addr>,
+        client: Ipv4Addr,
+        unix_ns: u64,
+    ) -> std::result::Result<(Vec<u8>, u32), Failure> {
+        let interface = |tap: &RefCell<Tap>, name, description| {
+            let (packets, dropped) =
+                tap.borrow_mut().take(unix_ns).blame(Fault::Machine, "reading the packets of a load")?;
+            Ok::<_, Failure>(Interface { name, description, packets, dropped })
+        };
+        let interfaces = [
+            interface(&self.client, "client", "the client's end of the link")?,
+            interface(&self.origins, "origins", "the origins' end of the link")?,
+        ];
+        let mut names: Vec<_> = hosts.iter().map(|(host, address)| (*address, host.as_str())).collect();
+        names.push((client, "client"));
+        let dropped = interfaces.iter().map(|interface| interface.dropped).sum();
+        Ok((pcapng::file(comment, &names, &self.keys.take(), &interfaces, unix_ns), dropped))
+    }
+}
+
+/// Frames of a tap: twice what the page's bytes need, with an acknowledgement for every second segment.
+pub fn frames(job: &Job) -> u32 {
+    let segment_bytes = u64::from(job.network.mtu_bytes).saturating_sub(52).max(1);
+    let bytes: u64 = job
+        .page
+        .resources
+        .iter()
+        .map(|one| one.request_header_bytes + one.response_header_bytes + one.body_bytes)
+        .fold(0, u64::saturating_add);
+    let segments = bytes / segment_bytes + 16 * job.page.resources.len() as u64;
+    (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
+}
+
+/// The most memory that keeping the packets of a job's loads takes: two taps, and a file of as much; and a
+/// tap that counts QUIC's.
+pub fn memory_bytes(job: &Job) -> u64 {
+    let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
+    taps * u64::from(frames(job)) * FRAME_BYTES
+}

@@ -1,0 +1,5 @@
+//! What the program does besides jobs.
+
+pub mod check;
+pub mod conform;
+pub mod shell;

@@ -1,0 +1,110 @@
+//! Cross traffic: long TCP flows over the access link that a page load shares with them.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fastopen_netns::{Error, Result, tcp};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::contract::{CrossRecord, CrossTraffic as Kind, Way};
+use crate::network::addresses::{client_address, origin_address};
+use crate::network::topology::Topology;
+
+/// How long the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that the timers of a
+/// load are in the phase of one without cross traffic (see `Engine`).
+pub const WARM_UP: Duration = Duration::from_millis(4096);
+
+/// Numbers of a client's and an origin's address that no load and no page has.
+const NUMBER: u16 = 64_001;
+const DOING: &str = "starting cross traffic";
+/// Bytes of a write and of a read.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Flows that run until they are dropped.
+pub struct CrossTraffic(BTreeMap<Way, Flow>);
+
+impl CrossTraffic {
+    /// Starts them, each as soon as its connection is established.
+    ///
+    /// # Errors
+    /// Where no connection comes about.
+    #[expect(clippy::zero_sized_map_values, reason = "the contract's form, for further kinds of traffic")]
+    pub fn start(asked: &BTreeMap<Way, Kind>, topology: &Topology) -> Result<Self> {
+        let flow = |(way, kind): (&Way, &Kind)| match kind {
+            Kind::Bulk => Ok((*way, Flow::start(*way, topology)?)),
+        };
+        asked.iter().map(flow).collect::<Result<_>>().map(Self)
+    }
+
+    /// How many bytes each flow has moved: what its receiver's kernel received in order.
+    pub fn moved(&self) -> CrossRecord {
+        let bytes = |way| {
+            let received = |flow: &Flow| tcp::info(&*flow.receiver).map_or(0, |info| info.bytes_received);
+            self.0.get(&way).map(received)
+        };
+        CrossRecord { down_bytes: bytes(Way::Down), up_bytes: bytes(Way::Up) }
+    }
+}
+
+/// A connection on which one end writes as fast as it can, and the other reads.
+struct Flow {
+    sender: Arc<TcpStream>,
+    receiver: Arc<TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Flow {
+    fn start(way: Way, topology: &Topology) -> Result<Self> {
+        let number = match way {
+            Way::Down => 0,
+            Way::Up => 1,
+        };
+        let at = |address: Ipv4Addr| SocketAddr::from((address, 10_000 + number));
+        let (client, origin) = (at(client_address(NUMBER)), at(origin_address(NUMBER)));
+        let listener = topology.origins.run(|| named(TcpListener::bind(origin)))?;
+        let client = topology.client.run(|| {
+            let socket = named(Socket::new(Domain::IPV4, Type::STREAM, None))?;
+            named(socket.set_reuse_address(true))?;
+            named(socket.bind(&client.into()))?;
+            named(socket.connect(&origin.into()))?;
+            Ok(TcpStream::from(socket))
+        })?;
+        let (origin, _) = named(listener.accept())?;
+        let (sender, receiver) = match way {
+            Way::Down => (origin, client),
+            Way::Up => (client, origin),
+        };
+        let (sender, receiver) = (Arc::new(sender), Arc::new(receiver));
+        let (writes, reads) = (sender.clone(), receiver.clone());
+        let threads = vec![
+            thread::spawn(move || while (&*writes).write_all(&[b'.'; CHUNK_BYTES]).is_ok() {}),
+            thread::spawn(move || {
+                let mut chunk = vec![0; CHUNK_BYTES];
+                while (&*reads).read(&mut chunk).is_ok_and(|count| count > 0) {}
+            }),
+        ];
+        Ok(Self { sender, receiver, threads })
+    }
+}
+
+impl Drop for Flow {
+    /// Ends it with resets, and loses what is under way.
+    fn drop(&mut self) {
+        for stream in [&self.sender, &self.receiver] {
+            let _ = SockRef::from(&**stream).set_linger(Some(Duration::ZERO));
+            // Wakes its thread.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn named<T>(result: std::io::Result<T>) -> Result<T> {
+    result.map_err(|error| Error::other(DOING, error))
+}

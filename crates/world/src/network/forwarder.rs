@@ -1,0 +1,349 @@
+//! Forwards real packets through the link model: a thread between the client's and the origins' end of the
+//! link.
+//!
+//! A packet enters the model at the time the kernel stamped it, not when this thread received it, so a late
+//! wake-up delays nothing that is not due yet. What is due is sent at once, and how late each packet left is
+//! kept as evidence.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+
+use fastopen_link::stage::Datagram;
+use fastopen_link::{DelayLine, Direction, Nanos, Stats};
+use fastopen_netns::clock::{exact_timers, monotonic_ns};
+use fastopen_netns::packet::{ETHERNET_HEADER, PacketSocket};
+use fastopen_netns::poll::{Timer, Waker, wait_readable};
+use fastopen_netns::process::set_time_slice;
+
+use crate::contract::{LinkDirectionRecord, LinkRecord};
+use crate::network::link_config::LinkConfig;
+
+/// Frames received from one end before the other has its turn.
+const BATCH: usize = 64;
+/// Longest turn of the forwarder's thread on a processor that others want too.
+const SLICE_NS: u64 = 100_000;
+/// Bytes of an address of Ethernet: a frame begins with its destination's and its source's.
+const MAC_ADDRESS: usize = 6;
+/// Frame buffers kept for reuse.
+const POOL: usize = 4096;
+
+enum Command {
+    /// Drop what is queued, be this from now on.
+    Configure(Box<LinkConfig>, Sender<()>),
+    Report(Sender<LinkRecord>),
+}
+
+/// A running link. It stops when dropped.
+pub struct Forwarder {
+    commands: Option<Sender<Command>>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Forwarder {
+    /// Starts the forwarder's thread with an unshaped link. `spin` is how long before a packet is due the
+    /// thread polls the clock instead of sleeping: it buys exactness with processor time, and must be 0 in
+    /// virtual time, which advances only while all threads sleep.
+    ///
+    /// # Errors
+    /// Where there are no descriptors left.
+    pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
+        let waker = Arc::new(Waker::new()?);
+        let (commands, received) = channel();
+        let worker = Worker {
+            client,
+            origins,
+            directions: Directions::new(LinkConfig::default()),
+            commands: received,
+            waker: waker.clone(),
+            timer: Timer::new()?,
+            spin,
+            pool: Pool(Vec::new()),
+        };
+        let thread = thread::Builder::new().name("forwarder".into()).spawn(move || {
+            exact_timers();
+            set_time_slice(SLICE_NS);
+            worker.run();
+        })?;
+        Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
+    }
+
+    /// Drops what is under way and not due yet, forgets the counts, and is a new link from now on.
+    pub fn configure(&self, config: LinkConfig) {
+        self.command(|reply| Command::Configure(Box::new(config), reply));
+    }
+
+    /// What happened since the last [`Forwarder::configure`]; how late packets were, since the last report.
+    pub fn report(&self) -> LinkRecord {
+        self.command(Command::Report)
+    }
+
+    fn command<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> T {
+        let (reply, answer) = channel();
+        let commands = self.commands.as_ref().expect("it is taken on drop only");
+        commands.send(command(reply)).expect("the forwarder runs");
+        self.waker.wake();
+        answer.recv().expect("the forwarder answers")
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.commands = None;
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A received Ethernet frame of an IPv4 packet.
+struct Frame(Vec<u8>);
+
+impl Datagram for Frame {
+    fn ip(&mut self) -> &mut [u8] {
+        &mut self.0[ETHERNET_HEADER..]
+    }
+}
+
+/// Frame buffers to be used again.
+struct Pool(Vec<Vec<u8>>);
+
+impl Pool {
+    fn copy(&mut self, frame: &[u8]) -> Frame {
+        let mut buffer = self.0.pop().unwrap_or_else(|| Vec::with_capacity(1600));
+        buffer.clear();
+        buffer.extend_from_slice(frame);
+        Frame(buffer)
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.0.len() < POOL {
+            self.0.push(buffer);
+        }
+    }
+}
+
+/// One direction: its model, what is due, and how late it left.
+struct ForwardedDirection {
+    /// On the way from hosts that are further away than the link's other end.
+    before: DelayLine<Frame>,
+    /// The latest time at which a frame set out from its host.
+    latest: Nanos,
+    model: Direction<Frame>,
+    due: VecDeque<Vec<u8>>,
+    late_ns: Vec<u64>,
+    overruns: u32,
+}
+
+impl ForwardedDirection {
+    fn new(model: Direction<Frame>) -> Self {
+        Self {
+            before: DelayLine::default(),
+            latest: 0,
+            model,
+            due: VecDeque::new(),
+            late_ns: Vec::new(),
+            overruns: 0,
+        }
+    }
+
+    /// Takes a frame that leaves its host at `at`, which is `extra_delay` away from the link.
+    fn enqueue_at_host(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame) {
+        self.latest = self.latest.max(at);
+        self.before.push(self.latest, extra_delay, frame);
+    }
+
+    /// Takes a frame that is at the link at `at`, to a host that is `extra_delay` behind the link.
+    fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
+        let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
+        if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
+            pool.recycle(dropped.packet.0);
+        }
+    }
+
+    /// Takes a frame that the middlebox sends at `at`, which may be to come.
+    fn enqueue_answer(&mut self, at: Nanos, mut frame: Frame) {
+        let length =
+            frame.ip().get(2..4).map_or(0, |bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
+        frame.0.truncate(ETHERNET_HEADER + length);
+        for byte in 0..MAC_ADDRESS {
+            frame.0.swap(byte, MAC_ADDRESS + byte);
+        }
+        self.before.push(at, 0, frame);
+    }
+
+    /// When something is to be done next, if nothing arrives.
+    fn next_due(&self) -> Option<Nanos> {
+        self.before.next_due().into_iter().chain(self.model.next_release()).min()
+    }
+
+    /// Sends all that is due by now through `socket`. Returns whether there was any.
+    fn send_due(&mut self, socket: &PacketSocket, pool: &mut Pool) -> bool {
+        let now = monotonic_ns();
+        while let Some((at, frame)) = self.before.pop(now) {
+            self.enqueue(at, 0, frame, pool);
+        }
+        while let Some((due, frame)) = self.model.release(now) {
+            self.late_ns.push(now - due);
+            self.due.push_back(frame.0);
+        }
+        if self.due.is_empty() {
+            return false;
+        }
+        if socket.send(&mut self.due, |frame| pool.recycle(frame)).is_err() {
+            // An interface that is gone takes its packets with it.
+            self.overruns += self.due.len() as u32;
+            self.due.drain(..).for_each(|frame| pool.recycle(frame));
+        }
+        true
+    }
+
+    fn report(&mut self) -> LinkDirectionRecord {
+        self.late_ns.sort_unstable();
+        let late_us = |share: f64| {
+            let last = self.late_ns.len().saturating_sub(1);
+            self.late_ns.get((last as f64 * share).round() as usize).copied().unwrap_or(0) / 1000
+        };
+        let Stats { packets, bytes, dropped_queue, dropped_loss, dropped_path, queue_bytes_max } =
+            self.model.stats();
+        let record = LinkDirectionRecord {
+            packets,
+            bytes,
+            dropped_queue,
+            dropped_loss,
+            dropped_path,
+            overruns: self.overruns,
+            queue_bytes_max: Some(queue_bytes_max),
+            late_us_p50: late_us(0.5),
+            late_us_p99: late_us(0.99),
+            late_us_max: late_us(1.0),
+        };
+        self.late_ns.clear();
+        record
+    }
+}
+
+struct Directions {
+    down: ForwardedDirection,
+    up: ForwardedDirection,
+    config: LinkConfig,
+}
+
+impl Directions {
+    fn new(config: LinkConfig) -> Self {
+        // A trace begins now, so that loads to be compared meet the same link.
+        let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
+        Self { down: ForwardedDirection::new(down), up: ForwardedDirection::new(up), config }
+    }
+}
+
+/// What the forwarder's thread has.
+struct Worker {
+    client: PacketSocket,
+    origins: PacketSocket,
+    directions: Directions,
+    commands: Receiver<Command>,
+    waker: Arc<Waker>,
+    timer: Timer,
+    spin: Nanos,
+    pool: Pool,
+}
+
+impl Worker {
+    fn run(mut self) {
+        while self.handle_commands() {
+            let received = self.receive();
+            let sent = self.send_due();
+            if !(received || sent) {
+                self.wait();
+            }
+        }
+    }
+
+    /// Handles all commands that were sent. Returns false once the [`Forwarder`] is dropped.
+    fn handle_commands(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Configure(config, reply)) => {
+                    self.flush();
+                    self.directions = Directions::new(*config);
+                    let _ = reply.send(());
+                }
+                Ok(Command::Report(reply)) => {
+                    self.directions.up.overruns += self.client.take_overruns().unwrap_or(0);
+                    self.directions.down.overruns += self.origins.take_overruns().unwrap_or(0);
+                    let (down, up) = (self.directions.down.report(), self.directions.up.report());
+                    let _ = reply.send(LinkRecord { down, up });
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Packets that arrived before a new configuration belong to the old one: those that are due by now still
+    /// leave. On an unshaped link that is all of them, the resets of connections among them.
+    fn flush(&mut self) {
+        while self.receive() {}
+        self.send_due();
+        let _ = (self.client.take_overruns(), self.origins.take_overruns());
+    }
+
+    fn send_due(&mut self) -> bool {
+        let Directions { down, up, .. } = &mut self.directions;
+        while let Some((at, answer)) = up.model.take_answer() {
+            down.enqueue_answer(at, answer);
+        }
+        let sent_down = down.send_due(&self.client, &mut self.pool);
+        let sent_up = up.send_due(&self.origins, &mut self.pool);
+        sent_down || sent_up
+    }
+
+    fn receive(&mut self) -> bool {
+        let Self { client, origins, directions: Directions { down, up, config }, pool, .. } = self;
+        // Source and destination address stand at bytes 12 and 16 of an IPv4 header (RFC 791 section 3.1).
+        let address_at = |frame: &[u8], byte| {
+            frame.get(ETHERNET_HEADER + byte..).and_then(|rest| rest.first_chunk().copied())
+        };
+        let from_client = client.receive(BATCH, |at, frame| {
+            if let Some(address) = address_at(frame, 16) {
+                up.enqueue(at, config.extra_delay_of(address), pool.copy(frame), pool);
+            }
+        });
+        let from_origins = origins.receive(BATCH, |at, frame| {
+            if let Some(address) = address_at(frame, 12) {
+                down.enqueue_at_host(at, config.extra_delay_of(address), pool.copy(frame));
+            }
+        });
+        from_client + from_origins > 0
+    }
+
+    /// Sleeps until a packet arrives, one is due, or a command comes.
+    fn wait(&mut self) {
+        let Directions { down, up, .. } = &self.directions;
+        let next = down.next_due().into_iter().chain(up.next_due()).min();
+        let now = monotonic_ns();
+        let left = next.map(|due| due.saturating_sub(now));
+        match left {
+            Some(left) if left <= self.spin => {
+                while monotonic_ns() < now + left && !self.client.is_readable() && !self.origins.is_readable()
+                {
+                    std::hint::spin_loop();
+                }
+            }
+            _ => {
+                let set = self.timer.set(next.map(|due| due.max(now) - self.spin));
+                let ends = [self.client.as_fd(), self.origins.as_fd(), self.waker.as_fd()];
+                let waited =
+                    set.and_then(|()| wait_readable(&[&ends[..], &[self.timer.as_fd()]].concat(), None));
+                debug_assert!(waited.is_ok(), "{waited:?}");
+                self.waker.clear();
+            }
+        }
+    }
+}

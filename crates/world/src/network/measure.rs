@@ -1,0 +1,187 @@
+//! Measures what a world's network really is: round trips by handshakes, rates by trains of packets.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use fastopen_link::{DirectionConfig, Rate, expected_train, expected_transit};
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::udp::StampedSocket;
+use fastopen_netns::{Error, tcp};
+
+use crate::contract::{BothEnds, Measured, MeasuredRate, MeasuredRtt, RouteRecord};
+use crate::network::addresses::{client_address, origin_address};
+use crate::network::link_config::LinkConfig;
+use crate::network::topology::Topology;
+
+/// An origin that no page has: its number is above the most hosts that a page may have.
+const PROBE_ORIGIN: u16 = 64_000;
+const PORT: u16 = 9;
+/// IP bytes of a SYN and of its answer with Linux's options (MSS, SACK, time stamps, window scaling).
+const SYN_BYTES: u32 = 60;
+const HANDSHAKES: u64 = 5;
+/// IP and UDP headers.
+const UDP_HEADERS: usize = 28;
+/// A train is this long in time, as far as the queue and the counts below allow.
+const TRAIN_NS: u64 = 60_000_000;
+const TRAIN_PACKETS: (u64, u64) = (4, 80);
+
+/// Measures round trips and rates of the link as it is configured.
+///
+/// # Errors
+/// Where a probe found no answer at all.
+pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
+    let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
+    let on_link = expected_transit(&link.down, SYN_BYTES) + expected_transit(&link.up, SYN_BYTES);
+    let expected = on_link + 2 * link.origins_delay;
+    let mut rtts = handshakes(topology, expected, gap(expected, expected - asked))?;
+    rtts.sort_unstable();
+    let rtt_us = MeasuredRtt {
+        asked: asked / 1000,
+        expected: expected / 1000,
+        median: rtts.get(rtts.len() / 2).copied().unwrap_or(0).into(),
+        samples: rtts.len(),
+    };
+    let client = Host { namespace: &topology.client, address: client_address(0) };
+    let origin = Host { namespace: &topology.origins, address: origin_address(PROBE_ORIGIN) };
+    let (down, up) = thread::scope(|scope| {
+        let down = || rate(&link.down, mtu, &origin, &client);
+        let down = named("starting a thread", thread::Builder::new().spawn_scoped(scope, down));
+        let up = rate(&link.up, mtu, &client, &origin);
+        (down.and_then(|down| down.join().expect("measuring does not panic")), up)
+    });
+    Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
+}
+
+/// Congestion control and initial window of both ends, as the sockets of a fresh connection have them.
+///
+/// # Errors
+/// Where no connection comes about.
+pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
+    const DOING: &str = "reading TCP's settings from a connection";
+    let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
+    let listener = topology.origins.run(|| named(DOING, TcpListener::bind(address)))?;
+    let client =
+        topology.client.run(|| named(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
+    let (origin, _) = named(DOING, listener.accept())?;
+    let settings = |stream: &TcpStream| {
+        named(DOING, tcp::congestion_control(stream)).and_then(|congestion_control| {
+            let info = named(DOING, tcp::info(stream))?;
+            Ok(RouteRecord { congestion_control, initial_window_segments: info.congestion_window })
+        })
+    };
+    Ok(BothEnds { client: settings(&client)?, origins: settings(&origin)? })
+}
+
+struct Host<'a> {
+    namespace: &'a NetNs,
+    address: Ipv4Addr,
+}
+
+/// How long after each other handshakes begin: far enough apart that none waits for another on the slowest
+/// link, of which their packets take so long, and so that the last packets of each, a round trip after its
+/// first, leave half-way between two others.
+fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
+    let least = (4 * on_the_link_ns).max(2_000_000);
+    let between = (round_trip_ns / least).saturating_sub(1);
+    if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }
+}
+
+/// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left
+/// out.
+fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
+    let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
+    // Dropped at the end: the backlog completes handshakes without anybody accepting.
+    let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
+    let gap = Duration::from_nanos(gap_ns);
+    let timeout = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
+    topology.client.run(|| {
+        let probes: Vec<_> = (0..HANDSHAKES as u32)
+            .map(|number| {
+                thread::Builder::new().spawn(move || {
+                    thread::sleep(gap * number);
+                    let stream = TcpStream::connect_timeout(&address, timeout)?;
+                    tcp::info(&stream)
+                })
+            })
+            .collect();
+        let answers: Vec<_> = probes
+            .into_iter()
+            .map(|probe| probe?.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+            .collect();
+        let rtts: Vec<_> =
+            answers.iter().flatten().filter(|info| info.retransmits == 0).map(|info| info.rtt_us).collect();
+        match answers.into_iter().find_map(Result::err).filter(|_| rtts.is_empty()) {
+            Some(error) => named("measuring the round-trip time", Err(error)),
+            None => Ok(rtts),
+        }
+    })
+}
+
+/// The rate of one direction, from the time between the first and the last packet of a train, against what
+/// the model says of the same train; none for a link without a fixed rate or with a queue too short for a
+/// train.
+fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
+    let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
+    let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
+    let room = config.queue_limit_bytes.map_or(TRAIN_PACKETS.1, |limit| limit / u64::from(mtu) + 1);
+    let packets = (TRAIN_NS / packet_ns).clamp(TRAIN_PACKETS.0, TRAIN_PACKETS.1).min(room);
+    if packets < 2 {
+        return Ok(MeasuredRate { asked: Some(asked), median: None });
+    }
+    let opening = "opening a probe";
+    let receiver = to.namespace.run(|| named(opening, UdpSocket::bind((to.address, PORT))))?;
+    let sender = from.namespace.run(|| named(opening, UdpSocket::bind((from.address, 0))))?;
+    let timeout = Duration::from_nanos(packet_ns * packets + config.delay) + Duration::from_secs(1);
+    named(opening, receiver.set_read_timeout(Some(timeout)))?;
+    let receiver = named(opening, StampedSocket::new(receiver))?;
+    let mut datagram = vec![0; mtu as usize - UDP_HEADERS];
+    for number in 0..packets {
+        datagram[..8].copy_from_slice(&number.to_be_bytes());
+        named("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;
+    }
+    let (mut first, mut last) = (None, None);
+    while last.is_none_or(|(number, _)| number + 1 < packets) {
+        // Where the last packet is lost, this times out; the others tell the rate as well.
+        let Ok((count, stamp)) = receiver.receive(&mut datagram) else { break };
+        let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
+        let arrived = (u64::from_be_bytes(*head), stamp);
+        first.get_or_insert(arrived);
+        last = Some(arrived);
+    }
+    let median = match (first, last) {
+        (Some((first, began)), Some((last, ended))) if last > first => {
+            // As a share of what the model says, so that the model's own whole nanoseconds do not count as an
+            // error.
+            let train = expected_train(config, (last - first + 1) as u32, mtu);
+            Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
+        }
+        _ => None,
+    };
+    Ok(MeasuredRate { asked: Some(asked), median })
+}
+
+/// An error with what was being done.
+fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
+    result.map_err(|source| Error::other(doing, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gap;
+
+    #[test]
+    fn handshakes_end_half_way_between_the_beginnings_of_others() {
+        const MS: u64 = 1_000_000;
+        // On the link for 2 ms: at least 8 ms apart.
+        assert_eq!(gap(3 * MS, 2 * MS), 8 * MS, "over before the next one");
+        assert_eq!(gap(6 * MS, 2 * MS), 12 * MS);
+        for round_trip_ms in 4..500 {
+            let (round_trip, gap) = (round_trip_ms * MS, gap(round_trip_ms * MS, 2 * MS));
+            assert!(gap >= 8 * MS, "{round_trip_ms}");
+            let past_a_beginning = round_trip % gap;
+            assert!(past_a_beginning.abs_diff(gap / 2) <= 1000, "{round_trip_ms}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The network of a world: its addresses and namespaces, and the link between its ends.
+
+pub mod addresses;
+pub mod cross_traffic;
+pub mod forwarder;
+pub mod link;
+pub mod link_config;
+pub mod measure;
+pub mod routers;
+pub mod topology;

@@ -1,0 +1,179 @@
+//! The kernel's own emulation of the link: two routers with the access link between them.
+//!
+//! ```text
+//!  client ── near router ───────────── far router ── origins
+//!            queue of the uplink  ──►   ◄── queue of the downlink
+//!            ◄── wire of the downlink   wire of the uplink ──►
+//! ```
+//! In each direction the first router has the queue (`tbf`, as large as one packet ahead of the rate, so that
+//! it never starves the wire), the second one is the wire (`netem`: one packet after another at the exact
+//! rate, then the delay). One queueing discipline alone would not do: `netem` limits its queue in packets, on
+//! their way or waiting alike, and `tbf` sends a short packet after a pause at once. An AQM is the child of
+//! `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
+//! two packets earlier than before a wire.
+
+use fastopen_link::{Aqm, DirectionConfig, Rate};
+use fastopen_netns::Result;
+use fastopen_netns::qdisc::{Qdisc, QdiscStats};
+use fastopen_netns::route::RouteSocket;
+
+use crate::contract::{LinkDirectionRecord, LinkRecord};
+use crate::network::link_config::LinkConfig;
+
+/// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's resolution,
+/// so that it is never late.
+const AHEAD_NS: u64 = 20_000;
+
+/// An interface of a router and what it sends.
+pub struct Egress {
+    /// The routing socket of the router.
+    pub routes: RouteSocket,
+    /// The interface.
+    pub interface: &'static str,
+}
+
+/// The path of one direction: the router that queues, and the one that is the wire.
+pub struct RoutedPath {
+    /// The first router's interface to the second.
+    pub queue: Egress,
+    /// The second router's interface to the end.
+    pub wire: Egress,
+}
+
+/// The link between two routers.
+pub struct Routers {
+    down: RoutedDirection,
+    up: RoutedDirection,
+}
+
+impl Routers {
+    /// A link with an unshaped configuration.
+    ///
+    /// # Errors
+    /// As [`Routers::configure`].
+    pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
+        let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
+        let mut routers = Self { down: direction(down), up: direction(up) };
+        routers.configure(&LinkConfig::default())?;
+        Ok(routers)
+    }
+
+    /// Whether the kernel's disciplines do what the link model does, to the microsecond.
+    pub fn matches_model(config: &LinkConfig) -> bool {
+        let managed = config.down.aqm != Aqm::None || config.up.aqm != Aqm::None;
+        Self::unsupported(config).is_none() && !managed
+    }
+
+    /// What a link is asked to have that the kernel's disciplines have not; none where they can emulate all
+    /// of it.
+    pub fn unsupported(config: &LinkConfig) -> Option<&'static str> {
+        let any = |has: fn(&DirectionConfig) -> bool| has(&config.down) || has(&config.up);
+        if any(|direction| matches!(direction.rate, Rate::Trace(_))) {
+            return Some("traces");
+        }
+        // netem's jitter reorders, or with a rate is taken off every packet that waits (see the link's
+        // stage).
+        if any(|direction| direction.jitter.is_some()) {
+            return Some("jitter");
+        }
+        if any(|direction| direction.aqm == Aqm::Drr) {
+            return Some("drr");
+        }
+        config.has_distances().then_some("extra RTTs of hosts")
+    }
+
+    /// Drops what is under way, forgets the counts, and is a new link from now on.
+    ///
+    /// # Errors
+    /// Where the kernel lacks `tbf` or `netem`.
+    pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
+        self.down.configure(&config.down)?;
+        self.up.configure(&config.up)
+    }
+
+    /// What happened since the last [`Routers::configure`].
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn report(&mut self) -> Result<LinkRecord> {
+        Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
+    }
+}
+
+struct RoutedDirection {
+    path: RoutedPath,
+    mtu_bytes: u32,
+    /// What is on the interfaces now.
+    queue: Vec<Qdisc>,
+    wire: Vec<Qdisc>,
+}
+
+impl RoutedDirection {
+    fn configure(&mut self, config: &DirectionConfig) -> Result<()> {
+        let (queue, wire) = disciplines(config, self.mtu_bytes);
+        for (Egress { routes, interface }, old, new) in
+            [(&mut self.path.queue, &mut self.queue, queue), (&mut self.path.wire, &mut self.wire, wire)]
+        {
+            if !old.is_empty() {
+                routes.delete_qdiscs(interface)?;
+            }
+            old.clear();
+            routes.add_qdiscs(interface, &new)?;
+            *old = new;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self) -> Result<LinkDirectionRecord> {
+        let read = |Egress { routes, interface }: &mut Egress| routes.qdisc_stats(interface);
+        let queue = if self.queue.is_empty() { Vec::new() } else { read(&mut self.path.queue)? };
+        let wire = read(&mut self.path.wire)?;
+        Ok(counted(&self.queue, &queue, &wire))
+    }
+}
+
+/// The disciplines for the queue and for the wire.
+fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
+    let byte_per_s = match config.rate {
+        Rate::BitPerS(rate) => Some(rate / 8),
+        Rate::Unlimited | Rate::Trace(_) => None,
+    };
+    // As in the link model: what is lost takes no room in the queue and no time on the wire.
+    let loss = (config.loss.ratio() * f64::from(u32::MAX)) as u32;
+    let (seed, delay_ns) = (config.seed, config.delay);
+    let limit = config.queue_limit_bytes;
+    let mut queue = Vec::new();
+    if let Some(byte_per_s) = byte_per_s.filter(|_| limit.is_some() || config.aqm != Aqm::None) {
+        let burst_bytes = mtu_bytes + (byte_per_s * AHEAD_NS / 1_000_000_000).max(1) as u32;
+        let limit_bytes = limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(u32::MAX);
+        if loss > 0 {
+            queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
+        }
+        queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
+        // These count packets: as many as fit in if all are full.
+        let limit_packets = (limit_bytes / mtu_bytes).max(1);
+        match config.aqm {
+            // DRR is the program's link: it is never made here.
+            Aqm::None | Aqm::Drr => {}
+            Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
+            Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),
+        }
+    }
+    let loss = if queue.is_empty() { loss } else { 0 };
+    (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
+}
+
+/// The model's counts, from those of the disciplines `in_queue` and of the wire. How full the queue was, they
+/// do not count.
+fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
+    let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
+    let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);
+    // A discipline counts what its child dropped as well (`qdisc_tree_reduce_backlog`).
+    let (dropped_loss, dropped_queue) = match in_queue {
+        [] => (dropped(wire, 0), 0),
+        [Qdisc::Netem { .. }, ..] => (dropped(queue, 0).saturating_sub(dropped(queue, 1)), dropped(queue, 1)),
+        _ => (0, dropped(queue, 0)),
+    };
+    let QdiscStats { packets, bytes, .. } = entry;
+    LinkDirectionRecord { packets, bytes, dropped_queue, dropped_loss, ..LinkDirectionRecord::default() }
+}

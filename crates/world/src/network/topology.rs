@@ -1,0 +1,397 @@
+//! The shape of a world: a client and its origins in network namespaces of their own, with the link's two
+//! ends between them.
+//!
+//! ```text
+//!  client namespace          link namespace (this program's)            origins namespace
+//!  198.18.0.0/16  eth0 ──veth── client │ packets of `forwarder` │ origins ──veth── eth0  198.19.0.0/16
+//! ```
+//! Where the kernel emulates the link, two routers stand between them instead (see `routers`):
+//! ```text
+//!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
+//! ```
+//! Each origin host has an address of its own; the client takes a new one for every load, so that nothing the
+//! kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes from load to load. Flushing `tcp_metrics`
+//! would need root of the whole machine.
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::thread;
+
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::packet::{PacketSocket, Tap};
+use fastopen_netns::qdisc::Qdisc;
+use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
+use fastopen_netns::{Result, sysctl};
+
+use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
+use crate::network::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use crate::network::routers::{Egress, RoutedPath};
+use crate::sandbox::server_core::ServerCore;
+
+const CLIENT_END: &str = "client";
+const ORIGINS_END: &str = "origins";
+const TO_FAR: &str = "far";
+const TO_NEAR: &str = "near";
+const INTERFACE: &str = "eth0";
+const LOOPBACK: &str = "lo";
+/// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the
+/// sender's own.
+const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
+const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
+/// Received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
+const RING_FRAMES: u32 = 2048;
+
+/// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where they
+/// are set only in order not to be inherited.
+const SYSCTLS: [(&str, &str); 19] = [
+    ("net.core.somaxconn", "8192"),
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.ip_local_port_range", "10240 65000"),
+    ("net.ipv4.tcp_autocorking", "1"),
+    ("net.ipv4.tcp_ecn", "2"),
+    ("net.ipv4.tcp_max_syn_backlog", "8192"),
+    ("net.ipv4.tcp_moderate_rcvbuf", "1"),
+    // Cookies are kept all the same; windows and RTTs are not carried over.
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+    ("net.ipv4.tcp_sack", "1"),
+    ("net.ipv4.tcp_syn_retries", "6"),
+    // A SYN cookie cannot carry Fast Open: better a refused connection that shows.
+    (SYNCOOKIES, "0"),
+    ("net.ipv4.tcp_timestamps", "1"),
+    ("net.ipv4.tcp_window_scaling", "1"),
+    ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
+    ("net.ipv4.tcp_early_retrans", "3"),
+    ("net.ipv4.tcp_recovery", "1"),
+    ("net.ipv4.tcp_notsent_lowat", "4294967295"),
+];
+
+const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
+/// Which ends may use Fast Open, and how: bits.
+const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
+/// For how long an end does without Fast Open after data in a SYN was taken and nothing came back; 0: it
+/// keeps it. Writing it ends such a pause (`proc_tfo_blackhole_detect_timeout`).
+const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
+
+/// Whether a congestion window shrinks while its connection sends nothing.
+const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+
+/// A key of cookies (`net.ipv4.tcp_fastopen_key`).
+pub type CookieKey = [u32; 4];
+
+/// How the ends of a world use Fast Open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FastOpenUse {
+    /// Not at all.
+    Off,
+    /// As an earlier visit did: with cookies.
+    EarlierVisit,
+    /// As the job says.
+    Asked,
+}
+
+/// The second hop, from a server of others to the origins behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Upstream {
+    /// Whether the server may use Fast Open on it, in all loads.
+    pub fastopen: bool,
+    /// Its RTT.
+    pub rtt_us: u64,
+}
+
+/// The namespaces and interfaces of one world; they end with it.
+pub struct Topology {
+    /// Where the client runs.
+    pub client: NetNs,
+    /// Where the origins run.
+    pub origins: NetNs,
+    client_routes: RefCell<RouteSocket>,
+    between: Between,
+    tcp: Tcp,
+    upstream: Upstream,
+    /// Of every interface.
+    pub mtu_bytes: u32,
+}
+
+/// What stands between the client and the origins.
+enum Between {
+    /// Two packet sockets, between which this program forwards the packets.
+    PacketSockets(NetNs),
+    /// Two routers, whose queueing disciplines emulate the link.
+    Routers { near: NetNs, far: NetNs },
+}
+
+impl Topology {
+    /// Builds it; the origins make cookies from `fastopen_key`, and have `core` for themselves.
+    ///
+    /// # Errors
+    /// Names what the kernel refused.
+    pub fn build(
+        tcp: Tcp,
+        upstream: Upstream,
+        mtu_bytes: u32,
+        fastopen_key: CookieKey,
+        link: LinkKind,
+        core: Option<&ServerCore>,
+    ) -> Result<Self> {
+        let between = match link {
+            LinkKind::Program => Between::PacketSockets(NetNs::create()?),
+            LinkKind::Kernel => Between::Routers { near: NetNs::create()?, far: NetNs::create()? },
+        };
+        let (client, origins) = (NetNs::create()?, NetNs::create()?);
+        let client_routes = RefCell::new(client.run(RouteSocket::open)?);
+        let topology = Self { client, origins, client_routes, between, tcp, upstream, mtu_bytes };
+        if let Some(core) = core {
+            let others = match &topology.between {
+                Between::PacketSockets(link) => vec![&topology.client, link],
+                Between::Routers { near, far } => vec![&topology.client, near, far],
+            };
+            core.steer(&topology.origins, &others);
+        }
+        match &topology.between {
+            Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
+            Between::Routers { near, far } => topology.set_up_routers(near, far)?,
+        }
+        topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
+        topology.set_cookie_keys(&[fastopen_key])?;
+        topology.origins.run(|| {
+            topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))?;
+            topology.set_up_upstream()
+        })?;
+        // Listeners without a queue of their own get one when they begin to listen.
+        topology.set_fastopen(FastOpenUse::Asked)?;
+        topology.wait_until_up()?;
+        Ok(topology)
+    }
+
+    fn wait_until_up(&self) -> Result<()> {
+        let wait = |namespace: &NetNs, interfaces: &[&str]| {
+            namespace.run(|| {
+                let mut routes = RouteSocket::open()?;
+                interfaces.iter().try_for_each(|interface| routes.wait_until_up(interface))
+            })
+        };
+        wait(&self.client, &[INTERFACE])?;
+        wait(&self.origins, &[INTERFACE])?;
+        match &self.between {
+            Between::PacketSockets(link) => wait(link, &[CLIENT_END, ORIGINS_END]),
+            Between::Routers { near, far } => {
+                wait(near, &[CLIENT_END, TO_FAR])?;
+                wait(far, &[TO_NEAR, ORIGINS_END])
+            }
+        }
+    }
+
+    fn set_up_link(&self, link: &NetNs) -> Result<()> {
+        let mut routes = RouteSocket::open()?;
+        for (end, namespace) in [(CLIENT_END, &self.client), (ORIGINS_END, &self.origins)] {
+            let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: link };
+            let inner = VethEnd { name: INTERFACE, mac: INNER_MAC, namespace };
+            routes.add_veth(&outer, &inner, self.mtu_bytes)?;
+            // The link's namespace has no addresses and must not invent any.
+            let _ = sysctl::set(&format!("net.ipv6.conf.{end}.disable_ipv6"), "1");
+            disable_offloads(end)?;
+            routes.bring_up(end)?;
+        }
+        Ok(())
+    }
+
+    fn set_up_routers(&self, near: &NetNs, far: &NetNs) -> Result<()> {
+        let pairs = [
+            ((near, CLIENT_END), (&self.client, INTERFACE)),
+            ((near, TO_FAR), (far, TO_NEAR)),
+            ((far, ORIGINS_END), (&self.origins, INTERFACE)),
+        ];
+        near.run(|| {
+            let mut routes = RouteSocket::open()?;
+            for ((one, one_name), (other, other_name)) in pairs {
+                // Both ends have one Ethernet address: without ARP the kernel addresses frames to the
+                // sender's own.
+                let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
+                routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
+            }
+            Ok(())
+        })?;
+        near.run(|| set_up_router(CLIENT_END, TO_FAR))?;
+        far.run(|| set_up_router(TO_NEAR, ORIGINS_END))
+    }
+
+    fn set_up_inner(&self, own: (Ipv4Addr, u8), other: (Ipv4Addr, u8), source: Ipv4Addr) -> Result<()> {
+        let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
+        for (name, value) in SYSCTLS {
+            sysctl::set(name, value)?;
+        }
+        sysctl::set(SLOW_START_AFTER_IDLE, &u8::from(self.tcp.slow_start_after_idle).to_string())?;
+        sysctl::set(BLACKHOLE_TIMEOUT, &self.tcp.blackhole_timeout_s.to_string())?;
+        disable_offloads(INTERFACE)?;
+        let mut routes = RouteSocket::open()?;
+        routes.bring_up(LOOPBACK)?;
+        routes.bring_up(INTERFACE)?;
+        routes.add_local_network(own)?;
+        routes.replace_route(&self.route(other, source))
+    }
+
+    /// Delays what a server and the origins behind it send each other, which have the same addresses.
+    fn set_up_upstream(&self) -> Result<()> {
+        let delay_ns = self.upstream.rtt_us * 1000 / 2;
+        if delay_ns == 0 {
+            return Ok(());
+        }
+        let mut routes = RouteSocket::open()?;
+        // An initial window of loopback's own packets would hold whole answers.
+        routes.set_mtu(LOOPBACK, self.mtu_bytes)?;
+        routes.add_qdiscs(LOOPBACK, &[Qdisc::Netem { delay_ns, byte_per_s: None, loss: 0, seed: 0 }])
+    }
+
+    fn route(&self, destination: (Ipv4Addr, u8), source: Ipv4Addr) -> Route<'_> {
+        Route {
+            destination,
+            interface: INTERFACE,
+            source: Some(source),
+            congestion_control: Some(&self.tcp.congestion_control),
+            initial_window: Some(self.tcp.initial_window_segments),
+        }
+    }
+
+    /// The link's ends: packets from and to the client, packets from and to the origins.
+    ///
+    /// # Errors
+    /// Where packet sockets are not to be had.
+    ///
+    /// # Panics
+    /// Where there are routers instead.
+    pub fn packet_sockets(&self) -> Result<(PacketSocket, PacketSocket)> {
+        let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
+        let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES));
+        // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
+        thread::scope(|scope| {
+            let client = thread::Builder::new().spawn_scoped(scope, open(CLIENT_END));
+            let client = client.map_err(|error| fastopen_netns::Error::other("starting a thread", error))?;
+            let origins = open(ORIGINS_END)()?;
+            Ok((client.join().expect("opening a packet socket does not panic")?, origins))
+        })
+    }
+
+    /// Taps with room for so many frames on the client's and the origins' interface.
+    ///
+    /// # Errors
+    /// Where packet sockets are not to be had, or there is no memory.
+    pub fn taps(&self, frames: u32) -> Result<(Tap, Tap)> {
+        let origins = self.origins.run(|| Tap::open(INTERFACE, frames))?;
+        Ok((self.client_tap(frames)?, origins))
+    }
+
+    /// A tap on the client's interface alone.
+    ///
+    /// # Errors
+    /// As [`Self::taps`].
+    pub fn client_tap(&self, frames: u32) -> Result<Tap> {
+        self.client.run(|| Tap::open(INTERFACE, frames))
+    }
+
+    /// The paths through the routers, down and up; none where there are packet sockets instead.
+    ///
+    /// # Errors
+    /// Where there are no sockets left.
+    pub fn routed_paths(&self) -> Result<Option<(RoutedPath, RoutedPath)>> {
+        let Between::Routers { near, far } = &self.between else { return Ok(None) };
+        let egress =
+            |router: &NetNs, interface| Ok(Egress { routes: router.run(RouteSocket::open)?, interface });
+        let down = RoutedPath { queue: egress(far, TO_NEAR)?, wire: egress(near, CLIENT_END)? };
+        let up = RoutedPath { queue: egress(near, TO_FAR)?, wire: egress(far, ORIGINS_END)? };
+        Ok(Some((down, up)))
+    }
+
+    /// Has the client's interface show an address, for programs that look up names.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn show_client_address(&self) -> Result<()> {
+        self.client_routes.borrow_mut().add_address(INTERFACE, client_address(0))
+    }
+
+    /// Gives the client the address for its next connections.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_client_address(&self, address: Ipv4Addr) -> Result<()> {
+        self.client_routes.borrow_mut().replace_route(&self.route(ORIGIN_NETWORK, address))
+    }
+
+    /// Sets the keys of the origins' cookies: of the first they make them, and take those of each.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
+        let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
+        self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
+    }
+
+    /// Sets when the origins answer SYNs with SYN cookies: 0 never, 1 when a queue is full, 2 always.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_syncookies(&self, when: u8) -> Result<()> {
+        self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
+    }
+
+    /// Has a part of the client's network answer nothing, not even with resets, or do so again.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_silent(&self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
+        self.client_routes.borrow_mut().set_silent(part, silent)
+    }
+
+    /// Sets how both ends use Fast Open, and ends the pause of a client that suspects a black hole.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
+        let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
+        let (client, listener) = match used {
+            FastOpenUse::Off => (0, 0),
+            FastOpenUse::EarlierVisit => {
+                (ClientFastOpen::default().bits(), ListenerFastOpen::default().bits())
+            }
+            FastOpenUse::Asked => (client_fastopen.bits(), listener_fastopen.bits()),
+        };
+        // Bits of a server's own connections, and of the listeners that these reach.
+        let upstream = if self.upstream.fastopen {
+            ClientFastOpen::default().bits()
+                | if listener == 0 { ListenerFastOpen::default().bits() } else { 0 }
+        } else {
+            0
+        };
+        for (namespace, bits) in [(&self.client, client), (&self.origins, listener | upstream)] {
+            namespace.run(|| {
+                if blackhole_timeout_s > 0 {
+                    sysctl::set(BLACKHOLE_TIMEOUT, &blackhole_timeout_s.to_string())?;
+                }
+                sysctl::set(FASTOPEN, &bits.to_string())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the calling thread's namespace a router between the client's side and the origins' side.
+fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
+    let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
+    sysctl::set("net.ipv4.ip_forward", "1")?;
+    let mut routes = RouteSocket::open()?;
+    for (interface, destination) in [(to_client, CLIENT_NETWORK), (to_origins, ORIGIN_NETWORK)] {
+        disable_offloads(interface)?;
+        routes.bring_up(interface)?;
+        let plain =
+            Route { destination, interface, source: None, congestion_control: None, initial_window: None };
+        routes.replace_route(&plain)?;
+    }
+    Ok(())
+}
+
+/// The settings that a world makes and records.
+pub fn recorded_sysctls() -> impl Iterator<Item = &'static str> {
+    SYSCTLS.iter().map(|(name, _)| *name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
+}

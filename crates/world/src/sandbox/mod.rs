@@ -1,0 +1,49 @@
+//! The namespaces of a world, and what it sees of the machine's files.
+
+pub mod hosts_overlay;
+pub mod memory_guard;
+pub mod program;
+pub mod server_core;
+
+use std::path::PathBuf;
+
+use fastopen_netns::sandbox::View;
+use fastopen_netns::{namespace, process};
+
+use crate::contract::Job;
+use crate::failure::Failure;
+
+/// What clients may keep in their folders, in bytes. Memory.
+const SCRATCH_BYTES: u64 = 1 << 30;
+
+/// The view that the jobs need: all of the machine's files where a command is to have them.
+pub fn view(jobs: &[Job]) -> View {
+    let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
+    let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);
+    let bodies = jobs.iter().filter_map(|job| job.origins.bodies_file.clone());
+    View {
+        all: jobs.iter().any(|job| {
+            let command = job.client.command.is_some() || job.origins.server.is_some();
+            command && !job.client.isolate
+        }),
+        files: jobs
+            .iter()
+            .filter_map(command)
+            // Of a server also the files that its words name.
+            .chain(jobs.iter().flat_map(server).filter(|word| word.is_absolute()))
+            .chain(bodies)
+            .collect(),
+        writable: Vec::new(),
+        scratch_bytes: SCRATCH_BYTES,
+    }
+}
+
+/// Runs `inside` as PID 1 of new namespaces, with this view of the machine's files or the reason why there is
+/// none, and returns its exit code.
+///
+/// # Errors
+/// Where the machine allows no namespaces.
+pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
+    namespace::enter_sandbox()?;
+    Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)
+}

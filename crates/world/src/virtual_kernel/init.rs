@@ -1,0 +1,74 @@
+//! PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records there,
+//! and powers off.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use fastopen_intercept::write_line;
+use fastopen_netns::{init, namespace, process};
+use serde::Serialize;
+
+use crate::commands::conform;
+use crate::contract::Fault;
+use crate::failure::{Blame, Failure};
+use crate::world::Emit;
+
+/// Where the host's folder is mounted, below [`namespace::scratch`], the only writable place.
+const CHANNEL: &str = "channel";
+/// Name of the file that holds the jobs.
+pub const JOBS: &str = "jobs";
+/// Name of the file that takes the records.
+pub const RECORDS: &str = "records";
+
+/// Name of each file of recorded bodies, followed by its number.
+pub const BODIES: &str = "bodies-";
+
+/// Name of the folder of packetdrill and its scripts.
+pub const SCRIPTS: &str = "scripts";
+
+/// Path of a file of recorded bodies inside the kernel.
+pub fn bodies(number: usize) -> PathBuf {
+    channel().join(format!("{BODIES}{number}"))
+}
+
+fn channel() -> PathBuf {
+    namespace::scratch().join(CHANNEL)
+}
+
+/// Prepares the system, runs `work` on the jobs' text, and powers off.
+pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
+    process::tune_malloc();
+    match prepare(folder) {
+        Ok((jobs, records)) => drop(work(&jobs, &mut |record| append(&records, record))),
+        Err(error) => eprintln!("fastopen-world: {error}"),
+    }
+    init::power_off()
+}
+
+/// Runs packetdrill's scripts of the plan that lies where jobs do, and powers off.
+pub fn run_scripts(folder: &str) -> ! {
+    let done = init::mount_devices().map_err(Failure::from).and_then(|()| {
+        let (plan, records) = prepare(folder)?;
+        let plan = conform::Plan { folder: channel().join(SCRIPTS), ..conform::Plan::read(&plan)? };
+        conform::run_all(&plan, |record| append(&records, record))
+    });
+    if let Err(error) = done {
+        eprintln!("fastopen-world: {error}");
+    }
+    init::power_off()
+}
+
+fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
+    init::mount_system()?;
+    init::mount_host_folder(folder, &channel())?;
+    process::raise_file_limit();
+    let jobs = fs::read(channel().join(JOBS)).blame(Fault::Machine, "reading the jobs")?;
+    let records = File::options().append(true).open(channel().join(RECORDS));
+    Ok((jobs, records.blame(Fault::Machine, "opening the file for records")?))
+}
+
+/// Appends a record; it is in the host's file when this returns. Fails where the host's disk is full.
+fn append(records: &File, record: &impl Serialize) -> Result<(), Failure> {
+    write_line(records, record).blame(Fault::Machine, "writing a record")?;
+    Ok(init::write_back(records)?)
+}

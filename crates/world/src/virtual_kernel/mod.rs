@@ -1,0 +1,550 @@
+//! The launcher of the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as
+//! PID 1, copies its records to the output, and kills a kernel that hangs.
+//!
+//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
+//! removed at the end, by a cleanup process where this program is killed before. See docs/virtual.md.
+
+pub mod init;
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastopen_netns::process::{self, PrivateFolder};
+use fastopen_netns::sandbox::View;
+use serde::Deserialize;
+
+use crate::capture;
+use crate::commands::conform::{self, Plan};
+use crate::contract::{Capabilities, Fault, Job};
+use crate::failure::{Failure, remedy_of};
+use crate::sandbox;
+use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
+
+/// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// What the kernel may have in files, in addition to its memory.
+const SPARE_BYTES: u64 = 64 << 20;
+/// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
+const FREE_CLOCK: &str = "free-clock";
+/// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
+const START_NS: u64 = 1_000_000_000_000_000_000;
+/// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
+const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
+/// How long a script of packetdrill may take in real time, in seconds.
+const SCRIPT_SILENCE_S: u64 = 60;
+/// How many connections of transactions a kernel makes in a second of real time, at least.
+const CONNECTIONS_A_SECOND: u64 = 200;
+/// How long a program in the kernel may compute without giving the kernel a turn.
+const SPINNING: Duration = Duration::from_secs(10);
+/// Time between two looks for new records.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// The longest time for the console's thread to read the rest when the kernel has ended.
+const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How many lines of the console's end an error quotes.
+const CONSOLE_TAIL_LINES: usize = 6;
+
+/// A User-Mode Linux kernel.
+pub struct Kernel {
+    /// The executable.
+    pub program: PathBuf,
+    /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.
+    pub arguments: Vec<String>,
+}
+
+/// What a kernel is started for.
+#[derive(Clone, Copy)]
+pub enum Task<'a> {
+    /// Jobs; each ends with a record of its own.
+    Jobs(&'a [Job]),
+    /// packetdrill's scripts; each has one record.
+    Scripts(&'a Plan),
+}
+
+impl<'a> Task<'a> {
+    /// The mode of this program as PID 1.
+    fn mode(self) -> &'static str {
+        match self {
+            Self::Jobs(_) => "--init",
+            Self::Scripts(_) => "--init-conform",
+        }
+    }
+
+    fn jobs(self) -> &'a [Job] {
+        match self {
+            Self::Jobs(jobs) => jobs,
+            Self::Scripts(_) => &[],
+        }
+    }
+
+    /// How many records end a part of it.
+    fn parts(self) -> usize {
+        match self {
+            Self::Jobs(jobs) => jobs.len(),
+            Self::Scripts(plan) => plan.scripts.len(),
+        }
+    }
+
+    /// The name of a part.
+    fn name(self, part: usize) -> Option<String> {
+        match self {
+            Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
+            Self::Scripts(plan) => plan.scripts.get(part).map(|script| script.name.clone()),
+        }
+    }
+
+    fn view(self) -> View {
+        match self {
+            Self::Jobs(jobs) => sandbox::view(jobs),
+            Self::Scripts(plan) => plan.view(),
+        }
+    }
+
+    /// Whether its programs are of others.
+    fn is_foreign(self) -> bool {
+        match self {
+            Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
+            Self::Scripts(_) => true,
+        }
+    }
+
+    /// Whether one of its programs reads the clock until that has advanced, for ever where reading it takes
+    /// no virtual time.
+    fn polls_clock(self) -> bool {
+        match self {
+            Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
+            Self::Scripts(_) => true,
+        }
+    }
+
+    /// How long, in real time, it may be without a record.
+    fn silence_s(self) -> u64 {
+        match self {
+            Self::Jobs(jobs) => {
+                let client = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
+                let loads = jobs.iter().flat_map(|job| &job.loads);
+                let most = loads.filter_map(|load| Some(load.transactions.as_ref()?.connections())).max();
+                client + most.unwrap_or_default() / CONNECTIONS_A_SECOND
+            }
+            Self::Scripts(_) => SCRIPT_SILENCE_S,
+        }
+    }
+}
+
+/// Runs the task that `text` holds on `kernel`, writes the records to standard output, and returns the exit
+/// code: that of `report` where the kernel does not start, hangs, or ends before all is done.
+///
+/// The kernel runs in namespaces of its own with a [`View`] of the machine's files: whoever is root inside
+/// may mount any of what this process sees (`hostfs`).
+pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfinished) -> i32) -> i32 {
+    let jobs = task.jobs();
+    let starting = |failure: Failure| Unfinished { job: None, failure };
+    let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
+    let (program, init) = match program {
+        Ok(found) => found,
+        Err(error) => return report(starting(start_failure(kernel, &error))),
+    };
+    let folder = Folder::make(text, jobs).and_then(|folder| {
+        if let Task::Scripts(plan) = task {
+            // The kernel mounts file systems of its own over /tmp, where they may lie.
+            conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?;
+        }
+        Ok(folder)
+    });
+    let folder = match folder {
+        Ok(folder) => folder,
+        Err(error) => return report(starting(folder_failure(&error))),
+    };
+    let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
+    let memory_bytes = memory_bytes(text, jobs);
+    let mut view = task.view();
+    view.files.extend([kernel.program.clone(), init.clone()]);
+    view.writable.push(folder.path().to_owned());
+    // The kernel's memory is a file there.
+    view.scratch_bytes = memory_bytes + SPARE_BYTES;
+    let mut inside = |entered: Result<(), Failure>| {
+        let result = match bounded(&view, entered, task) {
+            Ok(()) => boot(kernel, &init, task, &folder, memory_bytes),
+            Err(failure) => Err(starting(failure)),
+        };
+        result.unwrap_or_else(&mut report)
+    };
+    sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
+}
+
+/// Restricts this process to the view by Landlock too. One of the two must hold where programs of others run.
+fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
+    let restricted = view.restrict(entered.is_ok())?;
+    if restricted || !task.is_foreign() { Ok(()) } else { entered }
+}
+
+fn boot(
+    kernel: &Kernel,
+    init: &Path,
+    task: Task,
+    folder: &Folder,
+    memory_bytes: u64,
+) -> Result<i32, Unfinished> {
+    let out = &mut io::stdout().lock();
+    let mut running = Running::start(kernel, init, task, folder, memory_bytes)
+        .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
+    let mut progress = Progress { task, done: 0, worst: 0 };
+    let timeout = timeout(task);
+    let (mut last_record, mut booted) = (Instant::now(), false);
+    let mut spinning = Spinning::default();
+    loop {
+        // Checked before the records are read, so that the last ones are read as well.
+        let ended = running.has_ended();
+        match running.copy_records(out, &mut progress) {
+            Ok(true) => (last_record, booted) = (Instant::now(), true),
+            Ok(false) => {}
+            Err(error) => return Err(progress.unfinished(format!("writing a record: {error}"), "")),
+        }
+        if ended {
+            let status = running.status();
+            let reason = || running.exit_reason(status);
+            return if progress.done == task.parts() {
+                Ok(progress.worst)
+            } else if booted {
+                Err(progress.unfinished(reason(), ""))
+            } else {
+                Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
+            };
+        }
+        if spinning.is_seen(running.child.id()) {
+            let message = format!(
+                "a program in the world computed for {} s without waiting or calling the kernel, and time \
+                 stood still",
+                SPINNING.as_secs()
+            );
+            return Err(progress.unfinished(message, ""));
+        }
+        if last_record.elapsed() > timeout {
+            let message = format!(
+                "the kernel wrote nothing for {} s and was killed; {}",
+                timeout.as_secs(),
+                running.console_tail()
+            );
+            let remedy = format!("something in it spins or waits for ever; {TIMEOUT_VARIABLE} allows more");
+            return Err(progress.unfinished(message, &remedy));
+        }
+    }
+}
+
+/// Whether a program in the kernel spins: virtual time stands still while it does, and no other process runs
+/// that could end it.
+#[derive(Default)]
+struct Spinning {
+    looked: Option<Instant>,
+    /// How often the kernel's process had waited, and the time that all processes had computed, when the
+    /// former changed last.
+    changed: Option<(String, Duration)>,
+}
+
+impl Spinning {
+    /// Looks, once a second, whether the kernel was not asked for anything while the processes of this PID
+    /// namespace computed for [`SPINNING`].
+    fn is_seen(&mut self, kernel: u32) -> bool {
+        if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
+            return false;
+        }
+        self.looked = Some(Instant::now());
+        let Some(waits) = process::voluntary_switches(kernel) else { return false };
+        let computed = process::computed_in_namespace();
+        match &self.changed {
+            Some((before, since)) if *before == waits => computed.saturating_sub(*since) > SPINNING,
+            _ => {
+                self.changed = Some((waits, computed));
+                false
+            }
+        }
+    }
+}
+
+/// Why not all jobs were done.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// The job that was running.
+    pub job: Option<String>,
+    /// What happened.
+    pub failure: Failure,
+}
+
+fn timeout(task: Task) -> Duration {
+    let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
+    Duration::from_secs(asked.unwrap_or(task.silence_s()))
+}
+
+fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
+    jobs.iter().map(|job| job.client.kind.capabilities())
+}
+
+/// The kernel's own arguments, without [`FREE_CLOCK`] for a task that polls the clock.
+fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
+    let polled = task.polls_clock();
+    let all = kernel.arguments.iter().map(String::as_str);
+    all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
+}
+
+fn memory_bytes(text: &[u8], jobs: &[Job]) -> u64 {
+    let bodies: u64 =
+        bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
+    let client = clients(jobs).map(|client| client.memory_bytes).max().unwrap_or_default();
+    let packets = jobs.iter().map(capture::memory_bytes).max().unwrap_or_default();
+    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + client + packets
+}
+
+fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
+    let mut files: Vec<_> = jobs.iter().filter_map(|job| job.origins.bodies_file.as_deref()).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+fn folder_failure(error: &io::Error) -> Failure {
+    let place = std::env::temp_dir();
+    Failure {
+        fault: Fault::Machine,
+        message: format!("making a folder in {}: {error}", place.display()),
+        remedy: remedy_of(error).unwrap_or("make room there, or name another place in TMPDIR").into(),
+    }
+}
+
+fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
+    Failure {
+        fault: Fault::Machine,
+        message: format!("starting the kernel {}: {error}", kernel.program.display()),
+        remedy: remedy_of(error).unwrap_or("build it again: fastopen kernel build --force").into(),
+    }
+}
+
+/// Of a kernel that ended before it wrote a record.
+fn boot_failure(message: String, memory_bytes: u64) -> Failure {
+    let remedy = format!(
+        "a kernel needs {} MB of memory for itself, room in {}, and processes: run fewer worlds at once \
+         (--jobs), and raise the limits (ulimit -v, ulimit -u)",
+        memory_bytes >> 20,
+        std::env::temp_dir().display()
+    );
+    Failure { fault: Fault::Machine, message, remedy }
+}
+
+/// Which jobs are done, by their records.
+struct Progress<'a> {
+    task: Task<'a>,
+    done: usize,
+    worst: i32,
+}
+
+impl Progress<'_> {
+    fn count(&mut self, line: &[u8]) {
+        #[derive(Deserialize)]
+        struct Summary {
+            r#type: String,
+            fault: Option<Fault>,
+        }
+        // `end` or `error` ends a job; others are many and long, and need not be parsed.
+        if [&br#"{"type":"load""#[..], br#"{"type":"packets""#].iter().any(|start| line.starts_with(start)) {
+            return;
+        }
+        let Ok(record) = serde_json::from_slice::<Summary>(line) else { return };
+        if ["end", "error", "script"].contains(&record.r#type.as_str()) {
+            self.done += 1;
+        }
+        self.worst = self.worst.max(record.fault.map_or(0, Fault::exit_code));
+    }
+
+    fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
+        let job = self.task.name(self.done);
+        Unfinished { job, failure: Failure { fault: Fault::Internal, message, remedy: remedy.into() } }
+    }
+}
+
+/// The folder that the kernel reads its jobs from and writes its records to.
+struct Folder {
+    private: PrivateFolder,
+    records: File,
+}
+
+impl Folder {
+    fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
+        let private = PrivateFolder::make("fastopen-kernel-")?;
+        let path = private.path();
+        let mut numbered = Vec::new();
+        for (number, file) in bodies_files(jobs).into_iter().enumerate() {
+            fs::copy(file, path.join(format!("{BODIES}{number}")))?;
+            numbered.push((file, init::bodies(number)));
+        }
+        if numbered.is_empty() {
+            fs::write(path.join(JOBS), text)?;
+        } else {
+            fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
+        }
+        File::create_new(path.join(RECORDS))?;
+        let records = File::open(path.join(RECORDS))?;
+        Ok(Self { private, records })
+    }
+
+    fn path(&self) -> &Path {
+        self.private.path()
+    }
+}
+
+/// The jobs with `origins.bodies_file` replaced by the file's path inside the kernel.
+fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
+    let mut changed = Vec::new();
+    for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
+        let mut job = job?;
+        if let Some(file) = job.pointer_mut("/origins/bodies_file") {
+            let place = places.iter().find(|(path, _)| file.as_str().map(Path::new) == Some(*path));
+            if let Some((_, inside)) = place {
+                *file = inside.to_string_lossy().into();
+            }
+        }
+        serde_json::to_writer(&mut changed, &job)?;
+        changed.push(b'\n');
+    }
+    Ok(changed)
+}
+
+/// A running kernel; killed on drop.
+struct Running {
+    child: Child,
+    records: File,
+    /// How many bytes of the records were read, and the incomplete line at their end.
+    read: u64,
+    rest: Vec<u8>,
+    console: Arc<Mutex<VecDeque<String>>>,
+    /// Receives nothing; disconnects when the console is closed.
+    console_open: Receiver<()>,
+}
+
+impl Running {
+    fn start(
+        kernel: &Kernel,
+        init: &Path,
+        task: Task,
+        folder: &Folder,
+        memory_bytes: u64,
+    ) -> io::Result<Self> {
+        process::disable_core_dumps();
+        let (console_out, console_in) = process::pipe()?;
+        let mut command = Command::new(&kernel.program);
+        command
+            .args(["time-travel=inf-cpu", &format!("time-travel-start={START_NS}")])
+            .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
+            .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
+            .args([&format!("uml_dir={}/", folder.path().display()), "umid=kernel"])
+            .args(arguments(kernel, task))
+            .arg(format!("init=\"{}\"", init.display()))
+            .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
+            // A fixed environment; with an empty one the kernel crashes at its start.
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", "/")
+            .stdin(Stdio::null())
+            .stdout(console_in.try_clone()?)
+            .stderr(console_in);
+        process::tie_to_parent(&mut command);
+        let child = command.spawn()?;
+        drop(command);
+        let console = Arc::<Mutex<VecDeque<String>>>::default();
+        let (alive, console_open) = mpsc::channel();
+        let tail = console.clone();
+        thread::Builder::new().spawn(move || {
+            keep_tail(File::from(console_out), &tail);
+            drop(alive);
+        })?;
+        let records = folder.records.try_clone()?;
+        Ok(Self { child, records, read: 0, rest: Vec::new(), console, console_open })
+    }
+
+    /// Waits for [`POLL_INTERVAL`] at most. Returns whether the kernel has ended.
+    fn has_ended(&mut self) -> bool {
+        self.console_open.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected)
+            || self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Writes the complete lines that are new to `out`. Returns whether there were any.
+    fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
+        let mut buffer = vec![0; 1 << 16];
+        let mut any = false;
+        loop {
+            let count = self.records.read_at(&mut buffer, self.read)?;
+            if count == 0 {
+                break;
+            }
+            self.read += count as u64;
+            self.rest.extend_from_slice(&buffer[..count]);
+            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
+            let after = self.rest.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.rest, after);
+            for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                progress.count(line);
+            }
+            out.write_all(&lines)?;
+            any = true;
+        }
+        if any {
+            out.flush()?;
+        }
+        Ok(any)
+    }
+
+    fn status(&mut self) -> Option<ExitStatus> {
+        let status = self.child.wait().ok();
+        // The console's thread may not have read the last lines yet.
+        let _ = self.console_open.recv_timeout(CONSOLE_TIMEOUT);
+        status
+    }
+
+    fn exit_reason(&self, status: Option<ExitStatus>) -> String {
+        let how = match status.map(|status| (status.signal(), status.code())) {
+            Some((Some(signal), _)) => format!("was ended by signal {signal}"),
+            Some((_, Some(code))) => format!("ended with exit code {code}"),
+            _ => "ended".into(),
+        };
+        format!("the kernel {how} before its work was done; {}", self.console_tail())
+    }
+
+    fn console_tail(&self) -> String {
+        let console = self.console.lock().unwrap_or_else(PoisonError::into_inner);
+        if console.is_empty() {
+            return "its console is empty".into();
+        }
+        format!("its console's last lines: {}", console.iter().cloned().collect::<Vec<_>>().join(" | "))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Keeps the last lines of the console in `tail`, until the console is closed.
+fn keep_tail(console: impl Read, tail: &Mutex<VecDeque<String>>) {
+    let mut lines = BufReader::new(console);
+    let mut bytes = Vec::new();
+    while lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        bytes.clear();
+        if line.is_empty() {
+            continue;
+        }
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if tail.len() == CONSOLE_TAIL_LINES {
+            tail.pop_front();
+        }
+        tail.push_back(line);
+    }
+}

@@ -1,0 +1,433 @@
+//! One job: a world is built and measured, its loads are run, and it is taken down.
+
+mod cookies;
+mod injected;
+mod load;
+pub mod site;
+mod transactions;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fastopen_link::path::{self, Behaviour, PathRule};
+use fastopen_netns::clock::realtime_ns;
+use fastopen_netns::counters::CounterFiles;
+use fastopen_netns::{Error, process, sysctl, tcp_metrics};
+use fastopen_page::{Origin, Policy};
+use fastopen_replay::origins::{Origins, ServedResource};
+use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
+use hyper::header::DATE;
+
+use crate::capture::Capture;
+use crate::capture::client_tap::ClientTap;
+use crate::clients::user_agent;
+use crate::contract::{
+    Bodies, BothEnds, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
+    WorldRecord,
+};
+use crate::engine::Engine;
+use crate::failure::{Blame, Failure};
+use crate::network::addresses::{RESOLVER, client_address, origin_address, origin_number};
+use crate::network::link::Link;
+use crate::network::link_config::LinkConfig;
+use crate::network::measure;
+use crate::network::routers::Routers;
+use crate::network::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
+use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
+use crate::sandbox::memory_guard::MemoryGuard;
+use crate::sandbox::server_core::ServerCore;
+use crate::server::{self, Server};
+use crate::world::site::{SyntheticPages, site};
+
+/// The most hosts of a page: the addresses above are those of probes.
+const HOSTS: usize = 60_000;
+
+/// A network is measured this often before it is called other than asked.
+const MEASUREMENTS: u32 = 5;
+
+/// Bytes of packets in a record, so that no line is long.
+const PACKETS_PIECE: usize = 3 << 20;
+
+/// Writes a record.
+pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
+
+/// Runs a job and passes each record to `write` as soon as it is complete.
+///
+/// # Errors
+/// The reason why the world could not be built, or is not what was asked for.
+pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
+    engine.begin_job(job.origins.bodies == Bodies::Recorded)?;
+    let started = Instant::now();
+    let world = World::build(job, engine)?;
+    write(&Record::World(Box::new(world.measure(started)?)))?;
+    let mut client = user_agent(job);
+    for (number, plan) in job.loads.iter().enumerate() {
+        if let Some(asked) = &plan.transactions {
+            write(&Record::Transactions(Box::new(world.transactions(plan, asked, client.as_mut())?)))?;
+            continue;
+        }
+        let (record, packets) = world.load(number, plan, client.as_mut())?;
+        if let Some((pcapng, dropped)) = packets {
+            for piece in pcapng.chunks(PACKETS_PIECE) {
+                let (job, id) = (job.id.clone(), plan.id.clone());
+                write(&Record::Packets { job, id, pcapng: BASE64_STANDARD.encode(piece), dropped })?;
+            }
+        }
+        write(&Record::Load(Box::new(record)))?;
+    }
+    let teardown_started = Instant::now();
+    drop(client);
+    drop(world);
+    let teardown_us = teardown_started.elapsed().as_micros() as u64;
+    write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
+}
+
+/// Builds the world of a job on this machine's kernel and runs `inside` in its client's namespace, with the
+/// job's Fast Open and link, and without cookies. The world is not measured.
+///
+/// # Errors
+/// Where the world cannot be built.
+pub fn with_world<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
+    let World { network, servers, .. } = &World::build(job, Engine::Host)?;
+    servers
+        .origins
+        .begin_load(job.loads.iter().any(|load| load.transport.is_encrypted()), SessionStart::Early);
+    let used = job.loads.iter().any(|load| load.transport.is_fast_open());
+    network.topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
+    network.topology.set_client_address(client_address(1))?;
+    network.link.configure(&network.asked)?;
+    Ok(network.topology.client.run(|| Ok(inside()))?)
+}
+
+/// A world that stands. Its fields drop in order: the servers before the network that they run in.
+struct World<'a> {
+    job: &'a Job,
+    engine: Engine,
+    policy: Policy,
+    hosts: BTreeMap<String, Ipv4Addr>,
+    servers: Servers,
+    /// What keeps the packets of loads, in a job that asks for them.
+    capture: Option<Capture>,
+    /// What counts the client's QUIC packets, where its sockets are not ours.
+    tap: Option<ClientTap>,
+    network: Network,
+    /// Of a program of others. The memory of a virtual kernel is bounded, and what computes there stops its
+    /// clock.
+    memory: Option<MemoryGuard>,
+    /// The next address of the client for transactions.
+    next_address: Cell<u16>,
+    /// Whether there was a flood, whose half-open connections stay.
+    flooded: Cell<bool>,
+    core: Option<ServerCore>,
+}
+
+impl<'a> World<'a> {
+    fn build(job: &'a Job, engine: Engine) -> Result<Self, Failure> {
+        let hosts = number_hosts(job)?;
+        let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
+        let core = core.blame(Fault::Machine, "reserving a core for the server")?;
+        let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
+        let capture = job.packets.then(|| Capture::start(job, &network.topology)).transpose()?;
+        let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
+        let keys = capture.as_ref().map(Capture::keys);
+        let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref(), core.as_ref())?;
+        let foreign = job.client.kind.capabilities().is_foreign || job.origins.server.is_some();
+        let guarded = engine == Engine::Host && foreign;
+        let memory = guarded.then(MemoryGuard::start).transpose();
+        let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
+        // Those of loads are numbered from 1.
+        let next_address = Cell::new(job.loads.len() as u16 + 1);
+        let (policy, flooded) = (job.policy(), Cell::new(false));
+        Ok(Self {
+            job,
+            engine,
+            policy,
+            hosts,
+            servers,
+            capture,
+            tap,
+            network,
+            memory,
+            next_address,
+            flooded,
+            core,
+        })
+    }
+
+    /// Measures the network and reads the settings back; `started` is when the building began.
+    fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
+        let Network { topology, link, asked, .. } = &self.network;
+        let setup_us = started.elapsed().as_micros() as u64;
+        let routes = measure::tcp_settings(topology)?;
+        let measurable = asked.measurable();
+        link.configure(&measurable)?;
+        let measured = self.measure_network(&measurable)?;
+        let settings = || -> fastopen_netns::Result<BTreeMap<String, String>> {
+            recorded_sysctls().map(|name| Ok((name.to_owned(), sysctl::get(name)?))).collect()
+        };
+        Ok(WorldRecord {
+            job: self.job.id.clone(),
+            contract: VERSION,
+            engine: self.engine,
+            link: link.kind(),
+            kernel: sysctl::get("kernel.osrelease")?,
+            program: env!("CARGO_PKG_VERSION").into(),
+            hosts: self.hosts.clone(),
+            path_hosts: self.hosts_behind(&asked.path),
+            sysctls: BothEnds {
+                client: topology.client.run(settings)?,
+                origins: topology.origins.run(settings)?,
+            },
+            routes,
+            nice: process::nice(),
+            measured,
+            fidelity_gaps: self.servers.synthetic_pages.as_ref().map(|pages| pages.gaps(self.job)),
+            setup_us,
+        })
+    }
+
+    /// The hosts behind the middlebox; none where there is no middlebox.
+    fn hosts_behind(&self, path: &PathRule) -> Option<BTreeSet<String>> {
+        let behind = self.hosts.iter().filter(|(_, address)| path.affects(address.octets()));
+        (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
+    }
+
+    /// Measures the link, again where a busy machine held the measurement itself up: that only makes it
+    /// slower, so one that is right tells what the link is.
+    fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
+        let mut tries = 1;
+        loop {
+            let measured = measure::network(&self.network.topology, link, self.job.network.mtu_bytes)?;
+            match self.check(&measured) {
+                Ok(()) => return Ok(measured),
+                Err(failure) if tries == MEASUREMENTS => return Err(failure),
+                Err(_) => tries += 1,
+            }
+        }
+    }
+
+    /// Holds what was measured against the job's tolerance.
+    fn check(&self, measured: &Measured) -> Result<(), Failure> {
+        let tolerance = &self.job.tolerance;
+        let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
+        let off_world = |message: String| Failure {
+            fault: Fault::World,
+            message,
+            remedy: "the machine may be too busy: run fewer worlds at once (--jobs), or allow for more"
+                .into(),
+        };
+        // Few handshakes do not tell where the middle of a varying delay is.
+        let ways = [&self.job.network.down, &self.job.network.up];
+        let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(Jitter::us).sum();
+        if off > tolerance.rtt_us + varying {
+            return Err(off_world(format!(
+                "the world's RTT is {} ms instead of {} ms (tolerance {} ms)",
+                measured.rtt_us.median as f64 / 1000.0,
+                measured.rtt_us.expected as f64 / 1000.0,
+                tolerance.rtt_us as f64 / 1000.0
+            )));
+        }
+        for (way, rate) in [("down", &measured.down_bit_per_s), ("up", &measured.up_bit_per_s)] {
+            let (Some(asked), Some(median)) = (rate.asked, rate.median) else { continue };
+            let off = (median as f64 / asked as f64 - 1.0).abs();
+            if off > tolerance.rate_fraction {
+                return Err(off_world(format!(
+                    "the world's rate {way} is {median} bit/s instead of {asked} (tolerance {} %)",
+                    tolerance.rate_fraction * 100.0
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Client, origins and the link between them. The link drops before the namespaces.
+struct Network {
+    link: Link,
+    /// The link that the job asks for.
+    asked: LinkConfig,
+    /// The client's cookies.
+    cookies: RefCell<tcp_metrics::Table>,
+    counters: BothEnds<CounterFiles>,
+    topology: Topology,
+}
+
+impl Network {
+    fn build(
+        job: &Job,
+        engine: Engine,
+        asked: LinkConfig,
+        core: Option<&ServerCore>,
+    ) -> Result<Self, Failure> {
+        // A middlebox is the program's alone, whatever is asked for.
+        let by_kernel = match job.network.link {
+            _ if asked.path.behaviour != Behaviour::None => false,
+            LinkMaker::Auto => engine == Engine::Virtual && Routers::matches_model(&asked),
+            LinkMaker::Program => false,
+            LinkMaker::Kernel => true,
+        };
+        let kind = if by_kernel { LinkKind::Kernel } else { LinkKind::Program };
+        let mtu_bytes = job.network.mtu_bytes;
+        let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
+        let topology =
+            Topology::build(job.tcp.clone(), upstream, mtu_bytes, cookie_key(job.seed), kind, core)?;
+        if resolver(job).is_some() {
+            topology.show_client_address()?;
+        }
+        let link = Link::start(&topology, engine)?;
+        let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
+        let counters = BothEnds {
+            client: topology.client.run(CounterFiles::open)?,
+            origins: topology.origins.run(CounterFiles::open)?,
+        };
+        Ok(Self { link, asked, cookies, counters, topology })
+    }
+}
+
+/// The origins and what clients need to reach them.
+struct Servers {
+    /// What the client talks to in place of the origins, which stand behind it.
+    server: Option<Server>,
+    origins: Origins,
+    /// The certificate authority, in a job that has TLS.
+    authority: Option<Authority>,
+    /// Address of each of the page's origins, in its own order.
+    addresses: Vec<SocketAddrV4>,
+    /// The page as it is served, if its bodies are synthetic.
+    synthetic_pages: Option<SyntheticPages>,
+    /// The resolver, if clients ask it over a connection.
+    resolver: Option<SocketAddrV4>,
+    /// The `Date` of the recorded document.
+    recorded_date: Option<String>,
+    _hosts_overlay: HostsOverlay,
+}
+
+impl Servers {
+    fn start(
+        job: &Job,
+        hosts: &BTreeMap<String, Ipv4Addr>,
+        topology: &Topology,
+        keys: Option<&Arc<KeyLines>>,
+        core: Option<&ServerCore>,
+    ) -> Result<Self, Failure> {
+        let page_origins = job.page.origins();
+        let port = |one: &Origin| match job.origins.server {
+            None => one.port,
+            Some(_) if job.origins.is_served(&one.host) => server::PORT,
+            // Port 80 of all addresses may be the server's.
+            Some(_) => server::UPSTREAM_PORT,
+        };
+        let addresses =
+            page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], port(one))).collect();
+        let synthetic_pages = SyntheticPages::of(job);
+        let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
+        let has_tls = encrypted || job.network.names.alpn().is_some();
+        let authority = has_tls.then(|| Authority::new(realtime_ns())).transpose()?;
+        let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
+        let recorded_date =
+            site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
+        let recorded_date = recorded_date.map(str::to_owned);
+        let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
+        // Behind a server of others the origins are not what is measured.
+        let foreign = job.origins.server.is_some();
+        let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
+            .map_err(|error| Error::other("starting the origins", error))?;
+        // What the system's resolver can ask.
+        let asked = resolver(job).filter(|_| job.network.names.alpn().is_none());
+        let asked = asked.map(|resolver| (*resolver.ip(), job.network.names.is_over_tcp()));
+        let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
+        let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
+            on_core(core, || Server::start(words, job, hosts, &topology.origins, &resources))?
+        };
+        let server = job.origins.server.as_ref().zip(resources).map(start).transpose()?;
+        let started = Self {
+            server,
+            origins,
+            authority,
+            addresses,
+            resolver: resolver(job).filter(|_| job.network.names.is_over_tcp()),
+            recorded_date,
+            synthetic_pages,
+            _hosts_overlay: hosts_overlay,
+        };
+        if job.origins.upstream_tfo {
+            started.fetch_upstream_cookies(&topology.origins)?;
+        }
+        Ok(started)
+    }
+}
+
+/// Runs `work` on the server's core, if there is one.
+fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, Failure> {
+    let Some(core) = core else { return Ok(work()) };
+    core.run(work).blame(Fault::Machine, "giving the server its core")
+}
+
+/// The resolver of a job's world; none where clients know all addresses.
+fn resolver(job: &Job) -> Option<SocketAddrV4> {
+    Some(SocketAddrV4::new(RESOLVER, job.network.names.port()?))
+}
+
+fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
+    let mut hosts = BTreeMap::new();
+    for Origin { host, .. } in job.page.origins() {
+        let number = if job.origins.one_address { 0 } else { hosts.len() };
+        hosts.entry(host).or_insert_with(|| origin_address(number as u16));
+    }
+    if hosts.len() > HOSTS {
+        return Err(Failure::new(
+            Fault::Input,
+            format!("page.resources: {} hosts, at most {HOSTS}", hosts.len()),
+        ));
+    }
+    Ok(hosts)
+}
+
+fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConfig, Failure> {
+    let asked_rtt = job.network.rtt_us * 1000;
+    // The link has the shorter RTT; what lies further away than that is behind it.
+    let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
+    let rtt = asked_rtt.min(resolver_rtt);
+    // Each direction has a seed of its own, derived from the job's.
+    let wrong = |problem: String| Failure::new(Fault::Input, format!("network.{problem}"));
+    let down = job.network.down.model("down", rtt - rtt / 2, job.seed).map_err(wrong)?;
+    let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
+    let mut extra_delay = vec![0; hosts.len()];
+    for (host, extra_us) in &job.network.host_extra_rtt_us {
+        let number = hosts.get(host).and_then(|address| origin_number(address.octets()));
+        if let Some(delay) = number.and_then(|number| extra_delay.get_mut(number)) {
+            *delay = extra_us * 1000 / 2;
+        }
+    }
+    let (origins_delay, resolver_delay) = ((asked_rtt - rtt) / 2, (resolver_rtt - rtt) / 2);
+    Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
+}
+
+/// The path rule, with the hosts behind it where these are not all: those that are named, and drawn.
+fn path_rule(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> PathRule {
+    let asked = &job.network;
+    let behind = || {
+        // In the order of their numbers, which is the page's.
+        let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (address.octets(), host)).collect();
+        numbered.sort_unstable();
+        let drawn = path::drawn_hosts(asked.path_share, job.seed ^ 0x3c6e_f372_fe94_f82a);
+        let behind = numbered.into_iter().zip(drawn).filter(|((_, host), drawn)| {
+            *drawn && asked.path_hosts.as_ref().is_none_or(|named| named.contains(*host))
+        });
+        behind.map(|((address, _), _)| address).collect()
+    };
+    // The resolver is not behind it.
+    let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || asked.names != NameLookup::None;
+    PathRule { behaviour: asked.path, hosts: some.then(behind) }
+}
+
+/// The key of the origins' cookies (`net.ipv4.tcp_fastopen_key`), derived from the seed so that runs repeat.
+fn cookie_key(seed: u64) -> [u32; 4] {
+    let [high, low] = [(seed >> 32) as u32, seed as u32];
+    [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]
+}

@@ -1,0 +1,240 @@
+//! The site that the origins of a world serve: the page's resources with their bodies, in the clear and over
+//! TLS.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
+use fastopen_replay::body::SizedBody;
+use fastopen_replay::caching::CachePolicy;
+use fastopen_replay::names::{Names, TlsNames, Transport};
+use fastopen_replay::origins::{ServedResource, Site, TlsSite};
+use fastopen_replay::recorded_head;
+use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
+use rustls::ServerConfig;
+
+use crate::contract::{Bodies, Fault, Job, NameLookup, View};
+use crate::failure::{Blame, Failure};
+use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
+use crate::server::UPSTREAM_PORT;
+
+/// The TLS configuration of each host.
+fn servers(
+    job: &Job,
+    hosts: &BTreeMap<String, Ipv4Addr>,
+    authority: &Authority,
+    sessions: &Arc<Sessions>,
+    keys: Option<&Arc<KeyLines>>,
+) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
+    let server = |(host, address): (&String, &Ipv4Addr)| {
+        let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
+        let version = job.origins.http_of(host);
+        // QUIC clients offer the one, those of TCP the other.
+        let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
+        let alpn: Vec<_> = alpn.into_iter().collect();
+        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
+        Ok((*address, Arc::new(config)))
+    };
+    hosts.iter().map(server).collect()
+}
+
+/// How clients ask the resolver at `address`, with its TLS where they do so over it: its settings are the
+/// job's.
+fn names_transport(
+    job: &Job,
+    address: SocketAddrV4,
+    authority: Option<&Authority>,
+    keys: Option<&Arc<KeyLines>>,
+) -> Result<Transport, Failure> {
+    let tls = || {
+        let sessions = Arc::<Sessions>::default();
+        // Its address is its name, as those of public resolvers are.
+        let names = BTreeSet::from([address.ip().to_string()]);
+        let authority = authority.expect("a world with TLS has an authority");
+        let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
+        let alpn: Vec<_> = job.network.names.alpn().into_iter().collect();
+        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
+        Ok::<_, Failure>(TlsNames { config: Arc::new(config), sessions })
+    };
+    Ok(match job.network.names {
+        NameLookup::None | NameLookup::Do53 => Transport::Udp,
+        NameLookup::Tcp => Transport::Tcp,
+        NameLookup::Dot => Transport::Tls(tls()?),
+        NameLookup::Doh => Transport::Https(tls()?),
+    })
+}
+
+/// The synthetic page for loads in the clear and for loads over TLS, whose URLs differ.
+pub struct SyntheticPages {
+    clear: SyntheticPage,
+    encrypted: SyntheticPage,
+}
+
+impl SyntheticPages {
+    /// The synthetic pages of a job that serves synthetic bodies.
+    pub fn of(job: &Job) -> Option<Self> {
+        let policy = job.policy();
+        let injected = job.client.kind.capabilities().runs_scripts;
+        let runtime = if injected { Runtime::Injected } else { Runtime::InBodies };
+        let synthetic_page = |encrypted| {
+            let schemes = job.schemes(encrypted);
+            let rewrite = UrlRewrite { aliased: uses_aliases(job), schemes };
+            SyntheticPage::of(&job.page, &policy, rewrite, runtime)
+        };
+        (job.origins.bodies == Bodies::Synthetic)
+            .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
+    }
+
+    /// The page that a load requests.
+    pub fn select(&self, encrypted: bool) -> &SyntheticPage {
+        if encrypted { &self.encrypted } else { &self.clear }
+    }
+
+    /// The fidelity gaps of all loads of the job.
+    pub fn gaps(&self, job: &Job) -> FidelityGaps {
+        let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
+        kinds
+            .into_iter()
+            .map(|encrypted| self.select(encrypted).gaps.clone())
+            .fold(FidelityGaps::default(), FidelityGaps::union)
+    }
+}
+
+/// The site of a job: in the clear, and over TLS if any load is; `keys` takes the secrets of its
+/// connections, and `resolver` is where names are looked up.
+///
+/// # Errors
+/// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
+pub fn site(
+    job: &Job,
+    hosts: &BTreeMap<String, Ipv4Addr>,
+    synthetic_pages: Option<&SyntheticPages>,
+    authority: Option<&Authority>,
+    keys: Option<&Arc<KeyLines>>,
+    resolver: Option<SocketAddrV4>,
+) -> Result<Site, Failure> {
+    let bodies = match &job.origins.bodies_file {
+        None => Bytes::new(),
+        Some(path) => {
+            let place = format!("origins.bodies_file: {}", path.display());
+            fs::read(path).blame(Fault::Input, place)?.into()
+        }
+    };
+    let resources = |encrypted| {
+        let synthetic_page = synthetic_pages.map(|pages| pages.select(encrypted));
+        resources(job, hosts, synthetic_page, &bodies)
+    };
+    let over_tls = |authority| {
+        let sessions = Arc::<Sessions>::default();
+        let (servers, resources) = (servers(job, hosts, authority, &sessions, keys)?, resources(true)?);
+        let (security, quic) = (job.tls.security, job.quic());
+        Ok::<_, Failure>(TlsSite { servers, resources, security, sessions, quic })
+    };
+    let names = |address| {
+        let lower = |(host, ip): (String, Ipv4Addr)| (host.to_lowercase(), ip);
+        Ok::<_, Failure>(Names {
+            address,
+            zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
+            conduct: job.network.resolver,
+            transport: names_transport(job, address, authority, keys)?,
+        })
+    };
+    let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
+    let recorded = job.origins.bodies == Bodies::Recorded;
+    // A page may ask hosts for what is not in its recording by either scheme.
+    let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
+    Ok(Site {
+        resources: resources(false)?,
+        ports: match job.origins.server {
+            Some(_) => BTreeSet::from([UPSTREAM_PORT]),
+            None => job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
+        },
+        keep_alive: job.origins.keep_alive,
+        versions: hosts.iter().map(|(host, address)| (*address, job.origins.http_of(host))).collect(),
+        fastopen_queue: job.origins.tfo_queue.into(),
+        tls: authority.filter(|_| encrypted).map(over_tls).transpose()?,
+        nearest: recorded,
+        alt_svc: job.client.kind.capabilities().reads_alt_svc,
+        names: resolver.map(names).transpose()?,
+    })
+}
+
+fn resources(
+    job: &Job,
+    hosts: &BTreeMap<String, Ipv4Addr>,
+    synthetic_page: Option<&SyntheticPage>,
+    bodies: &Bytes,
+) -> Result<Vec<ServedResource>, Failure> {
+    // Recorded dates are long over: what was fresh on the recording's day is for as long now.
+    let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
+    let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
+        let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
+        let body = match (response, resource.body_offset) {
+            (Some(response), _) => sized_body(&response.body),
+            (None, None) => SizedBody::filler(resource.body_bytes),
+            (None, Some(offset)) => {
+                let end = offset.saturating_add(resource.body_bytes);
+                if end > bytes_len(bodies) {
+                    let message = format!(
+                        "page.resources[{number}].body_offset: the bodies file ends before byte {end}"
+                    );
+                    return Err(Failure::new(Fault::Input, message));
+                }
+                SizedBody::recorded(bodies.slice(offset as usize..end as usize))
+            }
+        };
+        let head = resource.head_offset.filter(|_| job.origins.bodies == Bodies::Recorded);
+        let head = head.and_then(|offset| bodies.get(offset as usize..)).map(recorded_head::fields);
+        let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
+        let alternatives = resource.alternatives.iter().filter_map(|url| {
+            let address = hosts.get(url.host())?;
+            Some((SocketAddrV4::new(*address, url.port()), url.normalized_target()))
+        });
+        // Scripts choose among such hosts at random.
+        let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
+        let of_siblings = of_siblings.map(|(_, address)| {
+            (SocketAddrV4::new(*address, resource.url.port()), resource.url.normalized_target())
+        });
+        Ok(ServedResource {
+            origin: SocketAddrV4::new(
+                hosts[resource.url.host()],
+                job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
+            ),
+            alternatives: alternatives.chain(of_siblings).collect(),
+            method: resource.method.clone(),
+            target: resource.url.target().to_owned(),
+            normalized_target: resource.url.normalized_target(),
+            status: resource.status,
+            head,
+            mime: response.map_or(&resource.mime, |response| &response.mime).clone(),
+            location: response.map_or(&resource.redirect_to, |response| &response.location).clone(),
+            header_bytes: resource.response_header_bytes as u32,
+            body: body.paced(scaled_ns(resource.server_send_us)),
+            think_ns: scaled_ns(resource.server_think_us)
+                + response.map_or(0, |response| response.processing_ns),
+            cache_policy: cached.then(|| cache_policy(resource)),
+            refuses_preflight: response.is_some_and(|response| response.refuses_preflight),
+        })
+    };
+    job.page.resources.iter().enumerate().map(serve).collect()
+}
+
+/// The caching headers of a resource, for clients with a cache; other loads get filler instead.
+fn cache_policy(resource: &Resource) -> CachePolicy {
+    let validator = resource.validator && (200..300).contains(&resource.status);
+    CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)
+}
+
+fn sized_body(body: &SyntheticBody) -> SizedBody {
+    body.pieces().iter().fold(SizedBody::default(), |sized, piece| match piece {
+        Piece::Bytes(bytes) => sized.and_bytes(Bytes::copy_from_slice(bytes)),
+        Piece::Filler(bytes) => sized.and_filler(*bytes),
+    })
+}
+
+fn bytes_len(bytes: &Bytes) -> u64 {
+    bytes.len() as u64
+}

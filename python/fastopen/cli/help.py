@@ -1,0 +1,136 @@
+"""The help of commands: of one with many options those that matter first, and the others by topic.
+
+A command's module names its FIRST_OPTIONS and EXAMPLES; `--help TOPIC` shows the options of a topic, and
+`--help all` every one.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MethodType
+from typing import Any, Final
+
+from typer.core import TyperCommand
+
+from fastopen.common.errors import InputError
+from fastopen.common.phrases import listed
+
+HELP: Final = "--help"
+ALL: Final = "all"
+ASKED: Final = "fastopen.help_topic"
+"""The key in a context's `meta`: the topic that the help is asked for; none: no help, or that of a command
+with few options."""
+
+TOPICS: Final[Mapping[str, Sequence[str]]] = {
+    "Network": ("combine", "network"),
+    "Client": (),
+    "HTTP": ("http", "http2_hosts", "http3_hosts", "origins_keep_alive", "think_scale", "one_address"),
+    "TLS": (),
+    "TCP": ("transport",),
+    "Server": (
+        *("server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt", "tfo_queue", "bodies"),
+    ),
+    "Pages": ("where", "sample", "library", "lenient", "max_unpacked", "as_imported"),
+    "Repeats": ("aa", "repeats", "seed", "vary", "quick", "until_ci", "max_repeats", "engine", "kernel"),
+    "Output": (
+        *("json", "output", "label", "no_keep", "keep_going", "pcap", "tcp_trace", "report", "plot", "quiet"),
+    ),
+    "Cluster": ("jobs", "shard", "store", "workers"),
+}
+"""Options by topic, besides those of factors, which have the part of a job that they belong to as theirs."""
+
+PLACEHOLDERS: Final = {
+    "str": "TEXT",
+    "int": "N",
+    "int range": "N",
+    "float": "N",
+    "path": "PATH",
+    "file": "FILE",
+    "directory": "DIR",
+}
+"""In place of the names of Python's types."""
+
+
+class TopicCommand(TyperCommand):
+    """A command whose help without frames has headings, too, and may be asked for by topic."""
+
+    first_options: Sequence[str] = ()
+    examples: Mapping[str, str] = {}  # set anew for a command, never changed
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """See TyperCommand. Raises InputError where help is asked for by a topic that is not known."""
+        own = args[: args.index("--")] if "--" in args else args
+        if self.first_options and HELP in own:
+            at = own.index(HELP)
+            topic = own[at + 1].lower() if at + 1 < len(own) else ""
+            topics = [*(name.lower() for name in TOPICS), ALL]
+            if topic and topic not in topics:
+                raise InputError(f"no such topic: {topic}", HELP, f"there are {listed(topics)}")
+            ctx.meta[ASKED] = topic
+            args = [HELP]
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """See TyperCommand; of help by topic only what belongs to it."""
+        topic = ctx.meta.get(ASKED)
+        params: list[Any] = super().get_params(ctx)
+        if topic is None or topic == ALL:
+            return params
+        shown = [
+            one
+            for one in params
+            if ((_panel(one) or "").lower() == topic if topic else one.name in self.first_options)
+        ]
+        return [*shown, *(one for one in params if one.name == "help")]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """See TyperCommand."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        short = ctx.meta.get(ASKED) == ""
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                argument = param.param_type_name == "argument"
+                default = "Arguments" if argument else "Options"
+                heading = default if short else _panel(param) or default
+                panels.setdefault(heading, []).append(record)
+        for heading, records in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
+    """Give a command its first options and examples, and its options their topics."""
+    if not first_options:
+        return
+    command.first_options = first_options
+    for heading, names in TOPICS.items():
+        for param in command.params:
+            if param.name in names:
+                param.rich_help_panel = heading
+    topics = "|".join([*(name.lower() for name in TOPICS), ALL])
+    shown = "\n".join(f"  {line}\n      {meaning}" for line, meaning in examples.items())
+    command.epilog = f"\b\nExamples:\n{shown}\n\nMore options: {HELP} {topics}"
+
+
+def without_types(command: Any) -> None:
+    """Have help show what to write for each option, and not the name of a Python type."""
+    own = command.get_help_option
+
+    def help_option(ctx: Any) -> Any:
+        option = own(ctx)
+        option.display_type_rich = MethodType(_placeholder, option)
+        return option
+
+    command.get_help_option = help_option
+    for param in command.params:
+        param.display_type_rich = MethodType(_placeholder, param)
+
+
+def _placeholder(param: Any, ctx: Any) -> str | None:
+    if param.param_type_name == "argument" or getattr(param, "is_flag", False):
+        return None
+    shown = param.metavar or param.display_type(ctx).strip("<>")
+    return str(PLACEHOLDERS.get(shown, shown))
+
+
+def _panel(param: Any) -> str | None:
+    return getattr(param, "rich_help_panel", None)

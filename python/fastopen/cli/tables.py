@@ -1,0 +1,12 @@
+"""Print tables, the same way for all commands."""
+
+from fastopen.cli.output import console
+from fastopen.common.grid import Grid
+from fastopen.common.terminal import tabled
+
+
+def print_grid(grid: Grid) -> None:
+    """Print a table on standard output, as roomy as its width allows."""
+    target = console()
+    for renderable in tabled(grid, target.width):
+        target.print(renderable)

@@ -1,0 +1,241 @@
+"""Tables in a terminal, by Rich: the roomiest layout that fits its width."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.table import Column as RichColumn
+from rich.table import Table
+from rich.text import Text
+
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.phrases import MINUS, NBSP
+
+# Longer lines are hard to read, however wide the terminal.
+PROSE_MAX: Final = 110
+STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable": "yellow"}
+PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
+
+
+def plain(text: str) -> str:
+    """As a terminal has it, where it is searched and copied: ordinary spaces, and hyphens for minus signs."""
+    return text.translate(PLAIN)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What gives way where room is short."""
+
+    asides_below: bool = False
+    """Intervals go below their figures."""
+    short: bool = False
+    """Headers take more lines, and words are short."""
+    tight: bool = False
+    """Columns are one space apart."""
+    merged: bool = False
+    """All factors but the last are put together into one column of words, on two lines where need be."""
+    numbered: bool = False
+    """Numbers stand for those words, which go below the table."""
+    bare: bool = False
+    """What proves the figures is left out."""
+    split: bool = False
+    """Intervals take two lines."""
+
+
+LAYOUTS: Final = (
+    Layout(),
+    Layout(asides_below=True),
+    Layout(asides_below=True, short=True),
+    Layout(asides_below=True, short=True, tight=True),
+    Layout(asides_below=True, short=True, merged=True),
+    Layout(asides_below=True, short=True, tight=True, merged=True),
+    Layout(asides_below=True, short=True, tight=True, numbered=True),
+    Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
+    Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
+)
+# Words of factors that are put together need so many columns to be read, as many as the longest, and half of
+# them all.
+WORDS_MIN: Final = 9
+# Factors whose own columns are no wider than this together keep them: numbers would save next to nothing.
+COLUMNS_MIN: Final = 8
+# Names that are longer than this go on several lines where room is short.
+NAME_MIN: Final = 20
+
+
+def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
+    """A table, with what it is of and what all its rows have in common above it."""
+    heading = f"{grid.title}  {grid.subtitle}".strip()
+    for line in filled([heading] if heading else [], width, indent="  "):
+        line.stylize("bold", 0, len(grid.title))
+        yield line
+    table, layout = fitting_table(grid, width)
+    yield table
+    yield from filled(below_table(grid, layout), width, "dim", indent="   ")
+
+
+def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
+    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
+
+    What is printed has ordinary spaces, to be searched.
+    """
+    for line in lines:
+        whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
+        text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
+        yield Text(plain(text), style=style)
+
+
+def fits(grid: Grid, width: int) -> bool:
+    """Whether the roomiest layout has room in so many columns of a terminal."""
+    return _least(_table(grid, LAYOUTS[0])) <= width
+
+
+def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
+    """The table for so many columns of a terminal, and how it is laid out."""
+    table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
+    for layout in LAYOUTS:
+        shown = _without_proof(grid) if layout.bare else grid
+        if layout.merged or layout.numbered:
+            numbers = _numbers(grid) if layout.numbered else {}
+            shown = shown if layout.numbered and not numbers else _merged(shown, numbers)
+        table = _table(shown, layout)
+        if _least(table) <= width:
+            break
+    return table, layout
+
+
+def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
+    """What a table that is laid out like this does not say itself."""
+    if layout.numbered:
+        yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
+    left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
+    if left_out:
+        yield f"Left out, since the terminal is too narrow: {', '.join(left_out)}."
+
+
+def _merged_factors(grid: Grid) -> list[int]:
+    """All but the last, which by itself tells rows apart best."""
+    return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
+
+
+def _words(grid: Grid, row: Sequence[Entry]) -> str:
+    return ", ".join(row[number].phrase for number in _merged_factors(grid))
+
+
+def _numbers(grid: Grid) -> dict[str, int]:
+    """The words of the rows' factors, numbered from 1; none where their own columns take little room."""
+    merged = _merged_factors(grid)
+    if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
+        return {}
+    distinct = dict.fromkeys(_words(grid, row) for row in grid.rows)
+    return {words: number for number, words in enumerate(distinct, 1)}
+
+
+def _width(grid: Grid, number: int) -> int:
+    column = grid.columns[number]
+    texts = (*(column.short or column.header).split("\n"), *(row[number].text for row in grid.rows))
+    return max(map(len, texts)) + 1
+
+
+def _least(table: Table) -> int:
+    """How many columns of a terminal it needs: words that are put together go on several lines."""
+    pad = table.padding[1]
+    columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
+    # Between columns Rich's box has a space, besides the padding, and one at each end.
+    return columns + (len(table.columns) - 1) * (pad + 1) + 2
+
+
+def _widest(column: RichColumn) -> int:
+    texts = (str(text) for text in (column.header, *column.cells))
+    return max(cell_len(line) for text in texts for line in text.split("\n"))
+
+
+def _without_proof(grid: Grid) -> Grid:
+    kept = [number for number, column in enumerate(grid.columns) if not column.proof]
+    rows = tuple(tuple(row[number] for number in kept) for row in grid.rows)
+    return replace(grid, columns=tuple(grid.columns[number] for number in kept), rows=rows)
+
+
+def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
+    """With the words of factors in one column, or their numbers."""
+    factors = _merged_factors(grid)
+    if not factors:
+        return grid
+    first = factors[0]
+    others = [number for number in range(len(grid.columns)) if number not in factors and number > first]
+    rows = [
+        (
+            *row[:first],
+            Entry(str(numbers[_words(grid, row)]) if numbers else _words(grid, row)),
+            *(row[number] for number in others),
+        )
+        for row in grid.rows
+    ]
+    columns = (
+        *grid.columns[:first],
+        Column("no." if numbers else "", "key"),
+        *(grid.columns[number] for number in others),
+    )
+    return Grid(grid.title, columns, tuple(rows), grouped=grid.grouped)
+
+
+def _table(grid: Grid, layout: Layout) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0 if layout.tight else 1, 0, 0),
+        pad_edge=False,
+        show_edge=bool(grid.title),
+    )
+    headers = [plain((layout.short and column.short) or column.header) for column in grid.columns]
+    lines = max(header.count("\n") for header in headers)
+    for number, (column, header) in enumerate(zip(grid.columns, headers, strict=True)):
+        texts = [row[number].text for row in grid.rows]
+        least = None if header else max(map(_words_width, texts), default=WORDS_MIN)
+        if header and layout.tight and column.kind == "key":
+            least = min(max(map(len, (*texts, *header.split("\n")))), NAME_MIN)
+        if column.wraps:
+            longest = max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
+            least = min(max(longest, len(header)), NAME_MIN)
+        above = "\n" * (lines - header.count("\n")) if column.kind == "key" and header else ""
+        table.add_column(
+            Text(above + header),
+            justify="left" if column.kind in ("key", "words") else "right",
+            no_wrap=least is None,
+            overflow="fold",
+            min_width=least,
+        )
+    marked = [any(row[number].mark for row in grid.rows) for number in range(len(grid.columns))]
+    before = None
+    grouped = grid.grouped and len({row[0].text for row in grid.rows}) < len(grid.rows)
+    for row, following in zip(grid.rows, [*grid.rows[1:], None], strict=True):
+        entries = list(row)
+        if grid.grouped and before == row[0]:
+            entries[0] = Entry("")
+        before = row[0]
+        ends = grouped and following is not None and following[0] != row[0]
+        table.add_row(
+            *(_text(one, layout, marked=has) for one, has in zip(entries, marked, strict=True)),
+            end_section=ends,
+        )
+    return table
+
+
+def _words_width(words: str) -> int:
+    """Of the narrowest column in which these words take two lines."""
+    longest = max(map(len, words.split()), default=0)
+    whole = len(words)
+    widths = range(max(WORDS_MIN, longest, whole // 2), whole + 1)
+    return next((width for width in widths if len(textwrap.wrap(words, width)) <= 2), whole)
+
+
+def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
+    """`marked`: whether figures of this column have marks, for which the others leave room."""
+    text = entry.short if layout.short and entry.short else entry.text
+    text += entry.mark or (" " if marked else "")
+    if entry.aside:
+        aside = entry.aside.replace(f",{NBSP}", ",\n ") if layout.split else entry.aside
+        text += ("\n" if layout.asides_below else " ") + aside
+    return Text(plain(text), style=STYLES[entry.tone])

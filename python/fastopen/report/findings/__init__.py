@@ -1,0 +1,37 @@
+"""What a run shows, one module for each kind of finding.
+
+A module of this package is found by being here. It has a RANK, which places its findings among the others,
+the SEVERITY of all of them, and a function `findings`, which yields those of a page.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import Results
+from fastopen.report.model import Finding, Severity
+
+
+@cache
+def finders() -> Sequence[ModuleType]:
+    """Return the modules of this package by their rank."""
+    names = (path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
+    found = [import_module(f"{__name__}.{name}") for name in names]
+    return sorted(found, key=lambda module: int(module.RANK))
+
+
+def page_findings(
+    results: Results, page: str, reasons: Reasons | None = None, *, severity: Severity | None = None
+) -> Iterator[Finding]:
+    """Yield what a run shows of a page, in order; of one severity only, if one is given.
+
+    `reasons` explain why cells are slower than expected.
+    """
+    for module in finders():
+        if severity in (None, module.SEVERITY):
+            for finding in module.findings(results, page, reasons or Reasons()):
+                yield replace(finding, severity=module.SEVERITY, subject=page)

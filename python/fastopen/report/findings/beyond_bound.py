@@ -1,0 +1,27 @@
+"""Savings that exceed their theoretical maximum."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons, excess_sentence
+from fastopen.analysis.statistics import Results
+from fastopen.experiments import baseline_of, treatments_of
+from fastopen.report.model import Finding
+
+RANK: Final = 70
+SEVERITY: Final = "warning"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield each saving that exceeds its bound."""
+    for row, arms in results.comparisons(page).items():
+        for arm in treatments_of(arms):
+            cell = arms[arm.name]
+            if cell.beats_bound:
+                sentence = excess_sentence(results.factors.name(row), baseline_of(arms), cell)
+                bound = None if cell.bound is None else cell.bound.percent
+                yield Finding(
+                    "beyond_bound",
+                    sentence,
+                    {"saved_percent": cell.improvement_percent, "bound_percent": bound},
+                )

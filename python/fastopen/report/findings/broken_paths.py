@@ -1,0 +1,72 @@
+"""Does TFO pay on paths that break it: what a run with path rules says of a page, in two sentences a path."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
+from fastopen.common.phrases import NBSP, listed, signed
+from fastopen.experiments import HEADLINE
+from fastopen.report.model import Finding
+
+RANK: Final = 50
+SEVERITY: Final = "answer"
+
+# More places than this are counted, and not named.
+NAMED_MAX: Final = 3
+
+
+def payoff_lines(results: Results, page: str) -> list[str]:
+    """A line for each path that breaks TFO, over all networks whose open path was loaded as well; paths that
+    cost the same have one together.
+
+    None where the run has no such path. Of the headline arm alone.
+    """
+    found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
+    return [" ".join(_sentences(paths, costs)) for paths, costs in by_cost(found)]
+
+
+def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
+    cost, saved = (_span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
+    shares = [share for one in found if (share := one.break_even_share()) is not None]
+    behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies"
+    if not shares:
+        costs = f"{behind} costs no time, and over an open path it saves {saved}"
+        yield f"{costs}: it pays whatever the share of such paths."
+        return
+    costs = f"{behind} costs {cost}, and over an open path it saves {saved}"
+    most = _span([100 * share for share in shares], "%")
+    rest = "; on other networks whatever their share" if len(shares) < len(found) else ""
+    yield f"{costs}: in the mean over paths it pays while fewer than {most} of them are so{rest}."
+    if all(path.startswith("drop-") for path in paths):
+        dropping = f"{100 * DROPPING_SHARE:g}{NBSP}%"
+        yield f"If {dropping} of paths drop SYNs ({DROPPING_SOURCE}), it pays {_where(found)}."
+
+
+def _where(found: Sequence[Payoff]) -> str:
+    """Over which networks TFO pays if as many paths drop SYNs as others have found."""
+    pays: dict[bool, list[str]] = {True: [], False: []}
+    for one in found:
+        pays[one.mean_saving_ms(DROPPING_SHARE) > 0].append(place_of(one))
+    if not pays[False]:
+        return "on every network that was loaded"
+    if not pays[True] or max(map(len, pays.values())) > NAMED_MAX:
+        return f"on {len(pays[True])} of {len(found)} networks"
+    return f"at {listed(pays[True])}, and not at {listed(pays[False])}"
+
+
+def place_of(one: Payoff) -> str:
+    """The network, and what else makes a difference."""
+    return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    """`12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
+    ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
+    return f"{' to '.join(ends)}{NBSP}{unit}"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield whether TFO pays on paths that break it."""
+    for line in payoff_lines(results, page):
+        yield Finding("broken_path", line)

@@ -1,0 +1,41 @@
+"""Requests of repeat views that the browser's cache answered."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import Results
+from fastopen.report.model import Finding
+
+RANK: Final = 83
+SEVERITY: Final = "detail"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield how often the cache answered, row by row where they differ, and what may not be in it."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for row, arms in results.comparisons(page).items():
+        known = {
+            (one.requests, one.from_cache, one.revalidated)
+            for one in (results.browser_metrics.get(cell.cell.index) for cell in arms.values())
+            if one is not None and one.requests is not None
+        }
+        # The same in every arm but where a browser does otherwise now and then.
+        for requests, from_cache, revalidated in sorted(known, reverse=True)[:1]:
+            words = (
+                f"of {requests:g} requests {from_cache:g} were answered by the browser's cache and"
+                f" {revalidated:g} confirmed by the origin (304)"
+            )
+            where[words].append(results.factors.name(row))
+    for words, places in where.items():
+        rows = f", RTT {'; '.join(places)}" if len(where) > 1 else ""
+        yield Finding("cache_answers", f"Repeat view{rows}: {words}.")
+    resources = results.pages[page].resources
+    unknown = sum(one.fresh_s is None and not one.validator for one in resources)
+    if where and unknown:
+        sentence = (
+            f"Of {unknown} of the page's {len(resources)} resources nobody recorded whether they may be kept:"
+            " they are loaded again."
+        )
+        yield Finding("cache_unknown", sentence, {"resources": unknown})

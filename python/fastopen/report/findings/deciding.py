@@ -1,0 +1,61 @@
+"""Which factor decides how much is saved, in sentences: its values, and from which one nothing is left."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
+from fastopen.common.phrases import NBSP, capitalised, listed, with_sign
+from fastopen.report.findings.verdict import questions_of
+from fastopen.report.model import Finding
+
+RANK: Final = 40
+SEVERITY: Final = "answer"
+
+# Of more values than this a sentence names the first and the last.
+LEVELS_IN_WORDS = 6
+
+
+def deciding_lines(results: Results, page: str) -> Iterator[str]:
+    """Of each question of a page, with its name where there are several."""
+    of_page = [result for result in results.cells if result.cell.page == page]
+    for question, cells in questions_of(results, of_page).items():
+        found = deciding_factor(results, cells)
+        if found is not None:
+            opening = f"{capitalised(question)}: " if question else ""
+            yield f"{opening}{' '.join(_sentences(results, found))}"
+
+
+def _sentences(results: Results, found: Deciding) -> Iterator[str]:
+    levels = found.levels
+    named = levels if len(levels) <= LEVELS_IN_WORDS else (levels[0], levels[-1])
+    savings = [f"{with_sign(level.saving_percent)}{NBSP}% ({level.phrase})" for level in named]
+    titles = [factor.title for factor in (found.factor, *found.together)]
+    joint = ", which vary together" if found.together else ""
+    yield f"What decides most: {listed(titles)}{joint}. TFO saves {listed(savings)}, medians of rows."
+    gains = [any(_reduces(results, cell) for cell in level.cells) for level in levels]
+    if gains[0] and not gains[-1]:
+        last = max(number for number, gain in enumerate(gains) if gain)
+        yield f"From {levels[last + 1].phrase} on no row gains for certain."
+    again = [level.retransmitted for level in levels]
+    if again[-1] >= again[0] + 1 and levels[-1].saving_percent < levels[0].saving_percent:
+        yield (
+            f"Segments sent again a load go from {again[0]:g} to {again[-1]:g}: what a load then waits for"
+            " are retransmissions, which TFO does not shorten."
+        )
+
+
+def _reduces(results: Results, cell: CellResult) -> bool:
+    return effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES
+
+
+def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
+    """The sentence on all pages together, for one question; empty where nothing decides."""
+    found = deciding_factor(results, cells)
+    return "" if found is None else " ".join(_sentences(results, found))
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield which factor decides how much is saved."""
+    for line in deciding_lines(results, page):
+        yield Finding("deciding_factor", line)

@@ -1,0 +1,19 @@
+"""Loads whose evidence contradicts their arm."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import Results
+from fastopen.report.findings.verdict import invalid_lines
+from fastopen.report.model import Finding
+
+RANK: Final = 30
+SEVERITY: Final = "warning"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield the reasons why loads are invalid, one finding for each kind."""
+    cells = [cell for cell in results.cells if cell.cell.page == page]
+    for line in invalid_lines(results, cells):
+        yield Finding("invalid_loads", line, {"loads": sum(cell.invalid for cell in cells)})

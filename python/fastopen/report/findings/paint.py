@@ -1,0 +1,77 @@
+"""First and largest contentful paint, and what TFO saves of them."""
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import Results
+from fastopen.common.grid import Column, Entry, Grid, Value
+from fastopen.common.phrases import NBSP, time, with_sign
+from fastopen.experiments import baseline_of, headline_of
+from fastopen.report.model import Finding
+
+RANK: Final = 82
+SEVERITY: Final = "detail"
+
+
+def paint_grid(results: Results) -> Grid | None:
+    """First and largest contentful paint of each cell, and what TFO saves of them; None without a browser."""
+    rows = []
+    for page in results.pages:
+        for place, arms in results.comparisons(page).items():
+            baseline = baseline_of(arms)
+            without = None if baseline is None else results.browser_metrics.get(baseline.cell.index)
+            for arm, cell in arms.items():
+                metrics = results.browser_metrics.get(cell.cell.index)
+                if metrics is None or not metrics.first_paints_ms:
+                    continue
+                figures = []
+                for paints in ("first_paints_ms", "largest_paints_ms"):
+                    own = getattr(metrics, paints)
+                    saved = saved_percent({} if without is None else getattr(without, paints), own)
+                    is_baseline = cell is baseline or saved is None
+                    figures += [
+                        Entry(f"{median(own.values()):.0f}" if own else "-"),
+                        Entry("-" if is_baseline else with_sign(saved or 0.0)),
+                    ]
+                name = results.factors.name(place)
+                rows.append((Entry(page), Entry(name), Entry(arm), *figures, Entry(str(len(own)))))
+    if not rows:
+        return None
+    heads = (Column(name, "key") for name in ("page", "network", "arm"))
+    columns = (*heads, *map(Column, ("FCP ms", "saves %", "LCP ms", "saves %", "n")))
+    note = (
+        "Medians of the valid loads that painted: first (FCP) and largest (LCP) contentful paint, as the"
+        " browser reports them. Saves: median over paired repeats, as of page load times."
+    )
+    return Grid("First and largest contentful paint", columns, tuple(rows), note)
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield what TFO saves of both paints with the headline arm, row by row."""
+    for place, arms in results.comparisons(page).items():
+        cells = (baseline_of(arms), headline_of(arms))
+        known = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
+        if len(known) < 2 or known[0] is None or known[1] is None:
+            continue
+        parts: list[str] = []
+        figures: dict[str, Value] = {}
+        for name, paints in (("first", "first_paints_ms"), ("largest", "largest_paints_ms")):
+            before, after = getattr(known[0], paints), getattr(known[1], paints)
+            saved = saved_percent(before, after)
+            if saved is not None:
+                ms, pairs = median(before.values()), len(before.keys() & after.keys())
+                parts.append(f"{name} {time(ms)} (saves {with_sign(saved)} %, n{NBSP}{pairs})")
+                figures |= {f"{name}_ms": ms, f"{name}_saved_percent": saved, f"{name}_pairs": pairs}
+        if parts:
+            row = results.factors.where(place)
+            sentence = f"Contentful paint without TFO {row}, and what TFO saves of it: {', '.join(parts)}."
+            yield Finding("paint", sentence, figures)
+
+
+def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
+    """Median over the pairs of repeats; None of none."""
+    paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
+    savings = [100 * (without - ms) / without for without, ms in paired if without]
+    return median(savings) if savings else None

@@ -1,0 +1,20 @@
+"""Screenshots that are missing."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import Results
+from fastopen.common.phrases import plural
+from fastopen.report.model import Finding
+
+RANK: Final = 84
+SEVERITY: Final = "warning"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield the number of missing screenshots, and the reason of the first."""
+    missing = [reason for one in results.metrics_of(page) for reason in one.missing_screenshots]
+    if missing:
+        words = plural(len(missing), "load has", "loads have")
+        yield Finding("screenshots_missing", f"{words} no screenshot: {missing[0]}.", {"loads": len(missing)})

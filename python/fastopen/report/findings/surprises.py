@@ -1,0 +1,341 @@
+"""What a reader would stumble over, explained where it stands: below the table of its page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons, setups_slower, where_slower
+from fastopen.analysis.audit import Finding as AuditFinding
+from fastopen.analysis.audit import PrintedCell, audit
+from fastopen.analysis.statistics import (
+    CellResult,
+    Effect,
+    Results,
+    effect_of,
+    saves_in_the_median,
+    slower_in_the_median,
+    syn_data_max,
+)
+from fastopen.common.phrases import capitalised, listed, plural
+from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
+from fastopen.report.corpus import corpus_sentences
+from fastopen.report.findings.verdict import of_arms, questions_of, said_once
+from fastopen.report.model import Finding
+
+RANK: Final = 60
+SEVERITY: Final = "note"
+
+# By the texts of their factors and their arm.
+Loads = Mapping[tuple[object, ...], CellResult]
+IN_THE_CLEAR: Final = (
+    "are loaded in the clear here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
+)
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:
+    """Yield what surprises in a page's table, of each question, with its name where there are several."""
+    of_page = [result for result in results.cells if result.cell.page == page]
+    questions = questions_of(results, of_page)
+    of_sentence: dict[str, Finding] = {}
+    said: list[tuple[str, str]] = []
+    for question, cells in questions.items():
+        for found in _of_question(results, cells, reasons):
+            of_sentence.setdefault(found.sentence, found)
+            said.append((question, found.sentence))
+    for line in _in_the_clear(results, page):
+        yield Finding("https_in_cleartext", line)
+    once = said_once(list(dict.fromkeys(said)), len(questions))
+    for found, line in zip(of_sentence.values(), once, strict=True):
+        yield replace(found, sentence=line)
+    for line in _without_effect(results, of_page):
+        yield Finding("factor_without_effect", line)
+    for line in setups_slower(results, page, reasons):
+        yield Finding("setup_slower", line)
+    yield from _medians_apart(results, of_page)
+
+
+def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """Values of a factor with which all loads take the same time to the nanosecond, in virtual time."""
+    for factor in results.factors.varying:
+        of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
+        for cell in cells:
+            point = results.factors.point(cell.cell)
+            others = (one.text_at(point) for one in results.factors.varying if one is not factor)
+            key = (*others, cell.cell.arm.name)
+            of_value.setdefault(factor.phrase_at(point), {})[key] = cell
+        alike: dict[object, list[str]] = {}
+        for phrase, loads in of_value.items():
+            if all((cell.deterministic or cell.varied) and cell.plts_ms for cell in loads.values()):
+                times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
+                alike.setdefault(times, []).append(phrase)
+        for phrases in alike.values():
+            if len(phrases) > 1:
+                # Of some values alone it is another matter whether the factor has an effect.
+                all_alike = len(phrases) == len(of_value)
+                no_effect = f": the {factor.title} has no effect here" if all_alike else ""
+                yield (
+                    f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
+                    f"{no_effect}{_no_loss(factor, of_value[phrases[-1]])}."
+                )
+
+
+def _no_loss(factor: Factor, cells: Loads) -> str:
+    """Why, of what acts on losses alone."""
+    lost = any(cell.retransmitted for cell in cells.values())
+    return ", as no segment is sent again" if factor.name == "congestion_control" and not lost else ""
+
+
+def _in_the_clear(results: Results, page: str) -> Iterator[str]:
+    """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
+    resources = results.pages[page].resources
+    secure = sum(resource.url.startswith("https:") for resource in resources)
+    if len(results.pages) == 1 and https_in_the_clear(results, [page]):
+        which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
+        yield f"{which} requests of the page are https, and {IN_THE_CLEAR}"
+
+
+def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
+    """The same of several pages, in one sentence."""
+    if len(pages) > 1 and (secure := https_in_the_clear(results, pages)):
+        which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
+        yield f"{which} pages are https, and {IN_THE_CLEAR}"
+
+
+def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
+    """Those of the pages that have an https URL, where no setup loads them over TLS."""
+    if any(setup.tls is not None for setup in results.experiment.setups):
+        return []
+    return [page for page in pages if results.pages[page].url.startswith("https:")]
+
+
+def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[Finding]:
+    arms = treatments_of(results.experiment.arms)
+    yield from _tickets_run_out(results, cells)
+    yield from _early_data_does_not_fit(results, cells)
+    for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
+        yield from _hello_does_not_fit(results, of_arm)
+        yield from _no_second_connection(results, arm, of_arm)
+        yield from _slower_with_tfo(results, arm, of_arm, reasons)
+    yield from _own_audit(results, cells, arms, reasons)
+
+
+def sentences_on_pages(results: Results) -> Iterator[str]:
+    """Of a report: what is said of all pages together, and nowhere else."""
+    pages = list(results.pages)
+    if results.distributions:
+        yield from corpus_sentences(results)
+        yield from surprises_of_pages(results, pages)
+    yield from pages_in_the_clear(results, pages)
+
+
+def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
+    """What surprises in tables that have no lines for each page."""
+    of_pages = [cell for cell in results.cells if cell.cell.page in pages]
+    questions = questions_of(results, of_pages)
+    arms = treatments_of(results.experiment.arms)
+    said = [
+        (question, line)
+        for question, cells in questions.items()
+        for line in dict.fromkeys(
+            found.sentence
+            for of_arm in of_arms(cells, arms)
+            for found in _hello_does_not_fit(results, of_arm)
+        )
+    ]
+    yield from said_once(said, len(questions))
+
+
+def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
+    smallest = results.experiment.smallest_effect
+    hellos: list[int] = []
+    room, remedy = 0, ""
+    for result in cells:
+        flight = results.first_flights.get(result.cell.index)
+        hello = None if flight is None else flight.client_hello_bytes
+        most = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        full = result.connections and result.syn_data_connections == result.connections
+        if full and not saves_in_the_median(result, smallest) and hello is not None and hello > most:
+            client = results.experiment.setups[result.cell.setup].client
+            remedy = "; --key-share x25519 makes it fit" if "key_share" in client.type.takes else ""
+            hellos.append(hello)
+            room = room or most
+    if hellos:
+        amount = "little" if any(saves_in_the_median(one, smallest) for one in cells) else "nothing"
+        sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
+        sentence = (
+            f"Every SYN carried data and {amount} is saved: the ClientHello ({sizes} bytes) does not fit into"
+            f" a SYN (at most {room:,} bytes), so the rest of it waits for the handshake{remedy}."
+        )
+        yield Finding(
+            "hello_beyond_syn",
+            sentence,
+            {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": amount},
+        )
+
+
+def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """What waits for the SYN-ACK comes with the end of the handshake: TFO saved all there was to save."""
+    for result in cells:
+        flight = results.first_flights.get(result.cell.index)
+        if flight is None or not flight.early_beyond_syn_bytes:
+            continue
+        room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        count = len(flight.early_beyond_syn_bytes)
+        sentence = (
+            f"{result.cell.arm.condition} early data saved nothing on {count} of"
+            f" {plural(flight.secured_connections, 'connection')}: the ClientHello and the request"
+            f" ({min(flight.early_beyond_syn_bytes):,} bytes) do not fit into a SYN (at most {room:,} bytes),"
+            " so the rest of the request comes with the end of the handshake."
+        )
+        figures = {
+            "connections": count,
+            "first_flight_bytes_min": min(flight.early_beyond_syn_bytes),
+            "syn_data_max_bytes": room,
+        }
+        yield Finding("early_data_beyond_syn", sentence, figures)
+        return
+
+
+def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """Each ticket serves one connection; more of them to a host begin without."""
+    for result in cells:
+        flight = results.first_flights.get(result.cell.index)
+        tls = results.experiment.setups[result.cell.setup].tls
+        if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
+            continue
+        without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
+        client = results.experiment.setups[result.cell.setup].client
+        kept = client.type.tickets_kept
+        if kept is not None and kept < tls.tickets:
+            have, remedy = f"{client.label} keeps {plural(kept, 'ticket')} of a host", ""
+        else:
+            kept, have, remedy = (
+                tls.tickets,
+                f"an origin sends {plural(tls.tickets, 'ticket')}",
+                " (--tickets)",
+            )
+        if without and flight.most_to_a_host > kept:
+            sentence = (
+                f"{without} of {flight.secured_connections} connections of a load began without early data:"
+                f" {have}, each good for one connection, and up to"
+                f" {flight.most_to_a_host} went to one host{remedy}."
+            )
+            figures = {
+                "connections_without": without,
+                "tickets": kept,
+                "most_to_a_host": flight.most_to_a_host,
+                "kept_by": "client" if kept < tls.tickets else "origin",
+            }
+            yield Finding("tickets_run_out", sentence, figures)
+            return
+
+
+def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """Without cookies of an earlier visit, the first connection to a host only fetches one."""
+    connections = sum(cell.connections for cell in cells)
+    with_data = sum(cell.syn_data_connections for cell in cells)
+    gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
+    # Behind a middlebox there are other reasons.
+    open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
+    if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
+        sentence = (
+            f"{arm.condition} no SYN carried data: the first connection to a host only asks for the cookie,"
+            " and no later one began with it."
+        )
+        yield Finding("no_second_connection", sentence, {"connections": connections})
+
+
+def _slower_with_tfo(
+    results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Reasons
+) -> Iterator[Finding]:
+    """Which request met which connection, where TFO increases page load time."""
+    smallest = results.experiment.smallest_effect
+    slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
+    certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
+    for words, some in (
+        ("the page loads more slowly", certain),
+        ("the median load is slower (not for certain)", [one for one in slower if one not in certain]),
+    ):
+        if why := where_slower(results, some, reasons):
+            figures = {"certain": some is certain, "cells": len(some)}
+            yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
+
+
+def _own_audit(
+    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Reasons
+) -> Iterator[Finding]:
+    """What `fastopen audit` would say of these times, and why it is so."""
+    findings = _findings(results, cells, arms)
+    openings = {"monotony": "the page ", "growth": ""}
+    series = dict.fromkeys(
+        openings[found.kind] + found.detail for found, _ in findings if found.kind in openings
+    )
+    baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
+    why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons.of_cells], reasons)
+    for detail in series:
+        # Its reason names what is slower over the shorter RTT.
+        cause = (
+            f"Over the shorter RTT{why}."
+            if why
+            else "Which responses share the link, and which segments are lost, changes with the RTT, and can"
+            " matter more than the round trips themselves."
+        )
+        yield Finding("audit_of_own_times", f"{capitalised(detail)}. {cause}")
+
+
+def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """What `fastopen audit` would say of savings compared with times, and why it is so, where they differ by
+    more than what matters.
+    """
+    apart: dict[float, str] = {}
+    for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
+        printed = finding.cell
+        if finding.kind == "improvement" and printed.improvement is not None:
+            of_medians = 100 * (printed.off - printed.tfo) / printed.off
+            apart[float(abs(of_medians - printed.improvement))] = where
+    most = max(apart, default=0.0)
+    if most >= results.experiment.smallest_effect.percent:
+        sentence = (
+            "Savings are medians over pairs of loads; savings of the median times differ from them by up to"
+            f" {most:.1f} points ({apart[most]})."
+        )
+        yield Finding("medians_apart", sentence, {"points": most})
+
+
+def _findings(
+    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
+) -> Iterator[tuple[AuditFinding, str]]:
+    """Of the rows as a published table would have them; a series is of rows that differ in the RTT alone."""
+    factors = results.factors
+    comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
+    for result in cells:
+        comparisons.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
+    printed, where = [], {}
+    for arm in arms:
+        for number, (comparison, of_arm) in enumerate(comparisons.items()):
+            baseline = baseline_of(of_arm)
+            treatment = of_arm.get(arm.name)
+            if baseline is None or treatment is None or treatment.improvement_percent is None:
+                continue
+            point = factors.point(comparison)
+            series = ", ".join(one.phrase_at(point) for one in factors.varying if one.name != "rtt")
+            cell = PrintedCell(
+                line=number,
+                experiment=f"{arm.name}, {series}",
+                page=comparison.page,
+                rtt_ms=Decimal(point.network.rtt_us) / 1000,
+                off=_printed(baseline.plt_ms_median),
+                tfo=_printed(treatment.plt_ms_median),
+                unit="ms",
+                improvement=Decimal(f"{treatment.improvement_percent:.1f}"),
+            )
+            printed.append(cell)
+            where[cell.experiment, number] = f"{factors.where(comparison)}, {arm.name}"
+    for finding in audit(printed):
+        yield finding, where[finding.cell.experiment, finding.cell.line]
+
+
+def _printed(milliseconds: float | None) -> Decimal:
+    return Decimal(f"{milliseconds or 0.0:.1f}")

@@ -1,0 +1,23 @@
+"""Requests that recorded bodies do not answer."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import Results
+from fastopen.common.phrases import plural
+from fastopen.report.model import Finding
+
+RANK: Final = 85
+SEVERITY: Final = "detail"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield the number of requests that the recording does not have, and the first."""
+    requests = list(dict.fromkeys(one for found in results.metrics_of(page) for one in found.unmatched))
+    if requests:
+        words = plural(len(requests), "request was", "requests were")
+        sentence = (
+            f"{words} for what the recording does not have (unmatched of loads), first {requests[0][:120]}"
+        )
+        yield Finding("unmatched_requests", sentence, {"requests": len(requests)})

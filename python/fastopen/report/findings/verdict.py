@@ -1,0 +1,280 @@
+"""Plain sentences on each question of a page: is TCP Fast Open worth turning on, by its own numbers."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import (
+    CONFIDENCE,
+    CellResult,
+    Effect,
+    Reason,
+    Results,
+    Verdict,
+    effect_of,
+    verdict_on,
+)
+from fastopen.common.phrases import (
+    NBSP,
+    capitalised,
+    decapitalised,
+    listed,
+    percents,
+    plural,
+    saves,
+)
+from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
+from fastopen.report.loaded import as_loaded, over_quic
+from fastopen.report.model import Finding
+
+RANK: Final = 20
+SEVERITY: Final = "answer"
+
+# Of more rows than this a sentence gives counts instead of a list.
+ROWS_IN_WORDS: Final = 6
+# Of a question whose connections cannot use TFO.
+NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
+# What TFO does, to how many rows or to which.
+CLAUSES: Final = {
+    Effect.REDUCES: "reduces page load time {}",
+    Effect.INCREASES: "increases page load time {}",
+    Effect.NONE: "makes no difference {}",
+    Effect.UNCLEAR: "has no certain effect {}",
+    Effect.UNKNOWN: "has too few valid repeats {} to say",
+}
+
+
+def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
+    """The cells by what they ask (version of HTTP, TLS or not, view, client): no verdict mixes these."""
+    found: dict[str, list[CellResult]] = {}
+    for cell in cells:
+        found.setdefault(results.factors.question(cell.cell), []).append(cell)
+    return found
+
+
+def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
+    """The cells of each of these arms."""
+    return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
+
+
+def page_verdicts(results: Results, page: str) -> list[str]:
+    """The sentences of each question, with its name where there are several."""
+    of_page = [result for result in results.cells if result.cell.page == page]
+    questions = questions_of(results, of_page)
+    opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
+    said = [(question, _sentences(results, cells)) for question, cells in questions.items()]
+    if opening:
+        said = [(question, opening + decapitalised(text)) for question, text in said if text]
+    return said_once([(question, text) for question, text in said if text], len(questions))
+
+
+def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
+    """What is said of questions, each text once behind those that it is said of; of all `questions` alone."""
+    of_text: dict[str, list[str]] = {}
+    for question, text in said:
+        of_text.setdefault(text, []).append(question)
+    return [
+        text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
+        for text, named in of_text.items()
+    ]
+
+
+def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
+    arms = treatments_of(results.experiment.arms)
+    if not arms:
+        return ""
+    of_arm = of_arms(cells, arms)
+    if over_quic(results, cells):
+        return NO_SYN
+    verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
+    words = verdict_words(verdict, cells)
+    sentences = [f"{words}{how_sure(verdict, of_arm[0])}."]
+    known = [
+        (arm, of_this)
+        for arm, of_this in zip(arms, of_arm, strict=True)
+        if any(cell.interval is not None for cell in of_this)
+    ]
+    sentences += [
+        _sentence(results, of_this, f"{arm.condition} {'it' if number else 'TFO'}")
+        for number, (arm, of_this) in enumerate(known)
+    ]
+    # A figure and its unit stay on one line.
+    return " ".join(sentences).replace(" %", f"{NBSP}%")
+
+
+def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
+    """The verdict on these cells of all arms; where it is not TFO's matter, which arms have no valid load."""
+    if all_invalid(cells):
+        return "No load is valid"
+    loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
+    without = [arm for arm in loaded_arms if all_invalid(*of_arms(cells, [arm]))]
+    if BASELINE in without:
+        return f"No load {BASELINE.words} is valid"
+    if verdict is Verdict.INVALID and any(arm.fast_open and arm not in without for arm in loaded_arms):
+        return f"No load {max(without, key=lambda arm: arm.preference).words} is valid"
+    loaded = any(cell.loads > cell.invalid for cell in cells)
+    if verdict is Verdict.UNKNOWN and loaded and not any(cell.connections for cell in cells):
+        return "The client opened no connection: there is nothing to compare"
+    return str(verdict)
+
+
+def all_invalid(cells: Sequence[CellResult]) -> bool:
+    """Whether there are loads, and none of any arm is valid."""
+    return any(cell.loads for cell in cells) and all(cell.loads == cell.invalid for cell in cells)
+
+
+def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
+    """` (75 % sure)` where few repeats allow no more; what was saved where they are too few; or empty."""
+    if verdict is Verdict.UNKNOWN:
+        return _what_few_saved([cell for cell in cells if cell.interval is None and cell.pairs])
+    if verdict in (Verdict.UNCLEAR, Verdict.INVALID):
+        return ""
+    least = min((cell.confidence for cell in cells if cell.interval is not None), default=1.0)
+    return f" ({100 * least:.0f}{NBSP}% sure)" if least < CONFIDENCE else ""
+
+
+def _what_few_saved(cells: Sequence[CellResult]) -> str:
+    """` (1 pair of loads: saves +8.0 %)`: all that cells without an interval know."""
+    if not cells:
+        return ""
+    fewest, most = min(cell.pairs for cell in cells), max(cell.pairs for cell in cells)
+    pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
+    each = " each" if len(cells) > 1 else ""
+    savings = [saving for cell in cells for saving in cell.improvements_percent.values()]
+    return f" ({pairs} of loads{each}: {saves(savings)})"
+
+
+def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """`Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: a line for
+    each kind of reason, with the rows and arms that it concerns, and an example.
+    """
+    by_kind: dict[str, list[tuple[CellResult, Reason]]] = {}
+    for cell in cells:
+        for reason in cell.reasons:
+            by_kind.setdefault(reason.kind, []).append((cell, reason))
+    rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
+    for kind, struck in by_kind.items():
+        places = [row for row in rows if any(cell.cell.comparison == row for cell, _ in struck)]
+        counts: list[str] = []
+        for arm in dict.fromkeys(cell.cell.arm.name for cell, _ in struck):
+            loads = sum(reason.loads for cell, reason in struck if cell.cell.arm.name == arm)
+            of_arm = [cell for cell in cells if cell.cell.arm.name == arm and cell.cell.comparison in places]
+            total = sum(cell.loads for cell in of_arm)
+            counts.append(f"{arm}: {loads} of {total if counts else plural(total, 'load')}")
+        where = ""
+        if len(places) < len(rows):
+            many = len(places) > ROWS_IN_WORDS
+            names = [results.factors.name(row) for row in places]
+            where = (
+                f" in {len(places)} of {len(rows)} rows"
+                if many
+                else f" {at_rows(results.factors.word, names)}"
+            )
+        examples = list(dict.fromkeys(reason.example for _, reason in struck))
+        such_as = ", for example" if len(examples) > 1 else ""
+        yield f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"
+
+
+def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
+    """Row by row; of more than ROWS_IN_WORDS rows: how many of each effect, and the range of the savings.
+
+    A single row has no name.
+    """
+    smallest = results.experiment.smallest_effect
+    of_effect = {
+        effect: found
+        for effect in CLAUSES
+        if (found := [c for c in cells if effect_of(c, smallest) is effect])
+    }
+    many = len(cells) > ROWS_IN_WORDS
+    single = len(cells) == 1
+    telling = _telling(results, cells)
+    clauses = [
+        CLAUSES[effect].format(
+            _single(effect, *found)
+            if single
+            else " ".join(
+                _rows(results, effect, found, telling)
+                if telling and not many
+                else _counted(effect, found, len(cells))
+            )
+        )
+        for effect, found in of_effect.items()
+    ]
+    return f"{opening} {listed(clauses)}."
+
+
+def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
+    """The factors that rows are named by: without those all of whose values say the same; RTTs are named."""
+    others = [one for one in results.factors.varying if not one.question and one.name != "rtt"]
+    rtts = [one for one in results.factors.varying if one.name == "rtt" and results.factors.varying_rtt]
+    telling = [*others, *rtts]
+    for factor in others:
+        without = [one for one in telling if one is not factor]
+        said: dict[str, set[tuple[object, ...]]] = {}
+        for cell in cells:
+            effect = effect_of(cell, results.experiment.smallest_effect)
+            # Of other effects a sentence gives the range over all rows.
+            of_each = effect in (Effect.REDUCES, Effect.INCREASES)
+            stated = [percents([*map(abs, cell.stated_percent)])] if of_each else []
+            said.setdefault(results.factors.name_by(cell.cell, without), set()).add((effect, *stated))
+        if len(said) < len(cells) and all(len(one) == 1 for one in said.values()):
+            telling = without
+    return telling
+
+
+def _single(effect: Effect, cell: CellResult) -> str:
+    """`by 4.0 %`, `(saves 0.0 to +0.1 %)`. A cell is in a sentence only where it has an interval."""
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        return f"by {percents([*map(abs, cell.stated_percent)])}"
+    return f"({saves(cell.stated_percent)})"
+
+
+def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:
+    """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
+    every = "both rows" if rows == 2 else f"all {rows} rows"
+    yield f"in {every}" if len(found) == rows else f"in {len(found)} of {rows} rows"
+    savings = [saving for cell in found for saving in cell.stated_percent]
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        yield f"(by {percents([abs(saving) for saving in savings])})"
+    elif effect is not Effect.UNKNOWN:
+        yield f"({saves(savings)})"
+
+
+def at_rows(word: str, names: Sequence[str]) -> str:
+    """`at 20 ms and 50 ms`; names with commas in them are told apart: `at 4 ms, cubic, and at 9 ms, bbr`."""
+    if any("," in name for name in names):
+        return ", and ".join(f"{word} {name}" for name in names)
+    return f"{word} {listed(names)}"
+
+
+def _rows(
+    results: Results, effect: Effect, found: Sequence[CellResult], telling: Sequence[Factor]
+) -> Iterator[str]:
+    """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
+    of_name = {
+        results.factors.name_by(cell.cell, telling).replace(" ms", f"{NBSP}ms", 1): cell for cell in found
+    }
+    names = list(of_name)
+    savings = [saving for cell in found for saving in cell.stated_percent]
+    word = results.factors.word
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        alike: dict[str, list[str]] = {}
+        for name, cell in of_name.items():
+            alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
+        compound = any("," in name for name in names)
+        each = (
+            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {at_rows(word, rows)}"
+            for saving, rows in alike.items()
+        )
+        yield f"by {listed(list(each))}"
+        return
+    yield at_rows(word, names)
+    if effect is not Effect.UNKNOWN:
+        yield f"({saves(savings)})"
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield the verdict on each question of a page."""
+    for line in page_verdicts(results, page):
+        yield Finding("verdict", line)

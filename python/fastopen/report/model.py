@@ -1,0 +1,33 @@
+"""A report as data: sections of blocks, which terminal, HTML, Markdown and JSON each render."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fastopen.common.grid import Grid, Value
+
+Severity = Literal["answer", "note", "warning", "detail"]
+"""What a reader came for; what helps to understand it; what casts doubt on it; what is good to know."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a run shows, with the sentence that states it."""
+
+    kind: str
+    """For programs and tests: it stays when the sentence is improved."""
+    sentence: str
+    figures: Mapping[str, Value] = field(default_factory=dict)
+    """The figures of the sentence, not rounded, by name with their unit."""
+    severity: Severity = "note"
+    subject: str = ""
+    """The page; empty: the whole run."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The tables of a subject and what was found in them."""
+
+    title: str
+    grids: tuple[Grid, ...]
+    findings: tuple[Finding, ...]

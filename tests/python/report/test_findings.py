@@ -1,0 +1,87 @@
+"""What a run shows is found once, and every renderer shows all of it."""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.statistics import Results
+from fastopen.report import findings, results_document, results_renderables
+from fastopen.report.findings import finders, page_findings
+from fastopen.report.markdown import markdown
+from fastopen.report.model import Finding
+from fastopen.report.page import html
+from fastopen.runs import RunStore
+from made_up_run import fill, made_up_page, made_up_plan
+
+PAGE = "made-up"
+
+
+@pytest.fixture(name="source", scope="module")
+def _source() -> Source:
+    setups = [{"tls": {}}, {"tls": {"session": "resumed"}}, {}]
+    plan = made_up_plan([made_up_page(PAGE, 6)], (20, 100), repeats=3, setups=setups)
+    with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
+        fill(store, plan)
+        return read_source(store)
+
+
+class Text(HTMLParser):
+    """Collects the text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+
+def rendered(source: Source) -> Iterator[tuple[str, str]]:
+    target = Console(file=io.StringIO(), width=100, highlight=False)
+    for renderable in results_renderables(source.results, target.width, source.reasons):
+        target.print(renderable)
+    assert isinstance(target.file, io.StringIO)
+    yield "terminal", target.file.getvalue()
+    yield "markdown", re.sub(r"\\(.)", r"\1", markdown(source))
+    text = Text()
+    text.feed(html(source))
+    yield "html", " ".join(text.parts)
+    sentences = (one["sentence"] for one in results_document(source.results)["findings"])
+    yield "json", json.dumps(list(sentences), ensure_ascii=False)
+
+
+def letters(text: str) -> str:
+    """Without what a renderer breaks lines at."""
+    return re.sub(r"\s", "", text)
+
+
+def test_all_renderers_show_all_findings(source: Source) -> None:
+    found = list(page_findings(source.results, PAGE, source.reasons))
+    assert {"verdict", "first_flight"} <= {one.kind for one in found}
+    assert all(one.subject == PAGE for one in found)
+    for name, text in rendered(source):
+        missing = [one.kind for one in found if letters(one.sentence) not in letters(text)]
+        assert (name, missing) == (name, [])
+
+
+def test_a_module_is_all_that_a_finding_takes(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    def new(results: Results, page: str, _: object) -> Iterator[Finding]:
+        yield Finding("new", f"{page} has {len(results.cells)} new things.")
+
+    module = SimpleNamespace(RANK=35, SEVERITY="note", findings=new)
+    monkeypatch.setattr(findings, "finders", lambda: [*finders(), module])
+    sentence = f"{PAGE} has {len(source.results.cells)} new things."
+    for name, text in rendered(source):
+        assert letters(sentence) in letters(text), name
+
+
+def test_ranks_differ() -> None:
+    ranks = [module.RANK for module in finders()]
+    assert len({*ranks}) == len(ranks)
