@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds a release into dist/: two wheels, the source distribution, SBOMs, checksums (docs/release.md).
+"""Builds a release into dist/: two wheels, the source distribution, SBOMs, checksums (docs/dev/release.md).
 
 `tools/release.py TOOLS`, where TOOLS is an environment with what release-requirements.txt names. fastopen
 itself is the checkout's. Nothing is in dist/ until all of it is made and checked.

@@ -1,4 +1,4 @@
-"""The layers of docs/design.md: nothing imports to its right, and no app is imported by anybody."""
+"""The layers of docs/dev/design.md: nothing imports to its right, and no app is imported by anybody."""
 
 import ast
 import re

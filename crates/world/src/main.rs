@@ -1,5 +1,5 @@
 //! `fastopen-world`: jobs (JSON) on standard input, records (JSON Lines) on standard output. See
-//! docs/contract.md.
+//! docs/dev/contract.md.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < j
        fastopen-world --conform [--kernel PROGRAM [ARGUMENT...]] < plan.json
        fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]
        fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]
-Reads jobs from standard input and writes records (JSON Lines), see docs/contract.md.
+Reads jobs from standard input and writes records (JSON Lines), see docs/dev/contract.md.
 --kernel runs the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs are kernel arguments.
 --check builds a small world and writes as JSON what this machine can and cannot do.
 --conform runs packetdrill's scripts, see docs/conform.md.

@@ -1,7 +1,7 @@
 """What is asked of the world program: one world, and the loads to run in it.
 
 These models are the one source of the contract: the schemas that both halves are tested against and the
-tables of docs/contract.md are made of their types, bounds and docstrings (tools/generate.py).
+tables of docs/dev/contract.md are made of their types, bounds and docstrings (tools/generate.py).
 """
 
 from typing import Annotated, Final, Literal, Self

@@ -173,7 +173,7 @@ pub enum RequestHeads {
 /// The client of a job; none stands for the profile's own value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct ClientSettings {
     pub kind: ClientKind,

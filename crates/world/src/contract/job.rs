@@ -19,7 +19,7 @@ use super::transactions::TransactionsPlan;
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Job {
     pub contract: u32,
     pub id: String,
@@ -62,7 +62,7 @@ fn default_load_timeout_us() -> u64 {
 /// The access link and what lies behind it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Network {
     pub rtt_us: u64,
     pub down: LinkDirection,
@@ -183,7 +183,7 @@ fn default_mtu() -> u32 {
 /// One direction of the access link.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LinkDirection {
     #[serde(deserialize_with = "Option::deserialize")]
     pub rate_bit_per_s: Option<u64>,
@@ -277,7 +277,7 @@ impl LinkDirection {
 /// TCP at both ends.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Tcp {
     pub congestion_control: String,
     pub initial_window_segments: u32,
@@ -422,7 +422,7 @@ impl Job {
 /// How the origins serve.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 #[allow(clippy::struct_excessive_bools)]
 pub struct OriginSettings {
     pub http: HttpVersion,
@@ -543,7 +543,7 @@ pub enum Cookies {
 /// One load that is asked for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LoadPlan {
     pub id: String,
     pub transport: Transport,
@@ -556,7 +556,7 @@ pub struct LoadPlan {
 /// How far a world may be off.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Tolerance {
     pub rtt_us: u64,
     pub rate_fraction: f64,

@@ -1,4 +1,4 @@
-//! The job contract as `docs/contract.md` has it: what is read, and what is written.
+//! The job contract as `docs/dev/contract.md` has it: what is read, and what is written.
 
 mod client;
 mod job;

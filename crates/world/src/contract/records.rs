@@ -17,7 +17,7 @@ use crate::engine::Engine;
 /// A record, as it is written.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum Record {
     World(Box<WorldRecord>),
     Load(Box<LoadRecord>),
@@ -30,7 +30,7 @@ pub enum Record {
 /// Who is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum Fault {
     Input,
     Machine,
@@ -53,7 +53,7 @@ impl Fault {
 /// A world as it came out.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct WorldRecord {
     pub job: String,
     pub contract: u32,
@@ -93,7 +93,7 @@ pub struct BothEnds<T> {
 /// TCP as a fresh connection has it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct RouteRecord {
     pub congestion_control: String,
     pub initial_window_segments: u32,
@@ -102,7 +102,7 @@ pub struct RouteRecord {
 /// The network as it was measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Measured {
     pub rtt_us: MeasuredRtt,
     pub down_bit_per_s: MeasuredRate,
@@ -112,7 +112,7 @@ pub struct Measured {
 /// A round-trip time in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct MeasuredRtt {
     pub asked: u64,
     pub expected: u64,
@@ -123,7 +123,7 @@ pub struct MeasuredRtt {
 /// A rate in bit/s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct MeasuredRate {
     pub asked: Option<u64>,
     pub median: Option<u64>,
@@ -132,7 +132,7 @@ pub struct MeasuredRate {
 /// One load as it went; times in nanoseconds since its start.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LoadRecord {
     pub job: String,
     pub id: String,
@@ -162,7 +162,7 @@ pub struct LoadRecord {
 /// What the kernel says of a server of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ServerRecord {
     pub listeners: Vec<ListenerRecord>,
     pub upstream: UpstreamRecord,
@@ -171,7 +171,7 @@ pub struct ServerRecord {
 /// The connections of a server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct UpstreamRecord {
     pub connections: usize,
     pub syn_data: usize,
@@ -180,7 +180,7 @@ pub struct UpstreamRecord {
 /// The listeners of a server on one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ListenerRecord {
     pub address: IpAddr,
     pub port: u16,
@@ -192,7 +192,7 @@ pub struct ListenerRecord {
 /// What cross traffic moved during a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct CrossRecord {
     pub down_bytes: Option<u64>,
     pub up_bytes: Option<u64>,
@@ -213,7 +213,7 @@ impl CrossRecord {
 /// What a browser measured besides the requests; nanoseconds since the navigation's start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct BrowserRecord {
     pub product: String,
     pub load_event_ns: u64,
@@ -230,7 +230,7 @@ pub struct BrowserRecord {
 /// What a browser showed from one moment on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct FrameRecord {
     pub at_ns: u64,
     pub jpeg: String,
@@ -239,7 +239,7 @@ pub struct FrameRecord {
 /// Where the times of requests and connections were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum SeenAt {
     Client,
     Origins,
@@ -249,7 +249,7 @@ pub enum SeenAt {
 /// write).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum InvalidKind {
     Incomplete,
     SynDataWithoutTfo,
@@ -292,7 +292,7 @@ pub struct Invalid {
 /// The lookup of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LookupRecord {
     pub host: String,
     pub asked_ns: u64,
@@ -305,7 +305,7 @@ pub struct LookupRecord {
 /// What the resolver saw of the lookup of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ResolverRecord {
     pub queries: usize,
     pub answers: usize,
@@ -314,7 +314,7 @@ pub struct ResolverRecord {
 /// One request.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct RequestRecord {
     pub resource: usize,
     pub url: Option<String>,
@@ -347,7 +347,7 @@ pub enum Cached {
 /// One connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ConnectionRecord {
     pub id: usize,
     pub host: String,
@@ -368,7 +368,7 @@ pub struct ConnectionRecord {
 /// What the sockets of both ends saw of a QUIC connection; of a program of others, its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct QuicRecord {
     pub client: QuicEnd,
     pub origin: Option<QuicEnd>,
@@ -385,7 +385,7 @@ impl QuicRecord {
 /// What crossed the socket of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct QuicEnd {
     pub sent: PacketCounts,
     pub received: PacketCounts,
@@ -403,7 +403,7 @@ impl From<QuicEvidence> for QuicEnd {
 /// What the kernel said of the origin's end of a connection at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TcpSample {
     pub at_ns: u64,
     pub congestion_window_segments: u32,
@@ -434,7 +434,7 @@ impl TcpSample {
 /// browsers do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct GivenUpRecord {
     pub connections: usize,
     pub syn_data: usize,
@@ -443,7 +443,7 @@ pub struct GivenUpRecord {
 /// What a connection's TLS handshake came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TlsRecord {
     pub secured_ns: u64,
     pub version: tls::Version,
@@ -492,7 +492,7 @@ impl TlsRecord {
 /// What the origin says of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct OriginTlsRecord {
     pub resumed: bool,
     pub early_bytes: u64,
@@ -502,7 +502,7 @@ pub struct OriginTlsRecord {
 /// What the kernel says of one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct EndEvidence {
     pub syn_data_acked: bool,
     pub options: u8,
@@ -565,7 +565,7 @@ impl LinkRecord {
 /// What crossed one direction since it was configured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/contract.md says it")]
+#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LinkDirectionRecord {
     pub packets: u64,
     pub bytes: u64,
