@@ -1,4 +1,4 @@
-"""What people and programs read of a run: tables, verdicts in words, and one JSON document."""
+"""Everything that people and programs read of a run: tables, verdicts, findings, and one JSON document."""
 
 from fastopen.report.document import flat_cells, results_document
 from fastopen.report.findings.verdict import page_verdicts

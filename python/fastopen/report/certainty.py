@@ -1,4 +1,4 @@
-"""How sure a run is of what it says, in sentences: noise floor, precision, repeats needed, outliers."""
+"""Sentences on the certainty of a run: noise floor, precision, repeats needed, outliers."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ NAMED: Final = 3
 
 
 def certainty_lines(results: Results) -> Iterator[str]:
-    """What applies to this run; nothing where there is no noise."""
+    """Yield the sentences that apply to this run; none if it has no noise."""
     noisy = [cell for cell in results.cells if not (cell.deterministic or cell.varied)]
     yield from _noise_floor([cell for cell in noisy if cell.cell.arm.role is Role.CONTROL])
     yield from _precision(results, [cell for cell in noisy if cell.cell.arm.role is Role.TREATMENT])

@@ -30,7 +30,7 @@ NAMED_MAX: Final = 6
 
 
 def side_lines(compared: RunComparison) -> list[str]:
-    """Which runs these are, and what differs between them."""
+    """Return sentences that name both runs and the differences between their settings."""
     lines = []
     for letter, side in (("A", compared.before), ("B", compared.after)):
         named = f" ({side.label})" if side.label else ""
@@ -171,7 +171,7 @@ def moved(compared: RunComparison) -> list[CellChange]:
 
 
 def path_lines(compared: RunComparison, most: int = NAMED_MAX) -> Iterator[str]:
-    """Where on the critical path the largest changes are."""
+    """Yield the places on the critical path with the largest changes."""
     cells = moved(compared)
     for cell in cells[:most]:
         if text := where_on_the_path(compared, cell):
@@ -192,7 +192,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Which requests on both paths changed most, of the median loads, and what the other ones come to."""
+    """Yield the requests on both median critical paths that changed most, and the sum of the others."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -223,7 +223,7 @@ def _after_ns(piece: PieceChange) -> int:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """What the kernels of both ends say of the same loads, where they say something else in B."""
+    """Yield the changes in the evidence of the kernels between the two runs."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         before, after = cell.before, cell.after
@@ -269,7 +269,7 @@ def _tone(check: Check) -> Tone:
 
 
 def check_words(check: Check) -> str:
-    """What the figure came to that is limited."""
+    """Return the value of the figure that the check limits."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

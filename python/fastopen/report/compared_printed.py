@@ -1,4 +1,4 @@
-"""What is printed of two runs compared, in a terminal."""
+"""The comparison of two runs, as a terminal prints it."""
 
 from collections.abc import Iterator, Sequence
 

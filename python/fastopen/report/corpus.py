@@ -66,7 +66,7 @@ def pages_told(results: Results) -> list[str]:
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """The same for programs; None of a run of few pages. Savings by page are in its cells."""
+    """Return the distributions for programs; None for a run of few pages. Cells have the savings by page."""
     if not results.distributions:
         return None
     return [

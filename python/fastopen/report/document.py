@@ -151,7 +151,7 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
 
 
 def _interval_over(result: CellResult) -> str | None:
-    """What `improvement_ci95` spans: the draws themselves, or where their median lies over repeats."""
+    """Return the kind of range in `improvement_ci95`: of samples, or of the median over repeats."""
     if result.improvement_ci95 is None or result.deterministic:
         return None
     return "draws" if result.varied else "repeats"

@@ -1,4 +1,4 @@
-"""What goes into a page as data: specifications and rows, small, and inert whatever they hold."""
+"""Data that goes into an HTML page: specifications and rows, small, and inert whatever they contain."""
 
 import json
 import re

@@ -60,7 +60,7 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """The same of all pages, or of these, in one table, with a column for the page."""
+    """Return one table of all pages, or of these, with a column for the page."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:
@@ -119,7 +119,8 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """What each first flight saves of the plainest, and at most; None where first flights do not vary."""
+    """Return the saving of each first flight over the plainest, and its bound; None if first flights do not
+    vary."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -175,7 +176,7 @@ def _first_byte(flight: FirstFlight | None) -> Entry:
 
 
 def spread_of(result: CellResult) -> str:
-    """What the brackets behind its saving hold; empty where there are none."""
+    """Return the text in brackets behind a saving; empty if there is none."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -183,7 +184,7 @@ def spread_of(result: CellResult) -> str:
 
 
 def spread_words(cells: Sequence[CellResult]) -> str:
-    """What is in brackets behind savings; goes on after what a saving is."""
+    """Return the meaning of the brackets behind savings, as the end of a sentence on the saving."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "what 90 % of the draws span"}
     found = [text for key, text in words.items() if key in over]
@@ -192,7 +193,8 @@ def spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """What brackets are that are no intervals of repeats, or why there are none; else empty."""
+    """Return the explanation of brackets that are not intervals of repeats, or of missing ones; else empty.
+    """
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -215,7 +217,7 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid | None:
-    """Which unknown moves each answer; None where nothing was drawn."""
+    """Return the unknown that moves each answer; None without samples."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -315,7 +317,7 @@ def path_grid(source: Source) -> Grid:
 
 
 def evidence_grid(results: Results) -> Grid:
-    """What the kernels reported of each cell, and what the network measured."""
+    """Return the reports of the kernels on each cell, and the measured network."""
     rows = []
     for result in results.cells:
         cell = result.cell
@@ -396,7 +398,7 @@ def paper_grids(source: Source) -> Iterator[Grid]:
 
 
 def detail_grids(source: Source) -> list[Grid]:
-    """What the results rest on, as far as there is something to say."""
+    """Return the tables behind the results, as far as they have rows."""
     results = source.results
     made = (
         *(flight_grid(results, page) for page in results.pages),
@@ -407,7 +409,7 @@ def detail_grids(source: Source) -> list[Grid]:
 
 
 def _columns(*figures: str) -> tuple[Column, ...]:
-    """Of a table with a row for each cell."""
+    """Return the columns of a table with a row for each cell."""
     return (
         *(Column(name, "key") for name in ("page", "network", "arm")),
         *(Column(str(name)) for name in figures),

@@ -1,4 +1,4 @@
-"""What each kind of invalid load means: its usual causes, and what to do about them."""
+"""Explanations of each kind of invalid load: meaning, usual causes, remedies."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple

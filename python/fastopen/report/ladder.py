@@ -21,7 +21,7 @@ PLAIN: Final = "-|"
 
 
 def ladder(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Of each page its cells in the order of the table, bars from 0 to their median, to one scale.
+    """Yield the cells of each page in the order of the table, with bars from 0 to their median on one scale.
 
     `width`: columns of the terminal. Cells without a valid load have no bar.
     """
@@ -62,7 +62,7 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Of `room` characters, two columns of dots each; the longest load ends at the right."""
+    """Return a bar of `room` characters, two columns of dots each. The longest load ends at the right."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

@@ -1,4 +1,4 @@
-"""What was done, in words fit for a methods section, and on what."""
+"""The method and the machine, in words for a methods section."""
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """How connections began that have sessions of an earlier visit."""
+    """Yield the beginning of connections that have sessions of an earlier visit."""
     setups = [setup for setup in results.experiment.setups if setup.tls is not None]
     began = {setup.tls.session for setup in setups if setup.tls is not None}
     if not began - {"none"}:
@@ -84,7 +84,7 @@ def _first_flights(results: Results) -> Iterator[str]:
 
 
 def _visit(setup: Setup) -> str:
-    """What left the tickets."""
+    """Return the visit that left the tickets."""
     client = setup.client.type
     if client.ours:
         return "one connection to each host over a link without delay"
@@ -96,7 +96,7 @@ def _visit(setup: Setup) -> str:
 
 
 def _quic(results: Results) -> Iterator[str]:
-    """How QUIC was spoken, and in what it differs from TCP."""
+    """Yield the settings of QUIC, and their differences from TCP."""
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
@@ -128,7 +128,7 @@ def _quic_window_bytes(setup: Setup) -> int:
 
 
 def environment_facts(source: Source) -> list[tuple[str, str]]:
-    """What it ran on, as (what, value)."""
+    """Return the facts on the machine, as (name, value)."""
     results = source.results
     environment, experiment = results.environment, results.experiment
     versions = environment.get("versions", {})
@@ -189,7 +189,7 @@ def _rates(results: Results) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """What else varies or is not as by default: `an MTU of 1280 and 1500 bytes`."""
+    """Yield other factors that vary or differ from their default: `an MTU of 1280 and 1500 bytes`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -220,7 +220,7 @@ def _queue(limit: RateLimit) -> str:
 
 
 def _setups(results: Results) -> Iterator[str]:
-    """What loaded the pages, what answered, and what else varied."""
+    """Yield the clients, the servers, and other factors that varied."""
     setups = results.experiment.setups
     of_client: dict[str, list[Setup]] = {}
     for setup in setups:
@@ -256,7 +256,8 @@ def _server_commands(setups: Sequence[Setup]) -> list[str]:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """What a client is, over all settings that it has; placeholders as in fastopen.contract.client_types."""
+    """Return the description of a client over all its settings; fastopen.contract.client_types has the
+    placeholders."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -271,7 +272,8 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """How many connections a client may open: with streams one a host, unless each carries one request."""
+    """Return the limits on connections of a client. With streams it opens one a host, unless each carries one
+    request."""
     one_each = {
         version
         for setup in setups
@@ -289,7 +291,7 @@ def _limits(setups: Sequence[Setup]) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """How often, and in which order; goes on after a comma."""
+    """Return the number and order of repeats, as the end of a sentence."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     shuffled = f"up to {times} each, in an order shuffled from the seed {experiment.seed}"
@@ -305,7 +307,7 @@ def _repeats(results: Results) -> str:
 
 
 def _certainty(results: Results) -> str:
-    """How sure the improvements are: by an interval, by determinism, or some by each."""
+    """Return the basis of certainty of the improvements: intervals, determinism, or both."""
     interval = (
         f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
         " seed)"

@@ -49,7 +49,7 @@ def html(source: Source) -> str:
 
 
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """What can be chosen: page and network, the figures, and the same packed; and how many had no room."""
+    """Return the loads to choose from (page and network, figures, packed data), and the number left out."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(source))
     # The same figures of each load, since one takes the place of another.

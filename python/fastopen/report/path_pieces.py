@@ -12,12 +12,12 @@ from fastopen.report.figures.style import KIND_COLOURS
 
 
 def kind_colours() -> list[tuple[str, str]]:
-    """What stands beside the bars: each kind of wait with its colour."""
+    """Return the legend of the bars: each kind of wait with its colour."""
     return [(kind.value, colour) for kind, colour in KIND_COLOURS.items()]
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Of each path, by its name, the pieces of its bar: the milliseconds of each kind, all to one scale."""
+    """Return the pieces of the bar of each path by its name: milliseconds of each kind, all on one scale."""
     longest = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     return [(name, list(_bar(kinds_ms, longest))) for name, kinds_ms in paths.items()]
 
@@ -56,7 +56,7 @@ def segments_grid(page: Page, path: CriticalPath) -> Grid:
 
 
 def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
-    """What changed from one path to another."""
+    """Return the changes from one path to another as a table."""
     columns = (
         Column("request", "key"),
         Column("waits for", "words"),

@@ -1,4 +1,4 @@
-"""What is printed of a run in a terminal: a table and sentences for each page, then what applies to all."""
+"""The results of a run as a terminal prints them: tables and sentences by page, then notes on all."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -206,7 +206,7 @@ def _without(left: Sequence[str], results: Results) -> str:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """What the kernel says of the listeners of servers of others, and what a wrong answer calls for."""
+    """Yield the reports of the kernel on listeners of external servers, and remedies for wrong answers."""
     if other_answers:
         yield (
             "What no file can be (redirects, answers to POST) the server has to ask the origins for, on port"

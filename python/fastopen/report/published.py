@@ -42,7 +42,7 @@ def _name(label: Label, *, short: bool) -> str:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """How they differ and why: counts, bounds, round trips, and what is known of the source."""
+    """Return sentences on the differences from published figures: counts, bounds, round trips, sources."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -94,7 +94,7 @@ def _trips(milliseconds: float, rtt_ms: float) -> str:
 
 
 def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
-    """How the times of a page without TFO differ, and whether round trips in a row are why; else empty."""
+    """Return a sentence on differences of times without TFO and their relation to round trips; else empty."""
     parts = []
     ratios = [one.theirs_longer for one in found if one.comparison.page == page]
     known = [ratio for ratio in ratios if ratio is not None]

@@ -1,4 +1,4 @@
-"""What comes first in a report: is it worth turning on, by how much, with what proof."""
+"""The beginning of a report: the verdict, the saving, the proof."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Of all pages and networks together, by the headline arm; each question is judged apart."""
+    """Summarise all pages and networks by the headline arm. Each question is judged separately."""
     arms = treatments_of(results.experiment.arms)
     if not arms:
         return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), ())
@@ -143,7 +143,7 @@ def _asked_by(results: Results) -> list[str]:
 def _sentences(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], verdict: Verdict
 ) -> list[str]:
-    """What each treatment does, for one question."""
+    """Return the effect of each treatment, for one question."""
     sentences = []
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         known = [cell for cell in of_arm if cell.improvement_percent is not None]

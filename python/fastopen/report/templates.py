@@ -27,9 +27,8 @@ def asset(name: str, package: str = HERE) -> str:
 
 @cache
 def environment(package: str = HERE) -> Environment:
-    """Where templates are found: in the package's assets, then in those of reports. What is not defined is an
-    error.
-    """
+    """Return the environment of templates in the package's assets, then in those of reports. A name that is
+    not defined is an error."""
 
     def found(name: str) -> str:
         own = resources.files(package) / "assets" / name

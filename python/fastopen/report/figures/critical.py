@@ -1,4 +1,4 @@
-"""Where the time goes: the mean critical path of each cell as a stacked bar, grouped by place."""
+"""The mean critical path of each cell as a stacked bar, grouped by place."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""How page load times spread: the cumulative distribution of each cell's valid loads."""
+"""The cumulative distribution of the page load times of each cell's valid loads."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What figures share: colours, shapes and dashes of arms and kinds, tooltips, zoom."""
+"""Encodings that figures share: colours, shapes and dashes of arms and kinds, tooltips, zoom."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal

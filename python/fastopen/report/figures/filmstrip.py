@@ -46,7 +46,7 @@ WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 @dataclass(frozen=True)
 class Film:
-    """What was shown in one load: from when on, in ms, and the pictures, all of one size."""
+    """The pictures of one load, all of one size, with the times in ms from which they were shown."""
 
     label: str
     plt_ms: float
@@ -54,7 +54,7 @@ class Film:
     pictures: tuple[Image, ...]
 
     def at(self, moment_ms: float) -> int:
-        """Which picture is shown then."""
+        """Return the index of the picture that is shown at this moment."""
         return max(bisect_right(self.times, moment_ms) - 1, 0)
 
 
@@ -195,7 +195,7 @@ def _canvas(width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw, ImageF
 
 
 def _height(films: list[Film], scale: int = 1) -> int:
-    """Of pictures that are as many thumbnails wide."""
+    """Return the height of a row of thumbnails at this scale."""
     width, height = films[0].pictures[-1].size
     return max(round(scale * THUMBNAIL * height / width), 1)
 

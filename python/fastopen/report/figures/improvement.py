@@ -1,4 +1,4 @@
-"""What TFO saves: bars with intervals, and the most that it could; what is above that is marked."""
+"""Savings as bars with intervals and upper bounds. Savings above the bound are marked."""
 
 from typing import Any, Final
 

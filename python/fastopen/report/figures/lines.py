@@ -44,7 +44,7 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
 
 
 def _at(place: Place, along: Factor) -> float | str | None:
-    """Where a place stands on the axis; None: nowhere."""
+    """Return the position of a place on the axis; None if it has none."""
     number = position(place, along.name)
     if along.kind in ("int", "float"):
         return number

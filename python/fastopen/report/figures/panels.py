@@ -29,7 +29,7 @@ class Panels:
 
 
 def panels_of(source: Source) -> Panels:
-    """Of all pages, drawn against the factor that decides."""
+    """Return the panels of all pages, drawn against the factor that decides."""
     axis = axis_of(source.results)
     titles: list[str] = []
     places = []
@@ -43,13 +43,14 @@ def panels_of(source: Source) -> Panels:
 
 
 def title_of(source: Source, page: str, name: str) -> str:
-    """What tells a panel from the others: the page, where there are several, and what else varies."""
+    """Return the title that distinguishes a panel: the page, if there are several, and other factors that
+    vary."""
     several = len(source.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """How many panels of this width stand side by side: a page's panels fill rows of their own."""
+    """Return the number of panels of this width side by side. A page's panels fill rows of their own."""
     of_page: dict[str, set[str]] = {}
     for row in rows:
         of_page.setdefault(row.get("page", ""), set()).add(row["panel"])

@@ -63,7 +63,7 @@ def timing_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """What each request waited for, piece after piece, and the critical path, which is drawn over them."""
+    """Yield the waits of each request, piece after piece, and the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
         c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
@@ -242,7 +242,7 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
 
 
 def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    """What occurs in a field."""
+    """Return the distinct values of a field."""
     return tuple(sorted({row[field] for row in rows if field in row}))
 
 

@@ -1,4 +1,4 @@
-"""How page load times and improvements spread: intervals, and the distribution of a cell's loads."""
+"""The spread of page load times and improvements: intervals, and the distribution of a cell's loads."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +10,7 @@ POINTS_MAX: Final = 200
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
-    """Of an improvement: of the median, or of draws their range; none of a single load in virtual time."""
+    """Return the interval of the median improvement, or the range of samples; None for a single load."""
     return (None, None) if result.deterministic or result.interval is None else result.interval
 
 

@@ -1,6 +1,6 @@
-"""How every figure looks: fonts, sizes, and colours that the colour-blind can tell apart.
+"""The look of all figures: fonts, sizes, and colours that colour-blind readers can distinguish.
 
-Colours are those of Okabe and Ito (2008); each arm brings its own, with a shape and a dash, so that a grey
+The colours are those of Okabe and Ito (2008). Each arm has its own, with a shape and a dash, so that a grey
 print can be read. The fonts come with vl-convert, so that files look the same on every machine.
 """
 
@@ -26,7 +26,7 @@ PUBLISHED_COLOUR: Final = "#cc79a7"
 
 @dataclass(frozen=True)
 class Style:
-    """What differs between a file and a page that may be dark."""
+    """Settings that differ between a file and a page that may be dark."""
 
     ink: str
     background: str

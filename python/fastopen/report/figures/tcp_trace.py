@@ -20,7 +20,7 @@ POINTS_MAX: Final = 6000
 
 
 def has_trace(arms: dict[ArmName, Shown]) -> bool:
-    """Whether the loads were traced."""
+    """Return True if the loads were traced."""
     return any(one.origin_samples for shown in arms.values() for one in shown.record.connections)
 
 

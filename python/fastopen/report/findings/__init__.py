@@ -1,6 +1,6 @@
-"""What a run shows, one module for each kind of finding.
+"""The findings of a run, one module for each kind.
 
-A module of this package is found by being here. It has a RANK, which places its findings among the others,
+A module of this package is found by its presence. It has a RANK, which orders its findings among the others,
 the SEVERITY of all of them, and a function `findings`, which yields those of a page.
 """
 

@@ -1,4 +1,4 @@
-"""Which factor decides how much is saved, in sentences: its values, and from which one nothing is left."""
+"""The factor that decides the saving: its values, and the value from which nothing is saved."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -17,7 +17,7 @@ LEVELS_IN_WORDS = 6
 
 
 def deciding_lines(results: Results, page: str) -> Iterator[str]:
-    """Of each question of a page, with its name where there are several."""
+    """Yield a sentence for each question of a page, with its name if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     for question, cells in questions_of(results, of_page).items():
         found = deciding_factor(results, cells)

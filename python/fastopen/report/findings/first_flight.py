@@ -1,4 +1,5 @@
-"""Which first flight is best for a page, and what TFO still adds to each, of rows that differ in it alone."""
+"""The best first flight for a page, and the saving that TFO adds to each, from rows that differ only in it.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ def first_flight_lines(results: Results, page: str) -> list[str]:
 
 
 def _over_versions(results: Results, page: str) -> dict[str, list[dict[tuple[str, str, str], CellResult]]]:
-    """As `_questions`, rows of all versions of HTTP together, by version, session and arm."""
+    """Return the rows of all versions of HTTP together, by version, session and arm."""
     varying, flight = results.factors.varying, of_first_flight(results)
     http = next((factor for factor in varying if factor.name == "http"), None)
     quic = any(setup.origins.all_quic for setup in results.experiment.setups)
@@ -66,7 +67,7 @@ def _over_versions(results: Results, page: str) -> dict[str, list[dict[tuple[str
 def _best_of_versions(
     results: Results, rows: Sequence[dict[tuple[str, str, str], CellResult]]
 ) -> Iterator[str]:
-    """Which version of HTTP and first flight is best, and what it saves of the oldest and plainest."""
+    """Yield the best version of HTTP and first flight, and its saving over the oldest and plainest."""
     wins: dict[tuple[str, str, str], list[Gain]] = defaultdict(list)
     sessions = list(SESSION_WORDS)
     plain, over = ("", "", ""), ""
@@ -86,7 +87,7 @@ def _best_of_versions(
 
 
 def _questions(results: Results, page: str) -> dict[str, list[Flights]]:
-    """What differs in its first flight alone, by what else a verdict does not mix."""
+    """Return the rows that differ only in their first flight, by the questions that a verdict keeps apart."""
     varying, flight = results.factors.varying, of_first_flight(results)
     groups: dict[tuple[str, str], Flights] = defaultdict(dict)
     for result in results.cells:

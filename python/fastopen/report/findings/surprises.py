@@ -1,4 +1,4 @@
-"""What a reader would stumble over, explained where it stands: below the table of its page."""
+"""Explanations of figures that would surprise a reader of the table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -96,14 +96,14 @@ def _in_the_clear(results: Results, page: str) -> Iterator[str]:
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """The same of several pages, in one sentence."""
+    """Yield one sentence on https pages that were loaded in cleartext."""
     if len(pages) > 1 and (secure := https_in_the_clear(results, pages)):
         which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
         yield f"{which} pages are https, and {IN_THE_CLEAR}"
 
 
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
-    """Those of the pages that have an https URL, where no setup loads them over TLS."""
+    """Return the pages with an https URL if no setup loads them over TLS."""
     if any(setup.tls is not None for setup in results.experiment.setups):
         return []
     return [page for page in pages if results.pages[page].url.startswith("https:")]
@@ -121,7 +121,7 @@ def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
-    """Of a report: what is said of all pages together, and nowhere else."""
+    """Yield the sentences of a report on all pages together."""
     pages = list(results.pages)
     if results.distributions:
         yield from corpus_sentences(results)
@@ -130,7 +130,7 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """What surprises in tables that have no lines for each page."""
+    """Yield the surprises of tables that have no sentences for each page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     questions = questions_of(results, of_pages)
     arms = treatments_of(results.experiment.arms)
@@ -176,7 +176,7 @@ def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterat
 
 
 def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """What waits for the SYN-ACK comes with the end of the handshake: TFO saved all there was to save."""
+    """Yield a finding if early data did not fit into the SYN, so that it saved nothing beyond TFO."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         if flight is None or not flight.early_beyond_syn_bytes:
@@ -250,7 +250,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 def _slower_with_tfo(
     results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Reasons
 ) -> Iterator[Finding]:
-    """Which request met which connection, where TFO increases page load time."""
+    """Yield the reasons why TFO increases page load time: the request and the connection that it got."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
@@ -266,7 +266,7 @@ def _slower_with_tfo(
 def _own_audit(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Reasons
 ) -> Iterator[Finding]:
-    """What `fastopen audit` would say of these times, and why it is so."""
+    """Yield the faults that `fastopen audit` would find in these times, with their reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
     series = dict.fromkeys(
@@ -286,8 +286,7 @@ def _own_audit(
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """What `fastopen audit` would say of savings compared with times, and why it is so, where they differ by
-    more than what matters.
+    """Yield a finding if savings of medians differ from medians of savings by more than the smallest effect.
     """
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
@@ -307,7 +306,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 def _findings(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
 ) -> Iterator[tuple[AuditFinding, str]]:
-    """Of the rows as a published table would have them; a series is of rows that differ in the RTT alone."""
+    """Yield the audit of the cells as if they were a published table. A series differs only in its RTT."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:

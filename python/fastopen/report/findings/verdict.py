@@ -69,7 +69,8 @@ def page_verdicts(results: Results, page: str) -> list[str]:
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """What is said of questions, each text once behind those that it is said of; of all `questions` alone."""
+    """Return each sentence once, behind the questions that it applies to; without them if it applies to all.
+    """
     of_text: dict[str, list[str]] = {}
     for question, text in said:
         of_text.setdefault(text, []).append(question)
@@ -119,7 +120,7 @@ def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def all_invalid(cells: Sequence[CellResult]) -> bool:
-    """Whether there are loads, and none of any arm is valid."""
+    """Return True if there are loads and all of them are invalid."""
     return any(cell.loads for cell in cells) and all(cell.loads == cell.invalid for cell in cells)
 
 
