@@ -64,5 +64,5 @@ def _complain(message: str) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is Python's
-    """The same orderly end as after Ctrl-C."""
+    """End in the same orderly way as after Ctrl-C."""
     raise KeyboardInterrupt

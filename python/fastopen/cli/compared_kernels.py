@@ -1,4 +1,4 @@
-"""What a run on several kernels prints at its end: in a module of its own, since few runs compare."""
+"""The end of a run on several kernels. It has its own module because few runs compare."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from fastopen.report.compared_document import comparison_document
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """What changed from the first kernel to each other one."""
+    """Print the changes from the first kernel to each other one."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[Check]] = [[] for _ in compared]

@@ -42,12 +42,12 @@ class Commands(TyperGroup):
         self.commands = _OnDemand(dict.fromkeys(modules()))
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """As TyperGroup; raises InputError where an option is not known."""
+        """Make a context. Raises InputError for an unknown option."""
         with _in_one_line():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """As TyperGroup; raises InputError where the command's own part of the line cannot be read."""
+        """Invoke the command. Raises InputError if the command's own part of the line cannot be read."""
         with _in_one_line():
             return super().invoke(ctx)
 

@@ -1,4 +1,4 @@
-"""What a page is made of, for people: facts, a table of its hosts, and the tree of its resources."""
+"""The facts of a page for people: totals, a table of its hosts, and the tree of its resources."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

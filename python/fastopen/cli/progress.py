@@ -1,4 +1,4 @@
-"""What a person sees while something takes long: how far it is and when it ends. On standard error."""
+"""Progress bars on standard error."""
 
 import time
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class LiveBar(Closing):
 
     @property
     def is_live(self) -> bool:
-        """Whether a bar is shown."""
+        """Return True if a bar is shown."""
         return self._bar is not None
 
     @property

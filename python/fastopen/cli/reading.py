@@ -32,7 +32,7 @@ def _bytes(text: object) -> int:
 
 @dataclass(frozen=True)
 class Reading:
-    """How pages are read; options of a command, see `with_settings`."""
+    """Options for reading pages, see `with_settings`."""
 
     lenient: Annotated[
         bool,
@@ -72,7 +72,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CalibrationOptions:
-    """How recorded pages are calibrated; options of a command, see `with_settings`."""
+    """Options for the calibration of recorded pages, see `with_settings`."""
 
     as_imported: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""What `fastopen run` and `fastopen reproduce` have in common: how sure, on what, and what becomes of it."""
+"""Options that `fastopen run` and `fastopen reproduce` share: repeats, output, and keeping."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -189,9 +189,9 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """As `vary` and `report` have it, and with as many repeats as were asked for.
+        """Return the experiment with the samples of `vary` and `report`, and the requested repeats.
 
-        Of a large sweep a report that nobody asked draws of has fewer, so that it takes no minutes.
+        A report of a large sweep has fewer samples by default, so that it does not take minutes.
         """
         vary, repeats = experiment.vary, experiment.repeats
         drawn_by_default = (self.report or self.quick) and any(exact(experiment, auto_engine(self.kernel)))

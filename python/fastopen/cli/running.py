@@ -49,7 +49,7 @@ DISTURBED: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Printing:
-    """What is printed of a run, and whether its report is written and its ladder drawn."""
+    """The output of a run, and whether to write its report and draw its ladder."""
 
     json: bool
     quiet: bool
@@ -136,8 +136,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """What is about to run: on which engine, and how long it takes where that is long. Returns the longest
-    that was said."""
+    """Print the engine, and the duration if it is long. Returns the longest duration that was printed."""
     messages = errors_console()
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
@@ -168,12 +167,12 @@ def _estimates(run: StartedRun) -> tuple[float, float]:
 
 
 def _ways(run: StartedRun, seconds: float) -> str:
-    """What would make so many seconds fewer, to follow them."""
+    """Return ways to shorten the run, to follow its duration."""
     return "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
 
 
 def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:
-    """What would make it shorter, and how long it then took."""
+    """Yield changes that shorten the run, with the duration that results."""
     experiment = run.plan.experiment
     yield "shorter: --quick (a minute)"
     repeats = max((planned.repeat for planned in run.plan.jobs), default=0) + 1
@@ -289,7 +288,7 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
 
 
 def _say_done_again(run: ExecutedRun) -> None:
-    """How many loads were done, where some were done more than once, and what workers did not finish."""
+    """Print the number of repeated loads, and loads that workers did not finish."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
         done = f"{store.loads_done()} of {store.loads_asked()} loads done"
@@ -302,7 +301,7 @@ def _say_done_again(run: ExecutedRun) -> None:
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:
-    """What the store of results was good for, and what went wrong with it."""
+    """Print the use and the faults of the store of results."""
     messages = errors_console()
     if not quiet:
         words = f"{store.found:,} loads were there, {store.written:,} are now, in {store.seconds:.1f} s"
@@ -313,7 +312,7 @@ def _say_store(store: ResultsStore, *, quiet: bool) -> None:
 
 
 def _name(store: RunStore) -> str | None:
-    """What a person can call the run: its name where it is among the user's runs, else its folder."""
+    """Return a name for the run: its name if it is among the user's runs, else its folder."""
     if store.folder is None:
         return None
     return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)

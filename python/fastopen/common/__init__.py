@@ -1,1 +1,1 @@
-"""What every layer may use: errors, units, files."""
+"""Tools that every layer may use: errors, units, files."""

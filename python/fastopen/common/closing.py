@@ -1,4 +1,4 @@
-"""What is to be closed when it is no longer needed, also where it is interrupted."""
+"""Closes objects that are no longer needed, also after an interrupt."""
 
 import signal
 import threading

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Of a million loads it takes seconds to find that they have no cycles."""
+    """Pause the garbage collector. For a million loads it takes seconds to find that they have no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What goes into a cell of a CSV file: text from others is never a formula."""
+"""Cells of CSV files: foreign text never becomes a formula."""
 
 from typing import Final, TypeVar
 

@@ -53,7 +53,7 @@ class Column:
 
     @property
     def is_head(self) -> bool:
-        """Whether it says what its row is about."""
+        """Return True if the column names the subject of its row."""
         return self.kind in ("key", "factor")
 
 
@@ -71,14 +71,14 @@ class Grid:
     """Whether rows with the same first entry belong together."""
 
     def answer_first(self) -> "Grid":
-        """The same with what readers look for right behind what a row is about."""
+        """Return the table with the columns that readers look for first right behind the heads."""
         ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
         order = sorted(range(len(ranks)), key=ranks.__getitem__)
         rows = (tuple(row[index] for index in order) for row in self.rows)
         return replace(self, columns=tuple(self.columns[index] for index in order), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
-        """The same with the factors that all rows have in common above it; rows keep one head."""
+        """Return the table with the factors that all rows share above it. Rows keep at least one head."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number
@@ -100,7 +100,7 @@ class Grid:
 
     @property
     def in_words(self) -> bool:
-        """Whether it has no figures."""
+        """Return True if it has no figures."""
         return all(column.kind != "figure" for column in self.columns)
 
 

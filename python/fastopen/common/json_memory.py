@@ -1,4 +1,4 @@
-"""How much memory decoded JSON takes: a byte of text can become thirty (`[],` is a list of 56 bytes).
+"""The memory of decoded JSON: a byte of text can become thirty (`[],` is a list of 56 bytes).
 
 Figures are those of CPython 3.11 on 64 bits, `sys.getsizeof` with the pointers to the values.
 """
@@ -31,7 +31,7 @@ _STRING: Final = re.compile(r'"[^"]*"?')
 
 
 def is_too_much(text: str | bytes) -> bool:
-    """Whether a JSON text may take more than MAX_BYTES when it is decoded."""
+    """Return True if a JSON text may take more than MAX_BYTES when it is decoded."""
     return len(text) > LITTLE and may_take(text) > MAX_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as one InputError in our words that names the place."""
+"""Turns errors of pydantic into one InputError in our words that names the place."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
@@ -37,7 +37,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Those of `error` as pydantic lists them; in place of very many, which fill the memory, one of all."""
+    """Return the errors as pydantic lists them; one for all if there are too many for the memory."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

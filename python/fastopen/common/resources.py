@@ -1,4 +1,4 @@
-"""Where the files that come with fastopen are: inside an installed wheel, or in a source checkout."""
+"""The place of files that come with fastopen: in an installed wheel, or in a source checkout."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def temporary_file() -> Iterator[IO[bytes]]:
 
 
 def new_temporary_file() -> IO[bytes]:
-    """As `temporary_file`, for whoever closes it himself."""
+    """Return a file as `temporary_file` does, for callers that close it themselves."""
     with filling():
         return tempfile.TemporaryFile(prefix="fastopen-")
 

@@ -22,13 +22,13 @@ PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
 
 def plain(text: str) -> str:
-    """As a terminal has it, where it is searched and copied: ordinary spaces, and hyphens for minus signs."""
+    """Return text with ordinary spaces and hyphens for minus signs, to be searched and copied."""
     return text.translate(PLAIN)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What gives way where room is short."""
+    """The concessions of a layout if room is short."""
 
     asides_below: bool = False
     """Intervals go below their figures."""
@@ -89,7 +89,7 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def fits(grid: Grid, width: int) -> bool:
-    """Whether the roomiest layout has room in so many columns of a terminal."""
+    """Return True if the roomiest layout fits into this width."""
     return _least(_table(grid, LAYOUTS[0])) <= width
 
 
@@ -108,7 +108,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """What a table that is laid out like this does not say itself."""
+    """Yield the facts that a table in this layout leaves out."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
@@ -141,7 +141,7 @@ def _width(grid: Grid, number: int) -> int:
 
 
 def _least(table: Table) -> int:
-    """How many columns of a terminal it needs: words that are put together go on several lines."""
+    """Return the least width of a table. Merged words take several lines."""
     pad = table.padding[1]
     columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
     # Between columns Rich's box has a space, besides the padding, and one at each end.
@@ -224,7 +224,7 @@ def _table(grid: Grid, layout: Layout) -> Table:
 
 
 def _words_width(words: str) -> int:
-    """Of the narrowest column in which these words take two lines."""
+    """Return the width of the narrowest column in which these words take two lines."""
     longest = max(map(len, words.split()), default=0)
     whole = len(words)
     widths = range(max(WORDS_MIN, longest, whole // 2), whole + 1)

@@ -75,7 +75,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """As `write_atomic`. Raises InputError where the file cannot be written."""
+    """Write a file as `write_atomic` does. Raises InputError if it cannot be written."""
     try:
         write_atomic(path, content)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What loads the page of a job."""
+"""The client of a job."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
@@ -36,7 +36,7 @@ _NULL_IS_DEFAULT: Final = (
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
-    """What the profile fills in may be left out or null."""
+    """Allow null for, or omission of, the settings that the profile fills in."""
     for key in _NULL_IS_DEFAULT:
         given = schema["properties"][key]
         schema["properties"][key] = {
@@ -47,9 +47,9 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """What loads the page, and how. What is not given is the profile's own.
+    """The client that loads the page, with its settings. Omitted settings are the profile's own.
 
-    Of an experiment's client the words of `command` still hold placeholders; a job's are what is run.
+    In an experiment, the words of `command` still hold placeholders; in a job they are the words to run.
     """
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
@@ -113,12 +113,12 @@ class Client(Part):
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Return the name in tables."""
         return self.name or self.kind
 
     @property
     def type(self) -> ClientType:
-        """What it can do."""
+        """Return the type, with its capabilities."""
         return client_type(self.kind, self.label)
 
     @model_validator(mode="after")

@@ -1,7 +1,8 @@
-"""What each client is, can do and needs: rules ask this table, and no rule asks for a client by its name.
+"""The types of clients with their capabilities and needs. Rules ask this table, and never for a client by
+name.
 
-A further command-line tool is one more entry of _TOOLS. What the world program has to know of the kinds of
-clients stands in crates/world/src/contract/job.rs (Capabilities).
+A further command-line tool is one more entry of _TOOLS. The world program has the capabilities that it needs
+in crates/world/src/contract/client.rs.
 """
 
 import shutil
@@ -111,7 +112,7 @@ class ClientType:
     a silent kernel before."""
 
     def find(self) -> Path:
-        """Where its program is. Raises MachineError that names the package."""
+        """Return the place of its program. Raises MachineError that names the package."""
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
             raise MachineError(
@@ -237,7 +238,7 @@ CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)
 
 
 def client_type(kind: ClientKind, label: str) -> ClientType:
-    """What a client of the contract is: a command by the name of a tool is that tool."""
+    """Return the type of a client of the contract. A command with the name of a tool is that tool."""
     if kind == COMMAND.kind:
         return next((one for one in _TOOLS if one.label == label), COMMAND)
     return CLIENTS[kind]

@@ -1,4 +1,4 @@
-"""What is asked of the world program: one world, and the loads to run in it.
+"""A job for the world program: one world, and the loads to run in it.
 
 These models are the one source of the contract: the schemas that both halves are tested against and the
 tables of docs/dev/contract.md are made of their types, bounds and docstrings (tools/generate.py).
@@ -38,7 +38,7 @@ ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
 class Tolerance(Part):
-    """How far off a world may be."""
+    """The tolerated errors of a world."""
 
     rtt_us: Microseconds = 1000
     """A world whose measured RTT is further off is an error."""

@@ -14,7 +14,7 @@ Nanoseconds = Annotated[int, Field(ge=0)]
 
 
 class Resolver(RecordPart):
-    """What the resolver saw of the lookup of one name."""
+    """The resolver's view of the lookup of one name."""
 
     queries: Count
     """How many arrived."""
@@ -74,8 +74,11 @@ class Request(RecordPart):
 
 
 class Evidence(RecordPart):
-    """What TCP_INFO said of one end of a connection: of one that ended during the load as it was when its end
-    closed it, so that its own FIN is not among its segments."""
+    """TCP_INFO of one end of a connection.
+
+    For a connection that ended during the load it is read when its end closed it, so its own FIN is not among
+    its segments.
+    """
 
     syn_data_acked: bool
     """Whether data in the SYN was acknowledged."""
@@ -97,7 +100,7 @@ class Evidence(RecordPart):
 
 
 class OriginTlsSession(RecordPart):
-    """What the origin says of a connection's TLS handshake."""
+    """The origin's view of a connection's TLS handshake."""
 
     resumed: bool
     early_bytes: Count
@@ -108,8 +111,8 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """What a connection's TLS handshake came to, as the client counts. Of other clients than the loader it is
-    what the origin saw."""
+    """The client's view of a connection's TLS handshake. For clients other than the loader it is the origin's
+    view."""
 
     secured_ns: Nanoseconds
     """When it was over at the client; seen at the origin: when the client sent its last message of it, had
@@ -137,7 +140,7 @@ class TlsSession(RecordPart):
 
 
 class TcpSample(RecordPart):
-    """What TCP_INFO said of the origin's end of a connection at one time."""
+    """TCP_INFO of the origin's end of a connection at one time."""
 
     at_ns: Nanoseconds
     """Since the start of the load."""
@@ -180,7 +183,7 @@ class QuicEnd(RecordPart):
 
 
 class Quic(RecordPart):
-    """What crossed the sockets of both ends of a QUIC connection."""
+    """The packets that crossed the sockets of both ends of a QUIC connection."""
 
     client: QuicEnd
     origin: QuicEnd | None
@@ -221,7 +224,7 @@ class Connection(RecordPart):
 
     @property
     def carried_syn_data(self) -> bool:
-        """Whether either end's kernel saw data in the SYN acknowledged."""
+        """Return True if either end's kernel saw data in the SYN acknowledged."""
         return any(end is not None and end.syn_data_acked for end in (self.client, self.origin))
 
 
@@ -235,7 +238,8 @@ class GivenUp(RecordPart):
 
 
 class CrossTraffic(RecordPart):
-    """How many bytes cross traffic moved during the load: what its receivers' kernels received in order."""
+    """The bytes that cross traffic moved during the load: those that its receivers' kernels received in
+    order."""
 
     down_bytes: Count | None
     """null: none was asked for in that direction."""
@@ -244,7 +248,7 @@ class CrossTraffic(RecordPart):
 
 
 class Frame(RecordPart):
-    """What a browser showed from one moment on."""
+    """The picture that a browser showed from one moment on."""
 
     at_ns: Nanoseconds
     """Since the navigation's start; 0: what it showed before."""
@@ -253,7 +257,7 @@ class Frame(RecordPart):
 
 
 class Browser(RecordPart):
-    """What a browser measured besides the requests; times in nanoseconds since the navigation's start."""
+    """Metrics of a browser beside the requests; times in nanoseconds since the navigation's start."""
 
     product: str
     load_event_ns: Nanoseconds
@@ -300,8 +304,10 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """What the kernel says of a server of others. Connections that found its queue full are counted by
-    TCPFastOpenListenOverflow of the origins' counters."""
+    """The kernel's report on an external server.
+
+    Connections that found its queue full are counted by TCPFastOpenListenOverflow of the origins' counters.
+    """
 
     listeners: Items[Listener]
     """On the port that the client connects to."""
@@ -356,12 +362,12 @@ class LoadRecord(RecordPart):
 
     @property
     def connection_count(self) -> int:
-        """How many connections were opened and not given up."""
+        """Return the number of connections that were opened and not aborted."""
         return len(self.connections) - self.given_up.connections
 
     @property
     def syn_data_connections(self) -> int:
-        """How many of these carried data in their SYN."""
+        """Return the number of these that carried data in their SYN."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

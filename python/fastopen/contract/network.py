@@ -153,7 +153,7 @@ class Network(Part):
 
 
 class Tcp(Part):
-    """What both ends' TCP is set to."""
+    """The TCP settings of both ends."""
 
     congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
     """As the kernel names it: 1 to 15 lower-case letters, digits, `-` or `_`."""

@@ -1,4 +1,4 @@
-"""How the origin servers of a job answer, and how TLS is spoken."""
+"""The settings of the origin servers of a job, and of TLS."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -27,7 +27,7 @@ def _todays_name(bodies: object) -> object:
 
 
 class Origins(Part):
-    """How the origin servers answer."""
+    """The settings of the origin servers."""
 
     http: _InJobs = "1.1"
     """The version of HTTP, see [http2.md](http2.md) and [http3.md](http3.md). `recorded`, in experiments
@@ -86,17 +86,17 @@ class Origins(Part):
 
     @property
     def multiplex(self) -> bool:
-        """Whether any host answers several requests at once on a connection."""
+        """Return True if any host answers several requests at once on a connection."""
         return self.versions[0] in ("2", "3")
 
     @property
     def quic(self) -> bool:
-        """Whether any host speaks HTTP/3, which runs over QUIC."""
+        """Return True if any host speaks HTTP/3, which runs over QUIC."""
         return "3" in self.versions
 
     @property
     def all_quic(self) -> bool:
-        """Whether all hosts do, so that no connection can use TFO."""
+        """Return True if all hosts speak HTTP/3, so that no connection can use TFO."""
         return self.http == "3"
 
     @model_validator(mode="after")
@@ -126,7 +126,7 @@ class Origins(Part):
 
 
 class Tls(Part):
-    """How TLS is spoken where a load's transport has it, see [tls.md](tls.md)."""
+    """The settings of TLS, for loads whose transport has it (docs/https.md)."""
 
     version: TlsVersion = "1.3"
     """The newest that the origins speak."""
@@ -181,10 +181,10 @@ class Tls(Part):
 
     @property
     def rejects_early_data(self) -> bool:
-        """Whether that which goes with a ticket of the earlier visit is not accepted."""
+        """Return True if early data with a ticket of the earlier visit is rejected."""
         return self.early_data_rejected or self.ticket_state != "valid"
 
     @property
     def of_another_time(self) -> bool:
-        """Whether the client's clock is set ahead of the tickets of its earlier visit."""
+        """Return True if the client's clock is set ahead of the tickets of its earlier visit."""
         return self.ticket_state in ("stale", "expired")

@@ -1,4 +1,4 @@
-"""What the parts of a job have in common: strictness, words, bounds and kinds that several use."""
+"""Common properties of the parts of a job: strictness, words, bounds and kinds that several use."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""What records have in common: what makes one invalid, counters, the link."""
+"""Common parts of records: reasons for invalid loads, counters, the link."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -87,15 +87,18 @@ class Invalid(RecordPart):
 
 
 class Counters(RecordPart):
-    """How much the kernel's counters grew during the load: TcpExt and Tcp names as in /proc/net/netstat and
-    /proc/net/snmp, and Udp's with that before them, those alone that grew."""
+    """The growth of the kernel's counters during the load.
+
+    TcpExt and Tcp have the names of /proc/net/netstat and /proc/net/snmp, and Udp's have `Udp` before them.
+    Only counters that grew are listed.
+    """
 
     client: dict[str, int]
     origins: dict[str, int]
 
 
 class LinkUse(RecordPart):
-    """What one direction of the link did during the load."""
+    """The use of one direction of the link during the load."""
 
     packets: Count
     """That were accepted: released, or still under way when the load ended."""

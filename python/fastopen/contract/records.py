@@ -1,8 +1,8 @@
-"""What the world program answers: one record a line, told apart by `type`.
+"""The answers of the world program: one record a line, with its kind in `type`.
 
-Keys that this reader does not know are skipped, since a newer program of the same contract may add some; keys
-that it needs are checked strictly. Kept runs are read under the names of the contract that wrote them. Schema
-and tables are made of these models, as those of jobs.
+Unknown keys are skipped, because a newer program of the same contract may add some. Known keys are checked
+strictly. Kept runs are read under the names of the contract that wrote them. Schema and tables are made of
+these models, like those of jobs.
 """
 
 from functools import cache
@@ -61,7 +61,7 @@ Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndReco
 
 @cache
 def record_adapter() -> TypeAdapter[Record]:
-    """What reads a record, by its `type`; made when it is first needed."""
+    """Return the reader of records by their `type`, made at its first use."""
     return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 

@@ -13,7 +13,7 @@ Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
 class ServerCore(RecordPart):
-    """Where the time of the server's core went while transactions were under way (`/proc/stat`)."""
+    """The use of the server's core while transactions were under way (`/proc/stat`)."""
 
     number: Count
     """Of the core, which the server's threads do not leave."""
@@ -44,7 +44,7 @@ class ServerCore(RecordPart):
 
     @property
     def others_us(self) -> int:
-        """What processes other than the server's used of it, at least."""
+        """Return the least time that processes other than the server's used of it."""
         return max(self.user_us + self.nice_us + self.system_us - self.server_threads_us, self.nice_us)
 
 

@@ -35,9 +35,11 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """What the network of this world turned out to be, over the link as asked, but with nothing left to
-    chance, a queue that drops at its tail and, since a probe meets a trace at any point, no limit in place of
-    a trace."""
+    """The measured network of this world.
+
+    It is measured over the requested link without random factors, with a queue that drops at its tail, and
+    without a rate limit instead of a trace, since a probe meets a trace at any point.
+    """
 
     rtt_us: MeasuredRtt
     """Of the access link."""

@@ -1,4 +1,4 @@
-"""What every engine is to its callers: jobs in, events out, one after another as things happen."""
+"""The interface of every engine: jobs go in, and events come out as they happen."""
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Engine(Protocol):
 
     @property
     def parallel(self) -> int:
-        """How many jobs run at once."""
+        """Return the number of jobs that run at once."""
         ...
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:

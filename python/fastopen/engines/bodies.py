@@ -42,7 +42,7 @@ class BodiesFile:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What a world must inherit."""
+        """Return the descriptors that a world must inherit."""
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:

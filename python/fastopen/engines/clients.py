@@ -17,7 +17,7 @@ ADMINISTRATORS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def program_of(client: Client) -> Path:
-    """Where the program of a client is that is not ours. Raises MachineError that says how to get it."""
+    """Return the program of a client that is not part of fastopen. Raises MachineError with the package."""
     if client.type.executables:
         return client.type.find()
     assert client.command is not None
@@ -50,7 +50,8 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Where it is; servers are often where users of the machine do not look. Raises MachineError."""
+    """Return the program of a server, also from folders that are not on the path of users. Raises
+    MachineError."""
     name = words[0]
     found = shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
     if found is None:

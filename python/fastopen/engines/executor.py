@@ -53,7 +53,7 @@ EventFields = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is given."""
+    """The input of a worker."""
 
     jobs: tuple[str, ...]
     """As JSON."""
@@ -69,9 +69,8 @@ class _Sent:
     """How often they were lost since they are what they are."""
 
     def again(self) -> list["_Sent"]:
-        """What is sent when they are lost: halves, so that what a worker dies of is soon alone; nothing where
-        that is found.
-        """
+        """Return the batches to send if these jobs are lost: halves, to isolate a job that kills its worker.
+        Empty for that job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
@@ -135,7 +134,7 @@ class ExecutorEngine:
 
 
 def _first(again: deque[_Sent], waiting: Iterator[_Sent]) -> Iterator[_Sent]:
-    """What is sent again, then what is sent for the first time."""
+    """Yield the batches to send again, then the new ones."""
     while again:
         yield again.popleft()
     yield from waiting

@@ -27,7 +27,7 @@ CHUNK: Final = 2**20
 
 
 def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
-    """How many worlds at once this machine runs without moving results, with these clients in them."""
+    """Return the number of worlds with these clients that may run at once without moving results."""
     each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
@@ -201,7 +201,7 @@ def _try_again(world: WorldProcess) -> bool:
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
-    """What becomes of a job whose world is over. Raises InputError and MachineError where all must stop."""
+    """Yield the events of a job whose world is over. Raises InputError and MachineError if all must stop."""
     if world.error is not None and world.error.fault == "input":
         raise InputError(world.error.message, f"job {world.job.id}", world.error.remedy)
     if world.error is not None and world.error.fault == "machine":

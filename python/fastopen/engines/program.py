@@ -1,4 +1,4 @@
-"""Where the program `fastopen-world` is, and what it says of itself and of this machine."""
+"""The program `fastopen-world`: its place, and its answers on itself and on this machine."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ def find_program() -> Path:
 
 
 def program_version(program: Path) -> str:
-    """What `fastopen-world --version` prints, without the name. Raises MachineError."""
+    """Return the output of `fastopen-world --version` without the name. Raises MachineError."""
     return _ask(program, "--version").strip().removeprefix(NAME).strip()
 
 
@@ -49,7 +49,7 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """What this machine can do: each check has `name`, `ok`, `detail` and `remedy`. Raises MachineError."""
+    """Return checks of this machine, with `name`, `ok`, `detail` and `remedy`. Raises MachineError."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]

@@ -1,4 +1,4 @@
-"""Where a store of results keeps its files: in a folder, or as objects behind a URL that fsspec knows."""
+"""The files of a store of results: in a folder, or as objects behind a URL that fsspec knows."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ class KeptFile(NamedTuple):
 
     @property
     def unfinished(self) -> bool:
-        """Whether a writer left it that was interrupted, or is still at it."""
+        """Return True if an interrupted or running writer left it."""
         return self.name.rpartition("/")[2].startswith(TEMPORARY)
 
 
@@ -60,13 +60,13 @@ class ResultFiles(Protocol):
         """Does nothing where it is gone."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is one."""
+        """Return True if the file exists."""
 
     def kept(self) -> Iterator[KeptFile]:
-        """Those in folders whose names have FOLDER_NAME_CHARS, folder by folder."""
+        """Yield the files in folders whose names have FOLDER_NAME_CHARS, folder by folder."""
 
     def names(self, folder: str = "") -> list[str]:
-        """Of what is in a folder of the store, or at its top; empty where it is not there."""
+        """Return the names in a folder of the store, or at its top; empty if it does not exist."""
 
 
 def files_at(place: str | os.PathLike[str]) -> ResultFiles:
@@ -264,7 +264,7 @@ class RemoteFiles:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """What libraries of protocols raise, as OSError."""
+    """Raise errors of the libraries of protocols as OSError."""
     try:
         yield
     except OSError:

@@ -42,7 +42,7 @@ DECIDED_BY: Final = 3
 
 @dataclass(frozen=True)
 class Maker:
-    """What decides, besides the job, which bytes come out."""
+    """The facts that decide, beside the job, the bytes of a result."""
 
     program: str
     """SHA-256 of the world program."""
@@ -57,13 +57,14 @@ class Maker:
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the result as JSON."""
         return json.dumps([CONTRACT, self.program, self.kernel, self.arguments])
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job gave: the world's record and its loads', each without what stands before the job's name."""
+    """The result of a job: the records of the world and its loads, each without the part before the job's
+    name."""
 
     maker: str
     """Maker.digest"""
@@ -90,7 +91,7 @@ class Result:
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
-        """As a file holds it."""
+        """Return the bytes of the file."""
         lines = [*self.decided_by, *self.records]
         body = zstandard.ZstdCompressor(level=LEVEL).compress("\n".join(lines).encode())
         digest = hashlib.sha256(body).hexdigest()
@@ -188,7 +189,7 @@ class ResultsStore:
 
     @staticmethod
     def name(key: str) -> str:
-        """Of the file with the result of a key."""
+        """Return the name of the file with the result of a key."""
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
@@ -227,7 +228,8 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """What is there already is the same, or is damaged and replaced; else determinism is broken."""
+        """Compare with the file that exists: it is equal, or damaged and replaced; else determinism is
+        broken."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:

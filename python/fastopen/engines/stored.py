@@ -13,7 +13,7 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Whether a job of the virtual engine gives the same bytes each time, and nothing besides is kept."""
+    """Return True if a job of the virtual engine gives the same bytes each time and keeps nothing else."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
@@ -50,7 +50,7 @@ class StoredEngine:
             yield from self._kept(made, {job.id: job for job in missing}, decided)
 
     def _digest(self, bodies: Bodies, page: str) -> str:
-        """Of a page's recorded bodies and heads."""
+        """Return the digest of a page's recorded bodies and heads."""
         of_page = bodies.get(page)
         if not of_page:
             return ""
@@ -114,7 +114,7 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """What a job gave, to be stored; None where the machine had a part in it."""
+    """Return the result of a job to store; None if the machine influenced it."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

@@ -122,7 +122,7 @@ class WorldProcess:
 
     @property
     def over(self) -> bool:
-        """Whether nothing that the program may still write matters."""
+        """Return True if nothing that the program may still write matters."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:

@@ -457,7 +457,7 @@ def cell_columns(point: Point) -> dict[str, Any]:
 
 
 def flat_columns(point: Point) -> tuple[Any, ...]:
-    """The same as texts, numbers and flags, in the order of COLUMNS."""
+    """Return the factors as texts, numbers and flags, in the order of COLUMNS."""
     return tuple(
         factor.quantity.flat(value)
         for factor in FACTORS

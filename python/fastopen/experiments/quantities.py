@@ -1,4 +1,4 @@
-"""How the values of factors are read, whoever writes them, and how they are shown and exported."""
+"""Reads, shows and exports the values of factors, wherever they are written."""
 
 import math
 import re
@@ -44,7 +44,7 @@ class Quantity:
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
-        """As a column of text, numbers and flags holds it."""
+        """Return the value as a column of text, numbers and flags holds it."""
         exported = self.export(value)
         if exported is not None and self.kind == "float":
             return float(exported)

@@ -1,4 +1,4 @@
-"""The page and its resources, as docs/dev/contract.md has them: validated, frozen, read and written as JSON."""
+"""The page and its resources, as in docs/dev/contract.md: validated, frozen, read and written as JSON."""
 
 from __future__ import annotations
 

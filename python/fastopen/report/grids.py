@@ -193,8 +193,7 @@ def spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return the explanation of brackets that are not intervals of repeats, or of missing ones; else empty.
-    """
+    """Return the explanation of brackets that are not intervals, or of missing ones; else empty."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:

@@ -116,12 +116,12 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """How much of the handshake with a resolver that is asked over TCP falls between."""
+        """Return the part of the handshake with a resolver that falls into this time."""
         spans = [span for (host, _), spans in self._to.items() if host == RESOLVER for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """How much of a connection's own handshake was still to come."""
+        """Return the part of a connection's own handshake that was still to come."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
@@ -137,7 +137,7 @@ class Handshakes:
 
 
 def covered_ns(spans: list[Span]) -> int:
-    """How much time the spans cover together."""
+    """Return the time that the spans cover together."""
     covered_ns, until_ns = 0, 0
     for start_ns, end_ns in sorted(spans):
         start_ns = max(start_ns, until_ns)

@@ -23,7 +23,7 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a run was started in the folder; whether it can be read is another question."""
+    """Return True if a run was started in the folder, readable or not."""
     return (folder / FILE).exists()
 
 
@@ -61,7 +61,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What is left of a run that was killed while it was made; the file that says so goes last."""
+    """Remove a run that was killed during its creation. The file that marks it goes last."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -147,7 +147,7 @@ class FolderLock(Closing):
 
 
 def is_being_written(folder: Path) -> bool:
-    """Whether a process holds the folder's lock."""
+    """Return True if a process holds the folder's lock."""
     try:
         FolderLock(folder).close()
     except InputError:

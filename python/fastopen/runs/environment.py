@@ -1,4 +1,4 @@
-"""What a run ran on, and with what: what is needed to repeat it."""
+"""The environment of a run: everything needed to repeat it."""
 
 import os
 import platform

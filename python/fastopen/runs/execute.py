@@ -24,7 +24,7 @@ Engines = Engine | Mapping[EngineName, Engine]
 
 @dataclass(frozen=True)
 class Watched:
-    """What is kept of each load besides its record, by the names of a job's keys."""
+    """The data kept of each load beside its record, by the names of a job's keys."""
 
     packets: bool = False
     tcp_trace: bool = False
@@ -35,7 +35,7 @@ NOTHING_ELSE: Final = Watched()
 
 @dataclass
 class RunOutcome:
-    """How a run went. `faults` maps what worlds fell short of, to the end, to the jobs in which they did."""
+    """The outcome of a run. `faults` maps shortcomings of worlds that remained to the jobs that had them."""
 
     interrupted: bool = False
     out_of_time: bool = False
@@ -51,7 +51,7 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where an execution is after an event. Every load counts once, however often it is done."""
+    """The state of an execution after an event. Every load counts once, however many attempts it took."""
 
     running: tuple[str, ...]
     """Jobs."""
@@ -149,7 +149,7 @@ class _HopelessError(Exception):
 
 
 class _Execution:
-    """What has happened since it started."""
+    """The events since the start of an execution."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class _Execution:
         return faults
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
-        """How many worlds the engines of these jobs run at once, each of them."""
+        """Return the number of worlds that each engine of these jobs runs at once."""
         names = {planned.comparison.engine for planned in jobs}
         return min((self._of_name(name).parallel for name in names), default=1)
 
@@ -213,7 +213,8 @@ class _Execution:
                 limit.check()
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """What all engines report, one engine after another. Closing it ends the one that runs."""
+        """Yield the events of all engines, one engine after another. Closing the generator ends the running
+        engine."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)

@@ -12,13 +12,13 @@ def _moment(text: str) -> str:
 
 
 class Facts(BaseModel):
-    """What a document has at least, and any other keys."""
+    """The least keys of a document; it may have others."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
 
 class Environment(Facts):
-    """What a run ran on."""
+    """The environment of a run."""
 
     started: Annotated[str, AfterValidator(_moment)] | None = None
     versions: dict[str, str] = {}
@@ -30,7 +30,7 @@ class Environment(Facts):
 
 
 class Arguments(BaseModel):
-    """What is passed on by its keys, and so has no others."""
+    """Arguments that are passed on by key, so no others are allowed."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
@@ -43,14 +43,14 @@ class Until(Arguments):
 
 
 class Watched(Arguments):
-    """What is kept of loads besides records."""
+    """The data kept of loads beside records."""
 
     packets: bool = False
     tcp_trace: bool = False
 
 
 class Options(Facts):
-    """What resuming needs."""
+    """The options that resuming needs."""
 
     until: Until | None = None
     inputs: list[str] = []

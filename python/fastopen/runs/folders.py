@@ -1,4 +1,4 @@
-"""Where runs are kept by default, and how they are named afterwards."""
+"""The default folders of runs, and their names."""
 
 import os
 import shutil
@@ -96,7 +96,7 @@ def list_runs(folder: Path) -> Iterator[RunSummary]:
 
 
 def summary_of(folder: Path) -> RunSummary:
-    """What a list says of one run."""
+    """Return the summary of one run for a list."""
     files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
     size = sum(file.stat().st_size for file in files if file.is_file())
     try:

@@ -1,7 +1,7 @@
-"""What reading a run may cost, whoever made it: steps of SQLite, bytes of rows, and of unpacked records.
+"""Limits on the cost of reading a run: steps of SQLite, bytes of rows, and of unpacked records.
 
-A file of some kilobytes can hold endless rows (its trees may share pages), and records that unpack to any
-size. What a run of fastopen needs is in proportion to the size of its file.
+A file of some kilobytes can hold endless rows, because its trees may share pages, and records that unpack to
+any size. A run of fastopen needs resources in proportion to the size of its file.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ MAX_EXCESS_BYTES: Final = 256 * 2**20
 
 
 class Limits:
-    """Those of one run that is open for reading."""
+    """The limits of one run that is open for reading."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         """From now on long queries give way to signals, too."""
@@ -56,15 +56,15 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Those of a query, which is a `lookup` where it is for one load or job.
+        """Yield the rows of a query, which is a `lookup` if it is for one load or job.
 
-        Raises InputError where the file is damaged, or they are more than it can hold.
+        Raises InputError if the file is damaged or returns more rows than it can hold.
         """
         for rows in self._batches(query, values, 1, lookup=lookup):
             yield from rows
 
     def short_rows(self, query: str) -> Generator[list[Any]]:
-        """As `rows`, in lists, of a query whose values are short: of a million it saves a second."""
+        """Yield the rows in lists, for a query with short values. For a million rows this saves a second."""
         longest = self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BATCHED_VALUE_BYTES)
         try:
             yield from self._batches(query, (), BATCH_ROWS)
@@ -104,7 +104,7 @@ class Limits:
                 raise InputError("damaged: a text in it takes more memory than any has", str(self._folder))
 
     def _size_now(self) -> int:
-        """Of the file, which may grow, with its log."""
+        """Return the size of the file with its log; it may grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Which loads of a run are listed, and in which order: a part of a large run without reading all of it."""
+"""Selects and orders loads of a run, without reading all of it."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -14,7 +14,7 @@ _COLUMNS: Final[dict[Order, str]] = {
 
 @dataclass(frozen=True)
 class Listing:
-    """What is wanted of the loads: those that meet all of it. By default all, as they were written."""
+    """Conditions on loads, all of which must hold. By default all loads, in the order of writing."""
 
     cell: int | None = None
     """The index of their cell."""

@@ -49,7 +49,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of runs that were merged."""
+    """The result of a merge."""
 
     folder: Path
     asked: int
@@ -104,7 +104,7 @@ class _Part:
 
 
 class _Merging:
-    """What is known of the parts: they are read one after another, so that any number of them may be."""
+    """The facts on the parts, which are read one after another, so that there may be any number of them."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
@@ -249,7 +249,7 @@ class _Merging:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
 
     def merged(self, output: Path) -> Merged:
-        """What to say of it."""
+        """Return the summary of a merge."""
         twice = tuple(f"{part.name}: {part.again} loads" for part in self._parts if part.again)
         done = len(self._settled)
         missing = tuple(self._missing()) if done < self._plan.loads() else ()
@@ -298,7 +298,7 @@ def _check_alike(first: _Part, part: _Part) -> None:
 
 
 def _repeatable(experiment: Experiment, planned: PlannedJob) -> bool:
-    """Whether the same job gives the same figures each time."""
+    """Return True if the same job gives the same figures each time."""
     if planned.comparison.engine != "virtual":
         return False
     return CLIENTS[experiment.setups[planned.comparison.setup].client.kind].deterministic

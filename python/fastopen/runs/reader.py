@@ -105,28 +105,28 @@ class RunReader(Closing):
         return status
 
     def _is_abandoned(self) -> bool:
-        """Whether the process that wrote the run is gone: killed, or the power was cut."""
+        """Return True if the process that wrote the run was killed or lost its power."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the run ran on."""
+        """Return the environment of the run."""
         return self._document("environment")
 
     @property
     def options(self) -> dict[str, Any]:
-        """What resuming the run needs, apart from experiment and pages."""
+        """Return the options for resuming the run, beside experiment and pages."""
         return self._document("options")
 
     @property
     def label(self) -> str:
-        """What people call the run in lists; empty where nobody gave it a name."""
+        """Return the run's label in lists; empty if it has none."""
         rows = self._rows("SELECT value FROM facts WHERE name = 'label'")
         with self._understanding("the label"):
             return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
-        """What was asked."""
+        """Return the experiment."""
         with self._understanding("the experiment"):
             return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
@@ -158,7 +158,7 @@ class RunReader(Closing):
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
-        """What the engine `auto` was when the run was planned: the one that was not named."""
+        """Return the engine that `auto` meant when the run was planned."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -167,20 +167,20 @@ class RunReader(Closing):
         return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
-        """How many repeats of each comparison the run holds, done or not."""
+        """Return the number of planned repeats of each comparison."""
         rows = self._rows(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
         return {Comparison(*comparison): repeats for *comparison, repeats in rows}
 
     def repeats(self) -> int:
-        """How many repeats the comparison has that is loaded most often; 0 of an empty shard."""
+        """Return the largest number of repeats of a comparison; 0 for an empty shard."""
         ((last,),) = self._rows("SELECT max(repeat) FROM jobs")
         return 0 if last is None else int(last) + 1
 
     @property
     def shard(self) -> Shard | None:
-        """Which part of its experiment the run is; None of all of it."""
+        """Return the part of its experiment that the run is; None for all of it."""
         text = self.options.get("shard")
         with self._understanding("which shard it is"):
             return None if text is None else Shard.parse(str(text))
@@ -190,17 +190,17 @@ class RunReader(Closing):
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
 
     def loads_asked(self) -> int:
-        """How many loads the run consists of, done or not."""
+        """Return the number of planned loads."""
         ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
         return int(asked or 0)
 
     def loads_done(self) -> int:
-        """How many of them are on disk; each counts once, however often it was done."""
+        """Return the number of loads on disk, each counted once."""
         ((done,),) = self._rows("SELECT count(*) FROM loads WHERE attempt = 1")
         return int(done)
 
     def attempts_done(self) -> int:
-        """How many loads were done, those that were done again counted each time."""
+        """Return the number of attempts on disk."""
         ((done,),) = self._rows("SELECT count(*) FROM loads")
         return int(done)
 
@@ -223,7 +223,7 @@ class RunReader(Closing):
             return [self._load_row(row, row[0]) for row in self._rows(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
-        """How many loads a list has."""
+        """Return the number of loads in a list."""
         where, values = listing.condition
         ((count,),) = self._rows(
             f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}",  # noqa: S608  # ours
@@ -255,7 +255,7 @@ class RunReader(Closing):
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Of every world: page, network, and by how many microseconds its RTT was off what it was to be."""
+        """Yield for each world its page, its network, and the error of its RTT in microseconds."""
         return self._rows(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
@@ -292,7 +292,7 @@ class RunReader(Closing):
         return record
 
     def _resources(self, job: str) -> int:
-        """How many resources the page of a job has."""
+        """Return the number of resources of the page of a job."""
         if not self._sizes:
             self._sizes = {name: len(page.resources) for name, page in self.pages().items()}
         pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
@@ -311,7 +311,7 @@ class RunReader(Closing):
         return list(rows)
 
     def rows_of(self, query: str) -> Iterator[Any]:
-        """Those of a query over all of the run, within what its file can hold."""
+        """Yield the rows of a query over the whole run, within the limits of its file."""
         return self._rows(query)
 
     def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
@@ -324,7 +324,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
-        """Those of a query over all of the run whose values are short; meanwhile no others are read."""
+        """Yield the rows of a query with short values. No other query may run meanwhile."""
         if self._limits is None:
             with files.reading(self.place):
                 yield self._database.execute(query)
@@ -359,7 +359,7 @@ class RunReader(Closing):
         return self._cell_count
 
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        """Of a row of _LOADS, which has the columns of LoadRow but for the job."""
+        """Return the load of a row of _LOADS, which has the columns of LoadRow except the job."""
         cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:
@@ -375,7 +375,7 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Of before `path_share` had a default, null was all hosts. What is no experiment stays as it is."""
+    """Return the experiment with null `path_share` of older runs replaced, and other documents as they are."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

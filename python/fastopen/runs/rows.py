@@ -1,4 +1,4 @@
-"""What is read of a run without its full records: a row for each load."""
+"""A row for each load of a run, without the full record."""
 
 import re
 from typing import Final, NamedTuple
@@ -7,9 +7,9 @@ NAME_MAX: Final = 120
 
 
 class LoadRow(NamedTuple):
-    """What tables need of a load. `invalid` are (kind, detail) pairs.
+    """The facts on a load that tables need. `invalid` are (kind, detail) pairs.
 
-    A tuple, since a run has up to a million: a frozen dataclass takes five times as long to make.
+    A tuple, because a run has up to a million: a frozen dataclass takes five times as long to make.
     """
 
     job: str
@@ -37,7 +37,6 @@ class LoadRow(NamedTuple):
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
-    """Of a load's own file, load, then job: safe on every file system, and unique since it begins with the
-    load's number."""
+    """Return the name of a load's own file. It is safe on every file system, and unique."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

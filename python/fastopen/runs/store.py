@@ -27,7 +27,7 @@ from fastopen.runs.schema import FILE
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How often a load was done, and whether that is enough."""
+    """The number of attempts of a load, and whether it is enough."""
 
     made: int
     settled: bool
@@ -218,7 +218,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def set_label(self, text: str) -> None:
-        """What people call the run in lists."""
+        """Set the run's label in lists."""
         with self._writing() as database:
             set_fact(database, "label", text)
 
@@ -243,9 +243,10 @@ class RunStore(RunReader):
 
 
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
-    """How often in all a load is done that is invalid for these: once, unless the machine disturbed it.
+    """Return the number of attempts for a load that is invalid for these kinds: one, unless the machine
+    disturbed it.
 
-    A load that is `exact` comes out the same each time, unless its world did not live to the end of it.
+    A load that is `exact` has the same result each time, unless its world died.
     """
     again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
@@ -254,7 +255,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
 def write_facts(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """What is known of a run before its jobs: experiment, pages, cells, and what it runs on."""
+    """Write the facts of a run that come before its jobs: experiment, pages, cells, environment."""
     set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
     set_fact(database, "status", "running")
     set_fact(database, "environment", environment)
@@ -270,7 +271,7 @@ def write_facts(
 
 
 def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
-    """What is to be done."""
+    """Write the jobs to do."""
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -87,7 +87,7 @@ class Flattener:
 
     @classmethod
     def of(cls, run: RunReader) -> "Flattener":
-        """What all rows of a run share, read once."""
+        """Return the facts that all rows of a run share, read once."""
         return cls(run.experiment(), run.cells(), run.pages())
 
     def page(self, row: LoadRow) -> Page:
@@ -95,7 +95,7 @@ class Flattener:
         return self.pages[self.cells[row.cell].page]
 
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
-        """What a load is in the table of that name."""
+        """Yield the rows of a load in the table of that name."""
         if table == "loads":
             return (self.load(row),)
         if table == "evidence":
@@ -104,7 +104,7 @@ class Flattener:
         return several[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
-        """Of LOADS."""
+        """Return the row of LOADS."""
         cell = self.cells[row.cell]
         if row.cell not in self._factors:
             self._factors[row.cell] = flat_columns(point_of(self.experiment, cell))
@@ -117,7 +117,7 @@ class Flattener:
         )
 
     def _drawn(self, cell: Cell, repeat: int) -> Row:
-        """Of DRAWN."""
+        """Return the row of DRAWN."""
         drawn = draw_of(self.experiment, cell.comparison, repeat)
         if drawn is None:
             return (None,) * len(DRAWN)
@@ -130,7 +130,7 @@ class Flattener:
         )
 
     def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Of REQUESTS."""
+        """Yield the rows of REQUESTS."""
         page = self.page(row)
         known = self._known.get(page.name)
         if known is None:
@@ -144,7 +144,7 @@ class Flattener:
             )
 
     def connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Of CONNECTIONS."""
+        """Yield the rows of CONNECTIONS."""
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
@@ -160,14 +160,14 @@ class Flattener:
             )
 
     def samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Of SAMPLES."""
+        """Yield the rows of SAMPLES."""
         for connection in record["connections"]:
             for one in connection.get("origin_samples", ()):
                 values = (one[name] for name in list(SAMPLES)[3:])
                 yield (row.number, connection["id"], _ms(one["at_ns"]), *values)
 
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
-        """Of EVIDENCE."""
+        """Return the row of EVIDENCE."""
         link, counters = record["link"] or {}, record["counters"]
         # Records of before contract 2 do not say.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}

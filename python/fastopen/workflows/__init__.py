@@ -1,1 +1,1 @@
-"""What the command line and the notebook do alike: run an experiment, compare kernels, validate fastopen."""
+"""Workflows that the command line and notebooks share: run, compare kernels, validate fastopen."""

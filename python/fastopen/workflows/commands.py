@@ -17,7 +17,7 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 
 def _is_own(client: Client) -> bool:
-    """Whether the command is the one that fastopen writes for the tool of that name."""
+    """Return True if the command is the one that fastopen writes for the tool of that name."""
     settings = {
         "kind": client.name,
         "connections_per_host": client.connections_per_host,

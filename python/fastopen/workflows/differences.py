@@ -1,4 +1,4 @@
-"""How far two page load times are from each other."""
+"""The difference of two page load times."""
 
 
 class TwoTimes:
@@ -17,6 +17,6 @@ class TwoTimes:
 
     @property
     def difference_percent(self) -> float | None:
-        """The same, of the first."""
+        """Return the difference in percent of the first."""
         base, difference = self.times_ms[0], self.difference_ms
         return None if difference is None or not base else 100 * difference / base

@@ -37,20 +37,20 @@ ONE_IS_ENOUGH: Final = "cells in which nothing is random are loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
-    """What `auto` is here: `virtual` where a kernel is installed or was named, else `host`."""
+    """Return the engine that `auto` means here: `virtual` if a kernel is installed or named, else `host`."""
     named = kernel is not None or bool(os.environ.get(VARIABLE))
     return "virtual" if named or kernels.installed() else "host"
 
 
 def is_busy() -> bool:
-    """Whether others use all processors of this machine, so that programs in real time wait for them."""
+    """Return True if other processes use all processors, so that programs in real time wait for them."""
     return os.getloadavg()[0] >= len(os.sched_getaffinity(0))
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """How many times slower than on an idle machine each engine is with what runs here now.
+    """Return the current slowdown of each engine compared with an idle machine.
 
-    Virtual time waits for processors alone, real time hardly for any.
+    Virtual time waits only for processors, and real time hardly for any.
     """
     cores = len(os.sched_getaffinity(0))
     return {
@@ -83,11 +83,12 @@ class EngineSet:
         store: str | None = None,
         executor: Executor | None = None,
     ) -> "EngineSet":
-        """Of a run that is resumed, `recorded` is the environment that it was started in. `store` is
-        the place of a store of results, `executor` what runs jobs of virtual time in place of this process.
+        """Return the engines for a plan.
 
-        Raises InputError where store or executor cannot be used, MachineError where this machine lacks the
-        program, or a kernel that the plan needs.
+        For a resumed run, `recorded` is the environment in which it was started. `store` is the place of a
+        store of results, and `executor` runs jobs of virtual time instead of this process. Raises InputError
+        if store or executor cannot be used, MachineError if this machine lacks the program, or a kernel that
+        the plan needs.
         """
         if executor is not None and plan.engines != ("virtual",):
             remedy = "ask for the engine virtual; real time is measured on this machine"
@@ -140,7 +141,7 @@ class EngineSet:
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
-    """What decides, besides jobs, the bytes of results. Raises MachineError."""
+    """Return the facts that decide, beside jobs, the bytes of results. Raises MachineError."""
     return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 

@@ -50,7 +50,7 @@ Watch = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Times:
-    """What a rig gives for a cell, in milliseconds; None where a load did not finish."""
+    """The times of a cell on a rig, in milliseconds; None if a load did not finish."""
 
     off_ms: float | None
     tfo_ms: float | None

@@ -19,7 +19,7 @@ KEEP_THEM = "fastopen run --pcap keeps them"
 
 @dataclass
 class ExportedPackets:
-    """What became of the loads that were asked for. `missing` maps why there are no packets to how many."""
+    """The result of an export of packets. `missing` counts loads without packets by reason."""
 
     copied: int = 0
     again: int = 0
@@ -31,7 +31,7 @@ class ExportedPackets:
 
     @property
     def written(self) -> int:
-        """How many files there are."""
+        """Return the number of files."""
         return self.copied + self.again
 
 

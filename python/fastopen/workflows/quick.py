@@ -52,7 +52,7 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """What is changed, one after another, and what that is called."""
+    """Yield the changes that shorten an experiment, one after another, with their names."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -81,7 +81,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """How long so many repeats take, or the one where nothing is random, by estimate: now, or on an idle
+    """Return the estimated time of this many repeats, or of one if nothing is random, now or on an idle
     machine."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]

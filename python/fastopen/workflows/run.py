@@ -52,7 +52,7 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How an experiment is run. Of a run that is resumed, `kernel` and `until` are its own where None."""
+    """The options of a run. For a resumed run, `kernel` and `until` default to its own."""
 
     output: Path | None = None
     """The folder to keep it in; a run of the same experiment that is there is resumed."""
@@ -89,7 +89,7 @@ class RunOptions:
     """Where the values of a factor are written down."""
 
     def as_json(self) -> dict[str, Any]:
-        """What resuming the run needs, as the run keeps it."""
+        """Return the options that resuming the run needs."""
         return {
             "until": None if self.until is None else self.until.as_json(),
             "inputs": [_absolute(path) for path in self.inputs],
@@ -119,7 +119,7 @@ class StartedRun:
 
     @property
     def loads_left(self) -> int:
-        """How many of its loads are not done."""
+        """Return the number of loads that are not done."""
         return self.store.loads_asked() - self.store.loads_done()
 
 
@@ -344,7 +344,7 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPag
 
 
 def _of_bodies(page: Page) -> list[tuple[str, int]]:
-    """Which bodies a page has, and of which sizes."""
+    """Return the bodies of a page and their sizes."""
     return [(one.url, one.body_bytes) for one in page.resources]
 
 

@@ -106,7 +106,7 @@ class DaskExecutor(Executor):
             time.sleep(POLL_S / 10)
 
     def _running(self) -> bool:
-        """Whether a worker is at a task of ours. Where no scheduler answers there is nobody to ask."""
+        """Return True if a worker runs one of our tasks. Without a scheduler there is nobody to ask."""
         if self._client.status != "running":
             return False
         try:
@@ -148,5 +148,5 @@ def _raising(error: Exception) -> Callable[[], Any]:
 
 
 def _runs(name: str, dask_worker: Any) -> bool:
-    """Whether this worker is at a task whose key begins so: Dask runs it there."""
+    """Return True if Dask runs a task with this prefix on this worker."""
     return any(str(task.key).startswith(name) for task in dask_worker.state.executing)

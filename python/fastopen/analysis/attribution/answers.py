@@ -69,7 +69,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """What can be said of one page."""
+    """Return the questions that can be answered for one page."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -86,7 +86,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """What can be said of the pages compared with each other."""
+    """Return the questions that can be answered by comparing pages."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
@@ -131,7 +131,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _where_it_went(place: Place) -> Iterator[str]:
-    """Which pieces of the critical path became shorter and longer."""
+    """Yield the pieces of the critical path that became shorter or longer."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is not None and after is not None and changes:
         several = before.loads > 1 or after.loads > 1
@@ -144,7 +144,7 @@ def _where_it_went(place: Place) -> Iterator[str]:
 
 
 def _rtt(curves: list[Curve]) -> Iterator[str]:
-    """How the saving grows along each row of RTTs; of many rows the first."""
+    """Yield the growth of the saving along each row of RTTs; of many rows, the first ones."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -164,7 +164,7 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """What each value of a setting changes on the critical path, compared with its first value."""
+    """Yield the change on the critical path for each value of a setting, compared with its first value."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -203,7 +203,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """What of the page load time no handshake touches, at both ends."""
+    """Return the part of the page load time that no handshake affects, at both ends."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

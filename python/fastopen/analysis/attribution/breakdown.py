@@ -29,7 +29,7 @@ class Breakdown:
     connections: float
 
     def share(self, kind: Kind) -> float:
-        """Of the page load time, 0 to 1."""
+        """Return the share of this kind in the page load time, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:

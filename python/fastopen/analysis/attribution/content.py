@@ -1,4 +1,4 @@
-"""What of a page TCP Fast Open cares for: connections, hosts, third parties, sizes, handshakes."""
+"""Properties of a page that matter for TFO: connections, hosts, third parties, sizes, handshakes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -59,7 +59,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Where handshakes take longer than the round trip they are, they queue like everything else."""
+    """Yield handshakes that take longer than a round trip because they queue."""
     slowest, worst_ms, worst_trips = "", 0.0, 0.0
     for place, path in paths:
         if path.handshakes and place.rtt_ms:

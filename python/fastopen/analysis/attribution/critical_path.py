@@ -40,7 +40,7 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
 
 
 class _Walk:
-    """Where the walk back has come to, and the pieces that it has cut so far, the latest first."""
+    """The position of the walk back, and the pieces cut so far, the latest first."""
 
     def __init__(self, plt_ns: int) -> None:
         self.cursor_ns = plt_ns

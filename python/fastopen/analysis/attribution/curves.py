@@ -40,12 +40,12 @@ class Place:
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Where the time of the loads without TFO went."""
+        """Return the breakdown of the loads without TFO."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Where that of the headline arm went."""
+        """Return the breakdown of the loads of the headline arm."""
         return headline_of(self.breakdowns)
 
 
@@ -80,7 +80,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """The same in rows. The name of a row is empty where there is only one."""
+    """Return the places in rows. The name of a row is empty if there is only one."""
     factors = results.factors
     rows: dict[tuple[str, ...], list[Place]] = {}
     for place in places:

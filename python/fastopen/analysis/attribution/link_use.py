@@ -1,4 +1,4 @@
-"""Whether one load took longer than another since more had to cross a direction of the link that was busy."""
+"""Explains a slower load by more bytes on a direction of the link that was busy."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -38,7 +38,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """What there is more of, by the evidence of the end that sends."""
+    """Yield the kinds of bytes that there are more of, by the evidence of the sending end."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""

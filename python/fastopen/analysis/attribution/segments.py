@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What the load waited for."""
+    """The reason for a wait."""
 
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"
@@ -33,7 +33,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """What a load waited for from navigation start to load event, piece after piece without a gap."""
+    """The waits of a load from navigation start to load event, piece after piece without a gap."""
 
     plt_ns: int
     segments: tuple[Segment, ...]
@@ -46,5 +46,5 @@ class CriticalPath:
         return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
 
     def count(self, kind: Kind) -> int:
-        """How many pieces are of one kind."""
+        """Return the number of pieces of one kind."""
         return sum(segment.kind is kind for segment in self.segments)

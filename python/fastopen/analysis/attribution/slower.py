@@ -36,7 +36,7 @@ NAME_LENGTH: Final = 32
 
 @dataclass(frozen=True)
 class _Carried:
-    """How a request was carried."""
+    """The connection of a request and its state."""
 
     took_ns: int
     before_bytes: int
@@ -64,7 +64,8 @@ class Reasons:
 
 
 def reasons_slower(store: RunStore, results: Results) -> Reasons:
-    """Of each two cells the pair of loads that stands for the median; cells without a reason are missing."""
+    """Return the reasons why cells are slower, from the pair of loads nearest to the median. Cells without a
+    reason are missing."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -124,8 +125,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """As `_slower`, of a page's cells without TFO that differ in a value of COMPARED alone: the one with the
-    plainest value, all of whose loads took less time, and another."""
+    """Yield pairs of cells without TFO that differ only in a value of COMPARED, with a repeat of both.
+
+    The first has the plainest value, and all of its loads took less time than those of the second.
+    """
     varying = results.factors.varying
     treatments = {arm.name for arm in treatments_of(results.experiment.arms)}
     for compared in (factor for factor in varying if factor.name in COMPARED):
@@ -159,7 +162,7 @@ def _reason(
     before: LoadRecord,
     after: LoadRecord,
 ) -> str:
-    """What has to cross a busy link in addition delays all requests; elsewhere one of them says why."""
+    """Return the reason: more bytes on a busy link, else the request that became slower."""
     network = results.experiment.networks[slower.cell.network]
     client = results.experiment.setups[slower.cell.setup].client
     drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
@@ -205,15 +208,15 @@ def reason_between(
 
 
 def _syn_sent_again(was: _Carried, now: _Carried) -> str:
-    """Whether its SYN was lost or dropped: the timeout is longer than most of what TFO saves."""
+    """Return a clause if its SYN was lost or dropped. The timeout is longer than most savings of TFO."""
     if was.syn_sent_again or not now.syn_sent_again:
         return ""
     return "the SYN of its connection had no answer and was sent again, without data, after a timeout"
 
 
 def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Whether it, or its response, stopped for a timeout: of a small response neither a busy link nor a small
-    window does that."""
+    """Return a clause if it or its response waited for a timeout, which no busy link explains for a small
+    response."""
     longer_ns = now.took_ns - was.took_ns
     if longer_ns < TIMEOUT_MIN_NS:
         return ""
@@ -225,8 +228,8 @@ def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
 
 
 def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
-    """Whether more of its connection was lost, so that its congestion window shrank; or as much, when nothing
-    else explains that it stopped for a timeout."""
+    """Return a clause if its connection lost more, so that its congestion window shrank, or waited for a
+    timeout."""
     more = sum(now.sent_again) > sum(was.sent_again)
     stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
     return _sent_again(was, now) if more or stopped else ""
@@ -243,7 +246,7 @@ def _sent_again(was: _Carried, now: _Carried) -> str:
 
 
 def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
-    """What was lost in the whole load, where no single request says why it is slower."""
+    """Return a clause on losses in the whole load, if no single request explains the difference."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -251,7 +254,7 @@ def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
-    """Whether it got a connection whose congestion window had grown less."""
+    """Return a clause if it got a connection whose congestion window had grown less."""
     if now.before_bytes >= LESS_CARRIED * was.before_bytes:
         return ""
     carried = f"a connection that had carried {size(now.before_bytes)}"
@@ -302,7 +305,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
-    """Of each request that was answered in full."""
+    """Return the connection of each request that was answered completely."""
     with_data = {
         connection.id
         for connection in record.connections
@@ -339,7 +342,7 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
 
 
 def _earlier(requests: Iterable[Request], request: Request, sent_ns: int) -> Iterator[Request]:
-    """What its connection carried before."""
+    """Yield the requests that its connection carried before."""
     for one in requests:
         if one.connection == request.connection and one.end_ns is not None and one.end_ns <= sent_ns:
             yield one
@@ -372,7 +375,7 @@ def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons
 
 
 def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
-    """Of each two values of COMPARED and each question: where the later one takes longer, and why."""
+    """Yield a sentence for each question and pair of values of COMPARED if the later one is slower."""
     of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
     for faster, slower, _ in slower_setups(results, page):
         of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))

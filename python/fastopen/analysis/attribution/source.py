@@ -1,4 +1,4 @@
-"""What figures and reports are made from: a run's results, and where the time of its loads went."""
+"""The source of figures and reports: the results of a run and the breakdown of its loads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

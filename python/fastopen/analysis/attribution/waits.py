@@ -1,4 +1,4 @@
-"""What each request of a load waited for: what made it known, and what gave it a connection."""
+"""The waits of each request of a load: for the resource that reveals it, and for a connection."""
 
 import math
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""What an audit finds: a cell of a table, the kind of fault, and the reason with its figures."""
+"""A finding of an audit: a cell of a table, the kind of fault, and the reason with its figures."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal

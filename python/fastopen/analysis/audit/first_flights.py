@@ -1,4 +1,4 @@
-"""How many round trips a connection of each kind takes to the first byte of its first answer, at least."""
+"""The least round trips that a connection of each kind takes to the first byte of its first answer."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """How connections begin."""
+    """The first flight of connections."""
 
     name: str
     round_trips: int

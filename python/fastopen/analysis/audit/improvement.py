@@ -12,8 +12,10 @@ WAYS: Final = (NEAREST, UP, DOWN)
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
-    """What contradicts itself in one table. Cells without a printed improvement are left out, and
-    those whose improvement is not that of the two times."""
+    """Return the contradictions within one table.
+
+    Cells are left out if they have no printed improvement, or one that is not that of the two times.
+    """
     printed = [cell for cell in table if cell.is_of_its_times]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]

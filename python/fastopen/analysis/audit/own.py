@@ -21,7 +21,7 @@ OF_ARMS: Final = ("transport", "arm", "cookies")
 
 
 def is_own(columns: Sequence[str]) -> bool:
-    """Whether the first line is that of `fastopen report -f csv`."""
+    """Return True if the first line is that of `fastopen report -f csv`."""
     return all(name in columns for name in MARKS)
 
 
@@ -65,7 +65,7 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """As a terminal has it. Raises InputError."""
+    """Return the figure as a terminal shows it. Raises InputError."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -73,7 +73,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Of pages that are over TLS in part, the shorter one, without it."""
+    """Return the first flight; the shorter one, without TLS, for pages that use TLS in part."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Of TLS 1.2 a session saves a round trip of two.

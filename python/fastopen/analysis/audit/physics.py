@@ -1,9 +1,9 @@
-"""What no page can do: save more than its handshakes took, or load before its bytes can arrive.
+"""Bounds that no page can break: savings of its handshakes, and the time that its bytes need.
 
 TCP Fast Open, and early data (0-RTT) of TLS 1.3 or QUIC, each save at most one RTT for each connection that
 the load waited for, one after another. Each is followed by a request and its answer, another RTT at least,
-which neither saves. Between TCP and QUIC more differs than handshakes (windows, recovery of losses), so that
-no bound on savings is known.
+which neither saves. Between TCP and QUIC more differs than handshakes (windows, recovery of losses), so no
+bound on savings is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,22 +61,23 @@ class MeasuredCell:
 
     @property
     def trips_saved(self) -> int:
-        """How many of them a connection at most saves."""
+        """Return the most round trips that a connection can save."""
         return self.trips_off - self.cell.flight_tfo.round_trips
 
     @property
     def bounded(self) -> bool:
-        """Whether handshakes are what differs between the two times."""
+        """Return True if the two times differ only by their handshakes."""
         return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
 
     @property
     def room(self) -> Decimal:
-        """How many connections, each with a request, at most follow one another in the load without TFO."""
+        """Return the most connections, each with a request, that can follow one another in the load without
+        TFO."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
 def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """Of one page over networks that differ in their RTT alone."""
+    """Return the findings on one page over networks that differ only in their RTT."""
     found: list[Finding] = []
     tightest = _tightest_below(series)
     for one in series:
@@ -107,7 +108,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Of each RTT the load at a smaller one that has the least room."""
+    """Return for each RTT the load at a smaller RTT that leaves the least time for handshakes."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

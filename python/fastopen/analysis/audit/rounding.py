@@ -1,4 +1,4 @@
-"""What printed digits allow: every figure stands for all values that are printed like it."""
+"""The values that printed digits allow."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +16,7 @@ class Range:
     high: Decimal
 
     def meets(self, other: "Range") -> bool:
-        """Whether one value is in both."""
+        """Return True if one value is in both ranges."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -33,13 +33,13 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Range:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How values become digits: how far below and above what is printed they may be, in its last digit."""
+    """The distance of a value above and below its printed figure, in units of the last digit."""
 
     below: Decimal
     above: Decimal
 
     def allows(self, printed: Decimal, values: Range) -> bool:
-        """Whether one of the values can have been printed so."""
+        """Return True if one of the values can have been printed like this."""
         digit = Decimal(1).scaleb(-decimals(printed))
         return Range(printed - self.below * digit, printed + self.above * digit).meets(values)
 

@@ -12,7 +12,7 @@ from fastopen.analysis.audit.units import true_units
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
-    """What is wrong, in the order of the rows. Raises nothing for cells that could be read."""
+    """Return the faults in the order of the rows. Raises nothing for cells that could be read."""
     tables: dict[str, list[PrintedCell]] = defaultdict(list)
     for cell in cells:
         tables[cell.experiment].append(cell)

@@ -20,7 +20,7 @@ SLOPE_MIN: Final = Decimal("0.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """What does not go together in a series. A finding is on the cell of the longer RTT."""
+    """Return the contradictions within a series. Each finding is on the cell with the longer RTT."""
     found: list[Finding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

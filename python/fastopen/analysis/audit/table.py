@@ -61,20 +61,20 @@ class PrintedCell:
 
     @property
     def half_digit(self) -> Decimal:
-        """How far the times may be from what was measured, in `unit`: half of the last digit of the row.
+        """Return the largest rounding error of the times, in `unit`: half of the last digit of the row.
 
-        Zeros at the end get lost on the way into a CSV file: the longer of the two numbers counts.
+        CSV files lose zeros at the end, so the number with more digits counts.
         """
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property
     def is_of_its_times(self) -> bool:
-        """Whether the improvement is that of the two times, which a median over pairs of loads is not."""
+        """Return True if the improvement is that of the two times, and not a median over pairs of loads."""
         return self.improvement is not None and (self.pairs or 1) == 1
 
 
 def decimals(number: Decimal) -> int:
-    """How many digits were printed after the point."""
+    """Return the number of digits after the point."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), "numbers are finite"
     return max(0, -exponent)
@@ -121,7 +121,7 @@ def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
 
 
 def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> PrintedTable:
-    """Of a CSV file of `fastopen report`; its other columns are not about the two times."""
+    """Read a CSV file of `fastopen report`. Its other columns are not about the two times."""
     read: list[dict[str, str]] = []
     for number, row in enumerate(rows, start=2):
         if len(row) != len(columns):

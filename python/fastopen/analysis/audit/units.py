@@ -1,8 +1,8 @@
-"""Which unit the times of a table are really in: seconds that are milliseconds, and the reverse.
+"""Detects times in a wrong unit: seconds that are milliseconds, and the reverse.
 
-A unit is impossible where a page would load before a packet can come back, and absurd where a page would take
+A unit is impossible if a page would load before a packet can come back, and absurd if a page would take
 longer than any person or program waits. If the printed unit is one of them and the other unit is neither, the
-times are in the other.
+times are in the other unit.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Whether the page would load in less than its handshakes, a request and its answer."""
+    """Return True if the page would load in less than its handshakes, a request and its answer."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

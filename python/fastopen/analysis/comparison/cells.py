@@ -19,7 +19,7 @@ from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
 
 
 class Outcome(StrEnum):
-    """What became of a cell's page load time."""
+    """The change of a cell's page load time."""
 
     SAME = "the same"
     """To the nanosecond."""
@@ -65,7 +65,7 @@ class CellChange:
 
     @property
     def outcome(self) -> Outcome:
-        """Of its page load time: what the interval allows to say."""
+        """Return the change of the page load time that the interval supports."""
         plt = self.plt
         if plt is None or plt.percent is None or plt.interval is None:
             return Outcome.UNKNOWN
@@ -85,14 +85,14 @@ class CellChange:
 
 
 class Kinship:
-    """How the loads of two runs belong together, and what follows for the change of a cell."""
+    """The relation of the loads of two runs, which decides how the change of a cell is computed."""
 
     def __init__(self, before: Side, after: Side, factors: Sequence[Factor]) -> None:
         """`factors` tell the cells of a page apart."""
         self._before, self._after, self._factors = before, after, factors
 
     def change(self, old: CellResult, new: CellResult) -> CellChange:
-        """What changed in one cell."""
+        """Return the changes of one cell."""
         basis, experiment = self._basis(old, new), self._before.results.experiment
         seed = derive_seed(experiment.seed, "change", old.cell.index)
         drawn = old.varied and new.varied
@@ -126,7 +126,7 @@ class Kinship:
         )
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
-        """Whether both runs did the same loads, which in virtual time chance does not tell apart."""
+        """Return True if both runs made the same loads, which chance in virtual time does not distinguish."""
         client = self._before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
@@ -157,7 +157,8 @@ class Kinship:
         return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
 
     def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
-        """Of one page alone: of another one the same request may be another's."""
+        """Return the reason for the change on one page. On another page the same request may be a different
+        one."""
         pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
         if was is None or now is None or pages[0].resources != pages[1].resources:
             return ""

@@ -1,4 +1,4 @@
-"""How far a figure of one cell is from that of another: exactly, pair by pair, or between two samples."""
+"""The difference between a figure in two cells: exact, pair by pair, or between two samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from fastopen.analysis.statistics import central, change_interval, median_interv
 
 
 class Basis(StrEnum):
-    """What a change rests on."""
+    """The basis of a change."""
 
     EXACT = "exact"
     """Virtual time without chance: both come out the same however often they are loaded."""
@@ -34,12 +34,12 @@ class Change:
 
     @property
     def stated(self) -> float:
-        """What `interval` is of."""
+        """Return the figure that `interval` belongs to."""
         return self.difference if self.percent is None else self.percent
 
     @property
     def certain(self) -> bool:
-        """Whether the interval leaves no doubt that something changed."""
+        """Return True if the interval leaves no doubt that something changed."""
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 

@@ -20,7 +20,7 @@ ACCEPTED: Final = "write 'plt +1%', 'plt +10ms', or 'saving -0.5' (percentage po
 
 
 class Verdict(StrEnum):
-    """What became of a limit in one cell."""
+    """The result of a limit in one cell."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -46,7 +46,7 @@ class Limit:
     """`%`, `ms`, or `points`."""
 
     def verdict(self, change: CellChange) -> Verdict:
-        """Whether the cell's change is beyond the limit."""
+        """Return the verdict on the cell's change."""
         found = change.plt if self.measure == "plt" else change.saving
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms
@@ -80,7 +80,7 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Whether the test is red."""
+        """Return True if the check failed."""
         return self.verdict in (Verdict.FAILS, Verdict.INVALID)
 
 

@@ -1,8 +1,8 @@
-"""Which cells of two runs are the same: those that agree in page, arm and every factor that both share.
+"""Matches the cells of two runs that agree in page, arm and every factor that both share.
 
-A factor of which each run has one value, another one, is a setting that differs between the runs: it is
-named, and the cells are matched by what remains. So a run with an initial window of 4 is compared with one of
-10.
+If each run has one value of a factor, and the values differ, the factor is a setting that differs between the
+runs. It is named, and the cells are matched by the other factors. So a run with an initial window of 4 can be
+compared with one of 10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,12 +71,12 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[Point]:
-    """Where the comparisons of a run stand."""
+    """Return the points of the comparisons of a run."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 
 def _differs(factor: Factor, before: Side, after: Side) -> bool:
-    """Whether each run has one value of it, and not the same."""
+    """Return True if each run has one value of the factor, and the values differ."""
     values = [{repr(factor.values(point)) for point in points(side)} for side in (before, after)]
     return len(values[0]) == len(values[1]) == 1 and values[0] != values[1]
 
@@ -102,7 +102,7 @@ def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterato
 
 
 def _follows(factor: Factor, before: Side, after: Side) -> bool:
-    """Whether nobody asked for it in either run: it follows from another factor."""
+    """Return True if nobody set the factor in either run, so that it follows from another one."""
     return factor.natural is not None and all(factor.is_usual(points(side)) for side in (before, after))
 
 

@@ -1,4 +1,4 @@
-"""What differs between two runs besides their factors: program, kernels, clients, pages, chance."""
+"""Differences between two runs beside their factors: program, kernels, clients, pages, chance."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

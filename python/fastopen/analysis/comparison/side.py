@@ -27,7 +27,7 @@ class Side:
 
     @property
     def environment(self) -> Mapping[str, Any]:
-        """What it ran on."""
+        """Return the environment of the run."""
         return self.results.environment
 
 

@@ -40,10 +40,11 @@ def median_interval(values: Sequence[float], seed: int) -> Interval | None:
 def change_interval(
     before: Sequence[float], after: Sequence[float], seed: int, *, relative: bool
 ) -> Interval | None:
-    """How far the median of `after` is from that of `before`, of two samples that do not pair: 95 %.
+    """Return the 95 % interval of the difference of the medians of two samples that do not pair.
 
-    Percentiles of the resampled medians' difference, in percent of the first where `relative`. Of fewer than
-    FULL_MIN values in either: from the least to the most that any two of them differ. None of too few.
+    Its ends are percentiles of the resampled medians' difference, in percent of the first if `relative`. With
+    fewer than FULL_MIN values in either sample, it reaches from the smallest to the largest difference of any
+    two values. None if there are too few.
     """
     import numpy as np
 
@@ -63,9 +64,9 @@ def change_interval(
 
 
 def confidence_of(values: int) -> float:
-    """How often such an interval holds the median of what so many values were drawn from, 0 to 1.
+    """Return the probability that such an interval contains the median of the distribution, 0 to 1.
 
-    All that n values span holds it but where all lie on one side of it (Hettmansperger and Sheather 1986).
+    The range of n values contains it unless all lie on one side of it (Hettmansperger and Sheather 1986).
     """
     if values < VALUES_MIN:
         return 0.0
@@ -73,9 +74,9 @@ def confidence_of(values: int) -> float:
 
 
 def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") -> tuple[float, float]:
-    """Which quantiles of the medians that were resampled from sorted `data` are the ends of the interval.
+    """Return the quantiles of the resampled medians that are the ends of the interval.
 
-    Efron and Tibshirani 1993, section 14.3. Where the bias or the acceleration is undefined, since no
+    Efron and Tibshirani 1993, section 14.3. If the bias or the acceleration is undefined, because no
     resampled median is beyond the sample's or the jackknife sees no spread, they are those of the plain
     percentiles.
     """
@@ -93,10 +94,10 @@ def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") ->
 
 
 def median_acceleration(data: "NDArray[np.float64]") -> float | None:
-    """How the spread of the median of sorted `data` grows with it, by the jackknife; None without any.
+    """Return the acceleration of the median of sorted `data` by the jackknife; None without spread.
 
-    The medians without one value each are but two or three different ones: without one of the lower
-    values, without the middle one (of an odd number), and without one of the upper ones.
+    The medians without one value each take only two or three values: without one of the lower values, without
+    the middle one (of an odd number), and without one of the upper ones.
     """
     import numpy as np
 

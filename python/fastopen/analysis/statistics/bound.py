@@ -29,11 +29,11 @@ class Bound:
 
     @property
     def percent(self) -> float:
-        """Of the PLT without it, as improvements are."""
+        """Return the bound in percent of the PLT without TFO, as improvements are."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
-        """Whether so much was saved that something else than handshakes must have taken less as well."""
+        """Return True if the saving exceeds the bound, so that something beside handshakes got faster."""
         most_ms = self.ms * (1 + SLACK_SHARE) + SLACK_MS
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 

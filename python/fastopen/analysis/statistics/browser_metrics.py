@@ -12,7 +12,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Of one cell. Requests a valid load, medians; None where loads are first views."""
+    """The browser's metrics of one cell. Requests are medians of valid loads; None for first views."""
 
     requests: float | None
     from_cache: float | None

@@ -1,10 +1,10 @@
-"""What the loads of each cell come to: medians, and improvements over the baseline, the arm without TFO.
+"""Summaries of the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
 
-Improvement is (PLT without - PLT with) / PLT without of the two loads of one repeat, which ran in the same
-world; a cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative.
-Invalid loads are counted and left out, and with them the pair that they would have made. A load that was done
-again counts by its last attempt alone. Where each repeat is a draw (`--vary`) and nothing else is left
-to chance, the pairs say how far the answer moves, not how sure a median is.
+The improvement is (PLT without - PLT with) / PLT without of the two loads of one repeat, which ran in the
+same world. A cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative.
+Invalid loads are counted and left out, and with them the pair that they would have made. A load that was
+repeated counts only by its last attempt. If each repeat is a sample (`--vary`) and nothing else is left to
+chance, the pairs show how far the answer moves, not how sure a median is.
 """
 
 from collections import defaultdict
@@ -77,33 +77,33 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Whether more was saved than handshakes took: something else took less as well."""
+        """Return True if the saving exceeds the time of handshakes, so that something else got faster too."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
     def without_valid(self) -> bool:
-        """Whether all loads that it was to have were invalid, or not done."""
+        """Return True if all planned loads are invalid or missing."""
         return self.asked > 0 and self.loads == self.invalid
 
     @property
     def range90(self) -> tuple[float, float] | None:
-        """What 90 % of the pairs' improvements span; None of fewer than two."""
+        """Return the range of 90 % of the pairs' improvements; None for fewer than two."""
         return central(self.improvements_percent.values(), 0.9)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """What tables and verdicts go by: over draws their range, else the interval of the median."""
+        """Return the range that tables and verdicts use: that of samples, else the interval of the median."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
-        """How often an interval like this holds the median, 0 to 1; 1 of enough draws, whose range it is."""
+        """Return the probability that such an interval contains the median, 0 to 1; 1 for enough samples."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
     @property
     def stated_percent(self) -> tuple[float, ...]:
-        """What sentences say was saved: of draws both ends of their range, else the median."""
+        """Return the savings that sentences state: both ends of the range of samples, else the median."""
         if self.varied and self.interval is not None:
             return self.interval
         return () if self.improvement_percent is None else (self.improvement_percent,)
@@ -222,7 +222,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
 
 
 def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
-    """What 95 % of draws span; of few all of it, of fewer than VALUES_MIN nothing."""
+    """Return the range of 95 % of the samples; of few samples all of it, of fewer than VALUES_MIN None."""
     if len(values) >= FULL_MIN:
         return central(values, 0.95)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
@@ -244,7 +244,7 @@ def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
 
 
 def central(values: Iterable[float], share: float) -> tuple[float, float] | None:
-    """What the middle of the values spans, so large a share of them; None of fewer than two."""
+    """Return the range of the middle of the values, of this share of them; None for fewer than two."""
     listed = list(values)
     if len(listed) < 2:
         return None

@@ -62,7 +62,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Distribution:
-    """What an arm saves of the pages at one place: a network, a setup and an engine."""
+    """The savings of an arm over the pages at one place: a network, a setup and an engine."""
 
     place: str
     comparison: Comparison
@@ -83,7 +83,7 @@ class Distribution:
 
     @property
     def strongest(self) -> tuple[Correlation, ...]:
-        """Those with a sign, the strongest first."""
+        """Return the correlations with a sign, the strongest first."""
         signed = (one for one in self.correlations if one.sign)
         return tuple(sorted(signed, key=lambda one: -abs(one.rho)))
 

@@ -1,4 +1,4 @@
-"""Which factor decides how much is saved: main effects of all that varies, by their share of the variance."""
+"""The factor that decides the saving: main effects of all factors by their share of the variance."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
@@ -47,11 +47,12 @@ class Deciding:
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Of the preferred treatment in these cells; None where no factor of several decides.
+    """Return the factor that decides for the preferred treatment in these cells; None if none of several
+    does.
 
-    Factors that vary together (`--combine zip`, named networks) are one, and share what they decide.
-    Savings less the mean of their page are grouped by each factor in turn. An experiment is a full cross of
-    its factors, so that the sums of squares between the groups add up and can be compared.
+    Factors that vary together (`--combine zip`, named networks) count as one. Savings less the mean of their
+    page are grouped by each factor in turn. An experiment is a full cross of its factors, so the sums of
+    squares between the groups add up and can be compared.
     """
     arms = treatments_of(results.experiment.arms)[:1]
     judged = [

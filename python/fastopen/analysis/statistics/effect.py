@@ -1,4 +1,4 @@
-"""How consistently one arm beats the other: the matched-pairs rank-biserial correlation."""
+"""The matched-pairs rank-biserial correlation: how consistently one arm beats the other."""
 
 from collections.abc import Sequence
 

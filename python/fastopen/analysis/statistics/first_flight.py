@@ -1,4 +1,4 @@
-"""What a cell's first flights came to: the size of ClientHellos, sessions, early data, the first answer."""
+"""First flights of a cell: sizes of ClientHellos, sessions, early data, the first answer."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ def syn_data_max(mtu_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Of one load; None where it does not say."""
+    """The first flights of one load; None for facts that it lacks."""
 
     client_hello_bytes: int | None
     """The smallest of those over TCP: data in the SYN saves a round trip only if all of it fits."""
@@ -46,7 +46,7 @@ class FirstFlight:
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Of the first valid load of each cell, by its index."""
+    """Return the first flights of the first valid load of each cell, by its index."""
     of_index = {cell.index: cell for cell in cells}
     first: dict[int, LoadRow] = {}
     for row in loads:
@@ -59,7 +59,7 @@ def first_flights(
 
 
 def _network(experiment: Experiment, cell: Cell, repeat: int) -> Network:
-    """As the load had it, whose repeat may have drawn another RTT."""
+    """Return the network of the load, whose repeat may have sampled another RTT."""
     network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, repeat)
     return network if drawn is None else drawn.network(network)
 

@@ -1,4 +1,4 @@
-"""What each first flight saves of the plainest one, and the most that it can."""
+"""The saving of each first flight over the plainest one, and its bound."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Others = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Flight:
-    """What a connection begins with."""
+    """The beginning of a connection."""
 
     session: str
     """What TLS comes to: that of rejected early data is `resumed`."""
@@ -38,7 +38,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """Of a cell."""
+    """The saving of a cell."""
 
     over: int
     """The index of the cell with the plainest first flight: the first session, without TFO, over the same
@@ -49,14 +49,15 @@ class FlightSaving:
 
     @property
     def beats_bound(self) -> bool:
-        """Whether more was saved than handshakes took: something else took less as well."""
+        """Return True if the saving exceeds the time of handshakes, so that something else got faster too."""
         return self.bound.beaten_by(self.percent)
 
 
 def flight_savings(
     store: RunStore, factors: VaryingFactors, results: Sequence[CellResult], loads: Iterable[LoadRow]
 ) -> dict[int, FlightSaving]:
-    """Of each cell that has a plainer one, by its index; none where first flights do not vary."""
+    """Return the saving of each cell that has a plainer one, by its index; empty if first flights do not
+    vary."""
     setups = factors.experiment.setups
     if not any(factor.first_flight for factor in factors.varying) and (
         len({setup.origins.all_quic for setup in setups}) == 1
@@ -88,7 +89,7 @@ def flight_savings(
 
 
 def _others(factors: VaryingFactors, cell: Cell) -> Others:
-    """Where it stands but for its first flight and version of HTTP."""
+    """Return the factors of a cell but for its first flight and version of HTTP."""
     point = factors.point(cell)
     return tuple(
         factor.phrase_at(point)
@@ -140,10 +141,10 @@ def _bounds(
 
 
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Which part of a plain handshake `flight` does without: the last of it, of that length.
+    """Return the part of a plain handshake that `flight` avoids: the last part of that length.
 
-    Early data does without all of TLS' handshake; resuming a session without what it takes beyond a round
-    trip, which is the certificates' time on the link, and with TLS 1.2 another round trip.
+    Early data avoids all of TLS' handshake. Resuming a session avoids the time beyond a round trip, which is
+    the certificates' time on the link, and with TLS 1.2 another round trip.
     """
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0

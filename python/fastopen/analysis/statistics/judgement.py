@@ -1,4 +1,4 @@
-"""What TCP Fast Open does to the page load time of one comparison: what its interval allows to say."""
+"""The effect of TCP Fast Open on the page load time of one comparison, as far as its interval supports."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,7 +9,7 @@ from fastopen.experiments import SmallestEffect
 
 
 class Effect(StrEnum):
-    """Of one treatment in one comparison."""
+    """The effect of one treatment in one comparison."""
 
     REDUCES = "reduces"
     INCREASES = "increases"
@@ -22,7 +22,7 @@ class Effect(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Of all comparisons that ask one question; the text is what people read."""
+    """The verdict on all comparisons that ask one question; the text is for people."""
 
     WORTH_IT = "Worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
@@ -51,7 +51,8 @@ TONES: Final = {
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """What the interval of a treatment's saving says. The interval decides, not the median."""
+    """Return the effect that the interval of a treatment's saving supports. The interval decides, not the
+    median."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -65,14 +66,14 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Whether the median load takes longer by what matters, certainly or not: something to explain."""
+    """Return True if the median load is slower by more than the smallest effect, certain or not."""
     effect, saving = effect_of(result, smallest), result.improvement_percent
     unclear = effect is Effect.UNCLEAR and saving is not None
     return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Whether the median load is sooner by what matters, certainly or not."""
+    """Return True if the median load is faster by more than the smallest effect, certain or not."""
     saving = result.improvement_percent
     return saving is not None and saving >= _matters_percent(result, smallest)
 
@@ -82,7 +83,7 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """What the comparisons of one treatment come to: those of too few repeats leave open what theirs do."""
+    """Return the verdict on the comparisons of one treatment. Those with too few repeats stay open."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

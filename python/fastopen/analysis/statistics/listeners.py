@@ -1,4 +1,4 @@
-"""What the kernel says of the listeners of servers of others, over the loads of a run that use TFO."""
+"""Reports of the kernel on listeners of external servers, over the loads of a run that use TFO."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -21,7 +21,7 @@ class Outlier:
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Of one cell: repeat to PLT in milliseconds. Of few values none stands out."""
+    """Return the outliers of one cell: repeat to PLT in milliseconds. Few values have none."""
     if len(plts_ms) < VALUES_MIN:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

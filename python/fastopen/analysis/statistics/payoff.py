@@ -35,7 +35,7 @@ class Payoff:
     """What else the run varies, in words; empty where that makes no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """What TFO saves in the mean over paths of which this share, 0 to 1, is broken."""
+        """Return the mean saving over paths of which this share, 0 to 1, is broken."""
         return (1 - share) * self.saved_ms - share * self.cost_ms / visits
 
     def break_even_share(self, visits: int = 1) -> float | None:
@@ -54,7 +54,7 @@ class Payoff:
 
     @property
     def one_handshake_share(self) -> float:
-        """The same of one handshake whose SYN is sent again, by arithmetic: RTT / (RTT + time-out)."""
+        """Return the break-even share of one handshake whose SYN is retransmitted: RTT / (RTT + timeout)."""
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class Payoff:
 
 
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
-    """Of each treatment behind each middlebox whose open path was loaded in the same run.
+    """Yield the payoff of each treatment behind each middlebox whose open path was loaded in the same run.
 
-    Where a share of hosts is drawn, a load is no price of a broken path but a mean over broken and open ones.
+    Runs that draw a share of hosts are left out: their loads mix broken and open paths.
     """
     for results in runs:
         of_row: dict[tuple[Any, ...], list[Payoff]] = {}
@@ -90,7 +90,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Of one page and arm: paths that cost the same, to a millisecond, and what one of them costs."""
+    """Return paths of one page and arm that cost the same, to a millisecond, with the cost."""
     by_path: dict[str, list[Payoff]] = {}
     for one in found:
         by_path.setdefault(one.path, []).append(one)

@@ -1,4 +1,4 @@
-"""How precise an improvement is, and how many repeats a wanted precision would need."""
+"""The precision of an improvement, and the repeats that a wanted precision needs."""
 
 from math import ceil
 from typing import Final
@@ -25,7 +25,7 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """How many pairs an interval of this half-width would need; None where nothing is known yet.
+    """Return the number of pairs for an interval of this half-width; None if nothing is known yet.
 
     The interval of a median narrows with the square root of the number of values.
     """
@@ -38,7 +38,7 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
-    """How many pairs more to ask for in the next step: 0 where the interval is narrow enough."""
+    """Return the number of pairs to add in the next step: 0 if the interval is narrow enough."""
     width = half_width_percent(result)
     if width is None:
         return max(1, PAIRS_MIN - result.pairs)

@@ -65,12 +65,12 @@ class Results:
         return [one for one in found if one is not None]
 
     def loses(self, cell: CellResult) -> bool:
-        """Whether its network loses segments at random."""
+        """Return True if its network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """What the mark of savings that beat their bound means; empty where none does."""
+        """Return the meaning of the mark of savings that exceed their bound; empty if none does."""
         cells = list(beaten)
         if not cells:
             return ""
@@ -78,14 +78,14 @@ class Results:
 
     @cached_property
     def factors(self) -> VaryingFactors:
-        """What varies from comparison to comparison."""
+        """Return the factors that vary from comparison to comparison."""
         return varying_factors(
             self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
         )
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """What is saved over the pages of a corpus; none of a run of few pages."""
+        """Return the savings over the pages of a corpus; empty for a run of few pages."""
         return distributions(self)
 
 

@@ -1,4 +1,4 @@
-"""Which unknown moves the answer most: rank correlations of what was drawn with what was saved."""
+"""The unknown that moves the answer most, by rank correlations of samples with savings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ DRAWS_MIN: Final = 20
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Of one cell."""
+    """The sensitivity of one cell."""
 
     correlations: dict[str, float]
     """Unknown to Spearman's rank correlation with the saving: near 1 more is saved where it is larger."""

@@ -55,11 +55,11 @@ class UntilInterval:
         )
 
     def too_wide(self, results: Results) -> int:
-        """How many improvements have not reached the precision."""
+        """Return the number of improvements that have not reached the precision."""
         widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Whether repeats make its interval narrower: not those of the baseline, nor draws."""
+    """Return True if repeats narrow its interval: not for the baseline, nor for samples."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied

@@ -21,7 +21,7 @@ def command(json: JsonOption = False) -> None:
 
 
 def _words(factor: Factor) -> str:
-    """What it is, and below it its values and its other names."""
+    """Return the meaning, and below it the values and the other names."""
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
         "values": factor.bounds or ", ".join(factor.accepted),

@@ -100,7 +100,7 @@ def command(
 
 
 def _choice(where: str, sample: int | None, seed: int | None) -> Choice | None:
-    """What is chosen of the pages; None: all. Raises InputError."""
+    """Return the choice of pages; None for all. Raises InputError."""
     if not where.strip() and sample is None:
         return None
     if where.strip():

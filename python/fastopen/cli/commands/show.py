@@ -58,7 +58,7 @@ def print_results(results: Results, target: Console, reasons: Reasons, *, plot: 
 
 
 def write_svg(results: Results, path: Path, reasons: Reasons) -> None:
-    """The same as a picture of a terminal. Raises InputError where the file cannot be written."""
+    """Write the tables as a picture of a terminal. Raises InputError if the file cannot be written."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )

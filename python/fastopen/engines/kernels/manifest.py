@@ -27,7 +27,7 @@ class DamagedKernelError(Exception):
 
 
 class Manifest(BaseModel):
-    """What an installed kernel is and what it was made of."""
+    """The facts on an installed kernel, and its sources."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -65,12 +65,12 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """What `--kernel` calls it."""
+        """Return the name for `--kernel`."""
         return self.manifest.name
 
     @property
     def version(self) -> str:
-        """Of Linux: `7.3.4`."""
+        """Return the version of Linux: `7.3.4`."""
         return self.manifest.version
 
     def check(self) -> None:
@@ -113,7 +113,7 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes, in hexadecimal. Raises OSError."""
+    """Return the digest of a file's bytes, in hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

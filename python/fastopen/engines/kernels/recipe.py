@@ -1,4 +1,4 @@
-"""What makes a kernel of ours of a plain source: what lies in `kernel/`, and its digests."""
+"""The recipe that turns plain sources into our kernel: the files in `kernel/` and their digests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """What lies in `kernel/`: options, patches, files not to unpack, the trial's program, common headers."""
+    """The files in `kernel/`: options, patches, files not to unpack, the trial's program, common headers."""
 
     config: Path
     patches: tuple[Path, ...]
@@ -25,16 +25,17 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Of the options alone: comments and their order do not count."""
+        """Return the digest of the options. Comments and order do not count."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
     def patches_sha256(self) -> str:
-        """Of the patches' bytes, one after the other."""
+        """Return the digest of the patches' bytes, one after the other."""
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:
-        """The same recipe in files of its own, so that a build uses what its manifest says, whoever edits."""
+        """Return the same recipe in files of its own, so that a build uses what its manifest lists even if
+        somebody edits."""
         (folder / "patches").mkdir(parents=True)
         for path in (self.config, self.unused, self.trial, self.headers):
             shutil.copyfile(path, folder / path.name)

@@ -26,7 +26,7 @@ class Damaged:
 
 
 def kernels_folder() -> Path:
-    """Where this user's kernels are installed; need not exist yet."""
+    """Return the folder of this user's kernels; it may not exist yet."""
     return cache_folder("kernels")
 
 
@@ -99,7 +99,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _folders() -> list[Path]:
-    """Where a kernel may be: one folder each in the cache, and the one of its package."""
+    """Return the folders that may hold a kernel: those in the cache, and the one of its package."""
     try:
         found = sorted(path for path in kernels_folder().iterdir() if path.is_dir() and path.name[0] != ".")
     except FileNotFoundError:

@@ -1,5 +1,4 @@
-"""The best first flight for a page, and the saving that TFO adds to each, from rows that differ only in it.
-"""
+"""The best first flight for a page, and the saving that TFO adds to each."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

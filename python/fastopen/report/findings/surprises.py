@@ -286,8 +286,7 @@ def _own_audit(
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if savings of medians differ from medians of savings by more than the smallest effect.
-    """
+    """Yield a finding if savings of medians differ too much from medians of savings."""
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell

@@ -69,8 +69,7 @@ def page_verdicts(results: Results, page: str) -> list[str]:
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, behind the questions that it applies to; without them if it applies to all.
-    """
+    """Return each sentence once, behind the questions that it applies to, unless it applies to all."""
     of_text: dict[str, list[str]] = {}
     for question, text in said:
         of_text.setdefault(text, []).append(question)

@@ -16,8 +16,11 @@ SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Where to write. Raises InputError where `folder` holds something, unless it is an export that is to be
-    replaced; MachineError where the disk fails."""
+    """Yield a folder to write to.
+
+    Raises InputError if `folder` holds anything but an export that may be replaced; MachineError if the disk
+    fails.
+    """
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

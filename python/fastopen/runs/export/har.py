@@ -158,7 +158,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Of a request without an answer, the status is 0, as browsers write it."""
+    """Return the response. Without an answer its status is 0, as browsers write it."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -179,7 +179,7 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
 
 
 def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """Which connection carried an entry, and what both ends' kernels said of it."""
+    """Return the connection of an entry, with the reports of both ends' kernels."""
     if connection is None:
         return {}
     address = addresses.get(connection["host"])
@@ -189,7 +189,7 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
 
 
 def _initiator(page: Page, resource: Resource) -> dict[str, str]:
-    """As Chromium writes it, so that its panel draws who asked for what."""
+    """Return the initiator as Chromium writes it, for the column of its network panel."""
     if resource.initiator is None:
         return {"type": "other"}
     asker = page.resources[resource.initiator]

@@ -50,7 +50,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far a load of the page is from the recording, by resource of which the load knows it."""
+    """The differences of a load from the recording, by resource."""
 
     waits_us: dict[int, float]
     """How much longer the recorded wait for the answer was."""

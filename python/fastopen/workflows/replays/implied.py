@@ -54,7 +54,7 @@ ARM: Final[ArmName] = HEADLINE.name
 
 @dataclass(frozen=True)
 class Rules:
-    """What is derived from a recording. Without a rule a replay shows what that rule is good for."""
+    """The rules that derive facts from a recording. Tests turn single rules off to show their effect."""
 
     window_ms: float | None = WINDOW_MS
     """For the rate of the link; None: no limit."""
@@ -78,7 +78,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Replay:
-    """What is loaded in place of the recorder's browser, over what."""
+    """The page and the network of a replay."""
 
     page: Page
     network: Network
@@ -189,10 +189,10 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """What came between asking and sending that the replay does not make by itself.
+    """Return the time between request and sending that the replay does not cause by itself.
 
-    `waits`: the waits for a connection as well, which are also the recorder's own where its machine was busy;
-    else one of six is waited for in the replay.
+    `waits`: include the waits for a connection, which are also the recorder's own if its machine was busy.
+    Otherwise the replay itself waits for one of six connections.
     """
     if not rules.handshakes:
         return 0.0
@@ -236,7 +236,7 @@ def multiplexed_hosts(resources: Sequence[Resource], recording: Recording) -> li
 def quic_hosts(
     resources: Sequence[Resource], recording: Recording, multiplexed: Collection[str]
 ) -> list[str]:
-    """Those of the `multiplexed` hosts with which most shared connections were QUIC's (HTTP/3)."""
+    """Return the `multiplexed` hosts most of whose shared connections used QUIC (HTTP/3)."""
     over_quic: defaultdict[str, list[bool]] = defaultdict(list)
     for resource, exchange in zip(resources, recording.exchanges, strict=True):
         if exchange.multiplexed and resource.host in multiplexed:
@@ -363,7 +363,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """How long the body came, where that was longer than the network explains; else 0."""
+    """Return the time the body took beyond what the network explains; else 0."""
     received = exchange.end - exchange.first_byte
     return received if received > _explained_ms(exchange.received_bytes, round_trip_ms, rate, window) else 0.0
 

@@ -23,7 +23,7 @@ class PredictionError(Cause):
 
 
 class _Moments(NamedTuple):
-    """Of one request, in ms since the load began."""
+    """The moments of one request, in ms since the load began."""
 
     asked: float
     sent: float

@@ -1,4 +1,4 @@
-"""How near a replay came to its recording."""
+"""The distance of a replay from its recording."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
