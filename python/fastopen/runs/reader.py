@@ -375,7 +375,7 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Return the experiment with null `path_share` of older runs replaced, and other documents as they are."""
+    """Return the experiment with null `path_share` of older runs replaced, others as they are."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

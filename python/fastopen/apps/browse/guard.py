@@ -40,7 +40,7 @@ TOKEN: Final = "token"  # noqa: S105  # the name of the argument
 
 @dataclass(frozen=True)
 class Desk:
-    """What all handlers share."""
+    """The objects that all handlers share."""
 
     kept: Kept
     token: str
@@ -80,7 +80,7 @@ class Guarded(RequestHandler):
         self.kept = desk.kept
 
     def set_default_headers(self) -> None:
-        """Of errors as well."""
+        """Set the headers, also of errors."""
         self.clear_header("Server")
         for name, value in HEADERS.items():
             self.set_header(name, value)
@@ -111,12 +111,12 @@ class Guarded(RequestHandler):
 
     @property
     def is_part(self) -> bool:
-        """Whether a piece of a page is asked for, by our script."""
+        """Return True if our script requests a part of a page."""
         return PART in self.request.headers
 
     @cached_property
     def selected(self) -> Selected:
-        """What was asked for with it."""
+        """Return the selection that came with the request."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 

@@ -1,4 +1,4 @@
-"""What stands at which address: the list, a run and its sections, loads, loads and runs compared."""
+"""The addresses: the list, a run and its sections, loads, loads and runs compared."""
 
 import csv
 import io
@@ -113,7 +113,7 @@ def _size(count: int) -> str:
 
 
 def _found(run: RunSummary, search: str) -> bool:
-    """Whether each of the words stands somewhere in the line."""
+    """Return True if each word is in the line."""
     texts = (run.folder.absolute().name, run.experiment, run.label, run.status, run.networks, run.started)
     line = " ".join((*texts, *run.pages, *run.clients, *run.engines, *run.varying)).casefold()
     return all(word in line for word in search.casefold().split())
@@ -130,7 +130,7 @@ def _rows_csv(figure: Figure) -> str:
 
 
 class OfRun(Guarded):
-    """What is about one run."""
+    """A handler for one run."""
 
     async def drawing(self, figure: Figure) -> Markup:
         """A figure for a page."""
@@ -190,7 +190,7 @@ def _progress(folder: Path) -> Progress:
 
 
 class RunProgress(OfRun):
-    """How far a run in work is."""
+    """The progress of a run that is being written."""
 
     async def get(self, name: str) -> None:
         """Asked for every second."""
@@ -238,7 +238,7 @@ class CellsFile(OfRun):
 
 
 class Figures(OfRun):
-    """Which figures there are: each is drawn when it is asked for."""
+    """The list of figures. Each is drawn when it is requested."""
 
     async def get(self, name: str) -> None:
         """Places for them."""
@@ -287,7 +287,7 @@ class Loads(OfRun):
         )
 
     def listing(self, outline: Outline) -> Listing:
-        """What the address asks for."""
+        """Return the listing that the address requests."""
         order = self.get_query_argument("order", "written")
         valid = {"yes": True, "no": False}.get(self.get_query_argument("valid", ""))
         cell = self.number("cell", -1)
@@ -299,7 +299,7 @@ class Loads(OfRun):
 
 
 class LoadsFile(Loads):
-    """The same as a file, all of them."""
+    """The list of all loads as a file."""
 
     async def get(self, name: str) -> None:
         """A row each."""
@@ -315,7 +315,7 @@ class LoadsFile(Loads):
 
 
 class OfLoad(OfRun):
-    """What is about one load."""
+    """A handler for one load."""
 
     async def one(self, name: str, number: int) -> OneLoad:
         """Raises InputError where it is not there."""
@@ -342,7 +342,7 @@ class Load(OfLoad):
 
 
 class Waterfall(OfLoad):
-    """What each request of a load waited for."""
+    """The waits of each request of a load."""
 
     async def get(self, name: str, number: str, ending: str | None) -> None:
         """In a page, or as a file."""
@@ -373,7 +373,7 @@ class LoadRecordFile(OfRun):
 
 
 class Pair(OfLoad):
-    """What is about two loads, of one run or of two."""
+    """A handler for two loads, of one run or of two."""
 
     async def pair(self) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
         """The runs' names and the loads."""

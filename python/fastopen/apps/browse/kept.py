@@ -1,4 +1,4 @@
-"""What was read of runs, kept until their files change: lines of the list, outlines, figures."""
+"""Data read of runs, kept until their files change: lines of the list, outlines, figures."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ SMALL_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Outline:
-    """What is known of a run without its loads."""
+    """The facts of a run without its loads."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -93,7 +93,7 @@ class Kept:
         return await self._once(self._small, ("counts", folder), folder, _counts)
 
     async def results(self, folder: Path) -> Results:
-        """What the verdict is made of, from rows of loads alone. Raises InputError."""
+        """Return the results for the verdict, only from rows of loads. Raises InputError."""
         return await self._once(self._large, ("results", folder), folder, _results)
 
     async def source(self, folder: Path) -> Source:
@@ -111,7 +111,7 @@ class Kept:
         return await self._once(self._large, ("figures", folder), folder, drawn)
 
     async def side(self, folder: Path) -> Side:
-        """The same for comparisons."""
+        """Return the side for comparisons."""
         return await self._once(self._large, ("side", folder), folder, read_side)
 
     async def _once(
@@ -155,7 +155,8 @@ def _source(results: Results, folder: Path) -> Source:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """What changes whenever a run does: of its file, and of its write-ahead log, which readers make, too."""
+    """Return a value that changes with the run: of its file, and of its write-ahead log, which readers make
+    too."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -1,4 +1,4 @@
-"""How far a run is that may be written at this moment."""
+"""The progress of a run that may be written at this moment."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ PACE_OF: Final = 200
 
 @dataclass(frozen=True)
 class Progress:
-    """Of a run as its file stands."""
+    """The state of a run in its file."""
 
     status: str
     done: int
@@ -26,7 +26,7 @@ class Progress:
 
     @property
     def running(self) -> bool:
-        """Whether somebody writes it."""
+        """Return True if a process writes it."""
         return self.status == "running"
 
     @property

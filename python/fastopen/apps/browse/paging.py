@@ -43,5 +43,5 @@ class Paging:
         return self.number + 1 if self.start + ROWS < self.total else None
 
     def of(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those of the page."""
+        """Return the rows of the page."""
         return rows[self.start : self.start + ROWS]

@@ -20,7 +20,7 @@ class WorkerThreads:
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """What the function returns or raises."""
+        """Return the result of the function, or raise its error."""
         async with self._free:
             loop = asyncio.get_running_loop()
             ended: asyncio.Future[Result] = loop.create_future()

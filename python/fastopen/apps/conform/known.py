@@ -21,7 +21,7 @@ class Known:
     """The first version that it no longer fits; empty: to the newest."""
 
     def applies_to(self, linux: str) -> bool:
-        """Whether the script does not fit this version."""
+        """Return True if the script does not fit this version."""
         version = version_key(linux)
         too_old = bool(self.since) and version < version_key(self.since)
         return too_old or (bool(self.until) and version >= version_key(self.until))

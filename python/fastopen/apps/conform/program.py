@@ -35,7 +35,7 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Of the names and bytes of all its files, and of ours."""
+    """Return the digest of the names and bytes of all its files, and of ours."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():

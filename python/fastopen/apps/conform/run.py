@@ -21,7 +21,7 @@ SCRIPT_S: Final = 120
 
 
 class Outcome(StrEnum):
-    """What became of a script."""
+    """The outcome of a script."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -47,7 +47,7 @@ class Result:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether evidence says what the script asserts; None where there is nothing to compare."""
+        """Return True if the evidence agrees with the script's assertions; None without any."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many scripts of a group ended how."""
+    """The outcomes of the scripts of a group."""
 
     group: str
     passed: int
@@ -76,7 +76,7 @@ class Conformance:
 
     @property
     def holds(self) -> bool:
-        """Whether none failed without a known reason, and evidence agrees everywhere."""
+        """Return True if no script failed without a known reason, and all evidence agrees."""
         return all(
             result.outcome is not Outcome.FAILED and result.agrees is not False for result in self.results
         )
@@ -88,7 +88,7 @@ class Conformance:
             yield self._tally(group, [r for r in self.results if r.script.rpartition("/")[0] == group])
 
     def total(self) -> Tally:
-        """Of all."""
+        """Return the tally of all scripts."""
         return self._tally("all", self.results)
 
     def line(self) -> str:

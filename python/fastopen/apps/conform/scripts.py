@@ -48,12 +48,12 @@ class Script:
 
     @property
     def group(self) -> str:
-        """Where it comes from: `packetdrill client`, `linux`."""
+        """Return the origin of the script: `packetdrill client`, `linux`."""
         return self.name.rpartition("/")[0]
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether it is for IPv6 alone, by packetdrill's rule."""
+        """Return True if it is only for IPv6, by packetdrill's rule."""
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
@@ -63,10 +63,10 @@ class Script:
         return [argument for argument in given if argument.split("=")[0] not in own]
 
     def syn_data_acked(self) -> int:
-        """How many handshakes of the script acknowledge the data of their SYN, all of it.
+        """Return the number of handshakes of the script that acknowledge all data of their SYN.
 
-        By the script's own lines: a SYN with data, perhaps sent again without, and the first SYN-ACK the
-        other way. SYNs that cross (simultaneous open) are no Fast Open in Linux.
+        By the script's own lines: a SYN with data, perhaps retransmitted without, and the first SYN-ACK the
+        other way. SYNs that cross (simultaneous open) are not Fast Open in Linux.
         """
         acked = 0
         ends: dict[str, set[int]] = {"<": set(), ">": set()}

@@ -1,4 +1,4 @@
-"""What breaks TCP Fast Open, and how it shows at either end: the table of docs/paths.md."""
+"""Behaviours of paths that break TCP Fast Open, with their signs at both ends: see docs/paths.md."""
 
 from dataclasses import dataclass
 from typing import Final

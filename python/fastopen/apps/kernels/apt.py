@@ -47,7 +47,7 @@ class Package:
 
     @property
     def series(self) -> tuple[int, ...]:
-        """Of the kernel: (7, 3)."""
+        """Return the series of the kernel: (7, 3)."""
         return version_key(self.name.rsplit("-", 1)[1])
 
 

@@ -22,7 +22,7 @@ class Archive:
     signed_by: str = ""
 
     def stanza(self) -> str:
-        """As apt reads it from a `.sources` file."""
+        """Return the archive as apt reads it from a `.sources` file."""
         lines = ["Types: deb", f"URIs: {self.uri}", f"Suites: {self.suite}", f"Components: {COMPONENT}"]
         lines += [f"Signed-By: {self.signed_by}"] if self.signed_by else []
         return "\n".join(lines) + "\n"
@@ -54,10 +54,11 @@ def codename(os_release: Path = OS_RELEASE) -> str:
 
 
 def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
-    """Where to look for a kernel's source, and where next if that has none that is new enough.
+    """Return the archives to search for a kernel's source, in rounds until one has a source that is new
+    enough.
 
-    First the backports to this release and to newer ones: short lists with the newest kernels. Then all else:
-    the machine's own archives and the newer releases. A suite that does not exist is no harm.
+    First the backports to this release and to newer ones: short lists with the newest kernels. Then all
+    others: the machine's own archives and the newer releases. A suite that does not exist does no harm.
     """
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)

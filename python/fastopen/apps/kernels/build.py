@@ -39,9 +39,9 @@ SHOWN_LINES: Final = 3
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be built: of a given source, else of what apt offers, the newest or one series (`6.12`).
+    """The kernel to build: from a given source, else from apt, the newest or one series (`6.12`).
 
-    `force` builds again what is installed; `if_missing` is content with any kernel of this recipe.
+    `force` rebuilds an installed kernel; `if_missing` accepts any kernel of this recipe.
     """
 
     source: Path | None = None

@@ -57,7 +57,7 @@ def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
 
 
 def kernel_version(tree: Path) -> str:
-    """What the tree's own Makefile says: `7.3.4`. Raises MachineError where it is no kernel's."""
+    """Return the version in the tree's own Makefile: `7.3.4`. Raises MachineError if it is not a kernel's."""
     asked = subprocess.run(
         ["make", "--silent", "kernelversion"],
         cwd=tree,
@@ -134,7 +134,7 @@ def _make(
 
 
 def compiler(tree: Path) -> str:
-    """Which compiler made it, as the configuration remembers: `gcc (Debian 12.2.0-14) 12.2.0`."""
+    """Return the compiler that the configuration remembers: `gcc (Debian 12.2.0-14) 12.2.0`."""
     line = options_in((tree / ".config").read_text(encoding="utf-8")).get(
         "CONFIG_CC_VERSION_TEXT", "=unknown"
     )

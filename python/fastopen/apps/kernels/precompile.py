@@ -77,9 +77,9 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """What is compiled from now on reads all it includes.
+    """Empty the precompiled header, so that later compilations read all their includes.
 
-    The file and its time stay: make has noted that what was compiled with it depends on it.
+    The file and its time stay, because make has noted that objects depend on it.
     """
     target = tree / f"{FIRST}.gch"
     before = target.stat()

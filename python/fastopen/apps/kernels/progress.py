@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stage:
-    """What is being done now, like "compiling"; `done` of about `total` steps where they are counted."""
+    """The current stage, like "compiling"; `done` of about `total` steps if they are counted."""
 
     name: str
     detail: str = ""

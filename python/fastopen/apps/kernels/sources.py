@@ -1,4 +1,4 @@
-"""Where a kernel's source comes from, apt, a tarball or a folder: its identity, and how it is unpacked."""
+"""The source of a kernel: apt, a tarball or a folder; its identity, and how it is unpacked."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Differs where the source differs."""
+        """Return a digest of names, sizes and times of change. Reading a gigabyte would take longer."""
 
     @abstractmethod
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
@@ -108,7 +108,7 @@ class Folder(Source):
 
 
 def given_source(path: Path) -> Source:
-    """What --source names. Raises InputError where it is neither a kernel's folder nor a file."""
+    """Return the source of --source. Raises InputError if it is neither a kernel's folder nor a file."""
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():
             raise InputError(

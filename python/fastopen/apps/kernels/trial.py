@@ -28,10 +28,10 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """What this kernel wants on its command line besides what all want.
+    """Return the arguments for this kernel's command line beside those that all kernels need.
 
-    `seccomp=on` where the kernel knows it (6.16 and newer): several times faster than ptrace.
-    `free-clock` where it has patch 0003.
+    `seccomp=on` if the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` if it
+    has patch 0003.
     """
     try:
         help_text = subprocess.run(
@@ -71,7 +71,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """What the program prints as first process. Its ten minutes of sleep are virtual."""
+    """Return the output of the program as first process. Its ten minutes of sleep are virtual."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""What a person sees while a kernel is built: a line for each stage, and a live one. On standard error."""
+"""Progress of a kernel build on standard error: a line for each stage, and a live one."""
 
 from fastopen.apps.kernels.progress import Stage
 from fastopen.cli.progress import LiveBar

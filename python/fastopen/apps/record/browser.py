@@ -172,6 +172,6 @@ def _said(error: Exception) -> str:
 
 
 def _why_it_ended(message: str) -> str:
-    """What Chromium wrote as it aborted, where Playwright reports it, else its message's first line."""
+    """Return the last words of Chromium, if Playwright reports them, else the first line of the message."""
     fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
     return fatal[1] if fatal else message.strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""What Chromium reports of each request over the DevTools protocol, put together as it comes.
+"""Chromium's reports on each request over the DevTools protocol, assembled as they come.
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/
 """
@@ -45,8 +45,11 @@ class NetworkExchange:
 
 @dataclass
 class _Heads:
-    """What the network stack says of one id, in the order of its redirects: with all fields, such as Host,
-    Accept-Encoding and cookies, of which the page's own report lacks most. It may come before that."""
+    """The network stack's reports on one id, in the order of its redirects.
+
+    They have all fields, such as Host, Accept-Encoding and cookies, most of which the page's own report
+    lacks. They may come before that report.
+    """
 
     sent: list[Mapping[str, str]] = field(default_factory=list)
     got: list[Mapping[str, str]] = field(default_factory=list)
@@ -82,7 +85,7 @@ class Log:
             self._on_event(self._current[event["requestId"]], name, event)
 
     def open(self) -> int:
-        """How many requests have not ended."""
+        """Return the number of requests that have not ended."""
         return sum(one.ended is None for one in self.exchanges)
 
     def give_heads(self) -> None:

@@ -196,7 +196,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
 
 
 def _size(text: str, encoded: bool) -> int:
-    """Of the content in bytes, out of its base64 where it is that."""
+    """Return the size of the content in bytes, decoded if it is base64."""
     return len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
 
 

@@ -38,7 +38,7 @@ class WireExchange:
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
-    """What crossed the wire of these URLs, in the order in which it was asked for."""
+    """Yield the bytes that crossed the wire for these URLs, in the order of the requests."""
     current: dict[int, WireExchange] = {}
     found: list[WireExchange] = []
     with log.open(encoding="utf-8", errors="replace") as file:

@@ -68,7 +68,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
 
 
 def picture_of(page: int) -> str:
-    """Where the picture of a page is, by its number from 1."""
+    """Return the place of the picture of a page, by its number from 1."""
     return f"screenshots/{page}.png"
 
 

@@ -1,4 +1,4 @@
-"""What a server benchmark asks for: options and the keys of a TOML file, which are the same."""
+"""The settings of a server benchmark: options and keys of a TOML file, which are the same."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -55,7 +55,7 @@ def _flood(value: object) -> object:
 
 
 def flood_words(flood: FloodAsked) -> str:
-    """As it is asked for."""
+    """Return the flood as it is written."""
     if flood is None:
         return "none"
     return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"
@@ -114,7 +114,7 @@ class Bench(BaseModel):
 
 
 def packaged_benches() -> dict[str, Path]:
-    """Those that come with fastopen: name to file."""
+    """Return the benchmarks that come with fastopen: name to file."""
     folder = packaged_folder("experiments")
     files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}

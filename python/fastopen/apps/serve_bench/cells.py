@@ -48,7 +48,7 @@ class BenchCell:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether the others are compared with it: it comes without TFO."""
+        """Return True if other cells are compared with it, which is the one without TFO."""
         return ARMS[self.arm][0] == "tcp"
 
     @property
@@ -64,7 +64,7 @@ class BenchCell:
 
     @property
     def others(self) -> "tuple[str, ...]":
-        """What it shares with the cells that it is compared with."""
+        """Return the factors that it shares with the cells that it is compared with."""
         return tuple(self.factors.values())
 
 

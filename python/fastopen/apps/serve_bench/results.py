@@ -1,4 +1,4 @@
-"""What came of a server benchmark: a row for each cell, with intervals over the repeats."""
+"""The results of a server benchmark: a row for each cell, with intervals over the repeats."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,19 +67,19 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 
 def is_alone(core: ServerCore) -> bool:
-    """Whether a server had its core for itself, so that the core's time is the server's."""
+    """Return True if the server had its core for itself, so that the core's time is the server's."""
     return core.others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
 
 def threads_us(record: TransactionsRecord) -> float | None:
-    """Microseconds for which the server's threads ran, for each transaction; None: not measured."""
+    """Return the time of the server's threads for each transaction."""
     if record.core is None or not record.answered:
         return None
     return record.core.server_threads_us / record.answered
 
 
 def core_us(record: TransactionsRecord) -> float | None:
-    """Microseconds of the server's core for each transaction; None: not measured, or not its alone."""
+    """Return the time of the server's core for each transaction."""
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
@@ -109,16 +109,16 @@ class CellRow:
 
     @cached_property
     def latency_us(self) -> dict[int, int]:
-        """Of all repeats together."""
+        """Return the latencies of all repeats together."""
         return _added(one.latency_us for one in self.records.values())
 
     @cached_property
     def lateness_us(self) -> dict[int, int]:
-        """How late transactions began, of all repeats together."""
+        """Return the lateness of transactions of all repeats together."""
         return _added(one.lateness_us for one in self.records.values())
 
     def total(self, name: str) -> int:
-        """Of a count of the records."""
+        """Return the sum of a count over the records."""
         return sum(getattr(one, name) for one in self.records.values())
 
     @property
@@ -128,7 +128,8 @@ class CellRow:
 
     @property
     def arrivals_per_second(self) -> float | None:
-        """How many began each second: what was asked, to a thousandth, or the records are invalid."""
+        """Return the transactions begun each second, which equals the requested rate to a thousandth in valid
+        records."""
         return self._rate("begun", "arrived_over_us")
 
     def _rate(self, count: str, over_us: str) -> float | None:
@@ -248,7 +249,7 @@ class BenchResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every cell has a valid record."""
+        """Return True if every cell has a valid record."""
         return all(row.records for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:

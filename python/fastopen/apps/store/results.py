@@ -1,4 +1,4 @@
-"""What is done to a store of results: looking it over, making some again, removing what is old."""
+"""Maintenance of a store of results: inspect it, verify samples, remove old files."""
 
 import os
 import random
@@ -22,7 +22,7 @@ AT_ONCE = 300
 
 @dataclass
 class StoreFacts:
-    """What is in a store."""
+    """The contents of a store."""
 
     results: int = 0
     bytes: int = 0
@@ -81,7 +81,7 @@ def _maker(store: ResultsStore, file: KeptFile) -> str | None:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is to go, besides what is damaged and what interrupted writers left."""
+    """The files to remove, beside damaged ones and those that interrupted writers left."""
 
     older_than_s: float | None = None
     bytes: int | None = None
@@ -119,7 +119,7 @@ def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
 
 @dataclass
 class Verified:
-    """What making some results again showed."""
+    """The outcome of making some results again."""
 
     same: int = 0
     loads: int = 0

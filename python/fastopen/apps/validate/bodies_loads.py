@@ -42,12 +42,12 @@ class BodiesValidation(TwoTimes):
 
     @property
     def asked(self) -> int:
-        """How many of the recorded requests the browser made."""
+        """Return the number of recorded requests that the browser made."""
         return self.recorded - len(self.missing)
 
     @property
     def asked_percent(self) -> float:
-        """The same, of the recorded ones."""
+        """Return the share of recorded requests that the browser made, in percent."""
         return 100 * self.asked / self.recorded
 
     @property

@@ -70,7 +70,7 @@ def clients(
 
 
 def _median(found: list[ClientComparison]) -> float | None:
-    """How far the page load times are apart, in percent of the loader's."""
+    """Return the median difference of the page load times, in percent of the loader's."""
     known = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     return median(known) if known else None
 

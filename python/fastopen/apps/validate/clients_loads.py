@@ -43,7 +43,7 @@ class ClientComparison(TwoTimes):
 
     @property
     def same_requests(self) -> bool:
-        """Whether both asked for the same."""
+        """Return True if both clients made the same requests."""
         return not self.missing and not self.extra
 
     @property

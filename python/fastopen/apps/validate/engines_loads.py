@@ -61,7 +61,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def allowed_ms(self) -> float:
-        """How far the engines may differ: see RULE."""
+        """Return the allowed difference of the engines: see RULE."""
         connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
         rate = self.network.up.rate_bit_per_s
         bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
@@ -72,7 +72,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def session(self) -> str | None:
-        """How TLS begins; None in the clear."""
+        """Return the session of TLS; None in cleartext."""
         return None if self.setup.tls is None else self.setup.tls.session
 
     @property
@@ -99,7 +99,7 @@ class EngineComparison(TwoTimes):
         return (min(plts), max(plts)) if plts else None
 
     def disagreement(self) -> str:
-        """What does not agree; empty where all does."""
+        """Return the disagreement; empty if there is none."""
         if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
             return "no valid load"
         low, high = self.host_range_ms
@@ -116,7 +116,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def noisy(self) -> bool:
-        """Whether the host's loads lie further from each other than the engines may."""
+        """Return True if the host's loads differ by more than the engines may."""
         spread = self.host_range_ms
         return spread is not None and spread[1] - spread[0] > self.allowed_ms
 

@@ -1,4 +1,4 @@
-"""What commands that load single pages to compare them have in common: engine, order, one network."""
+"""Options that commands for the comparison of single page loads share: engine, order, one network."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Whether one load over one network foretells those over others: predicted, and held against loads."""
+"""Predicts loads over other networks from one load over one network, and compares with loads."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """Of one page over one network by one arm: a browser's load of the page, and what was foretold."""
+    """The prediction of one page over one network by one arm, with the browser's load."""
 
     page: str
     before: Network
@@ -52,7 +52,7 @@ class Prediction(TwoTimes):
 
     @property
     def holds(self) -> bool | None:
-        """Whether the measured time lies in the predicted range; None without either."""
+        """Return True if the measured time lies in the predicted range; None without either."""
         if self.measured_ms is None or self.predicted_range_ms is None:
             return None
         low, high = self.predicted_range_ms
@@ -87,7 +87,7 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """How the loads of pages are done: over which networks, and on what."""
+    """The networks and the engine for the loads of pages."""
 
     before: Network
     after: Sequence[Network]
@@ -97,10 +97,10 @@ class Transfer:
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
     ) -> Iterator[Prediction | InputError]:
-        """Of each page; an error in place of them where its first load cannot be imported.
+        """Yield the predictions of each page; an error instead of them if its first load cannot be imported.
 
-        `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are
-        missing, and KeyboardInterrupt where it is interrupted.
+        `watch` gives the watcher of each page's loads. Raises MachineError if browser or kernel are missing,
+        and KeyboardInterrupt if interrupted.
         """
         for page in pages:
             watcher = watch(page.name)
@@ -117,7 +117,7 @@ class Transfer:
             yield from self._compared((page, measured), (imported, foretold))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
-        """What the importer makes of the HAR of one load of the page over the first network."""
+        """Return the importer's page from the HAR of one load over the first network."""
         once = self.loads.run(
             ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
         )
@@ -193,7 +193,7 @@ def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """What 90 % of them span; of fewer than FULL_MIN all of them, of fewer than three nothing."""
+    """Return the range of 90 % of the values; of fewer than FULL_MIN all of them, of fewer than three None."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None
@@ -206,7 +206,8 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """How far off predictions are, without their sign, and how many ranges hold what was measured."""
+    """Return the errors of predictions without their sign, and the share of ranges that hold the measured
+    time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

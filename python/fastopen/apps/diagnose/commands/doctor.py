@@ -94,7 +94,7 @@ def _fast_open() -> Check:
 
 
 def _fast_open_here() -> Iterator[Check]:
-    """What holds for programs on this machine's own network; worlds have settings of their own."""
+    """Yield checks of this machine's own network. Worlds have settings of their own."""
     text = _sysctl("net.ipv4.tcp_fastopen")
     if text is None or not text.isdecimal():
         return

@@ -19,7 +19,7 @@ Address = tuple[str, int] | tuple[str, int, int, int]
 
 
 class Opening(StrEnum):
-    """How a connection is opened."""
+    """The way to open a connection."""
 
     PLAIN = "without Fast Open"
     FASTOPEN = "Fast Open"
@@ -37,7 +37,7 @@ class ClientFail(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one connection. Times in ms since it was started."""
+    """The outcome of one connection. Times are in ms since its start."""
 
     opening: Opening
     error: str | None

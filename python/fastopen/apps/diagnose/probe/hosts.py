@@ -1,4 +1,4 @@
-"""Which server is probed, and what it is sent: a HEAD request, or the beginning of a TLS handshake."""
+"""The server to probe, and the bytes to send: a HEAD request, or the beginning of a TLS handshake."""
 
 import contextlib
 import re
@@ -41,7 +41,8 @@ def target_of(text: str) -> Target:
 
 
 def greeting(target: Target) -> bytes:
-    """What the client says first. Said twice it does no harm, as data in a SYN must (RFC 7413, 2.1)."""
+    """Return the first bytes of the client. They are safe to repeat, as data in a SYN must be (RFC 7413,
+    2.1)."""
     if target.scheme == "https":
         return _client_hello(target.host)
     name = f"[{target.host}]" if ":" in target.host else target.host

@@ -21,7 +21,7 @@ SYN_TIMEOUT_MS: Final = 1000
 
 
 class Handling(StrEnum):
-    """What came of data in the SYN."""
+    """The fate of data in the SYN."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged it."""
@@ -64,7 +64,7 @@ class Probed:
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether its address is one of the loopback interface."""
+        """Return True if its address belongs to the loopback interface."""
         return self.address is not None and ip_address(self.address.partition("%")[0]).is_loopback
 
     def as_json(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _least_ms(trials: list[Trial]) -> float | None:
 
 
 def _carried(trial: Trial) -> bool:
-    """Whether the SYN carried data: a cookie was at hand."""
+    """Return True if the SYN carried data, because a cookie was available."""
     if trial.opening is Opening.PLAIN:
         return False
     not_taken = trial.client_fail is ClientFail.DATA_NOT_ACKED
@@ -162,7 +162,7 @@ def _carried(trial: Trial) -> bool:
 
 
 def _failed(trial: Trial) -> bool:
-    """Whether it came to nothing with data in its SYN, though the server answers a connection without."""
+    """Return True if it failed with data in its SYN, although the server answers a connection without."""
     return trial.error is not None and trial.client_fail is ClientFail.NONE
 
 
@@ -171,7 +171,7 @@ def _data_lost(trial: Trial) -> bool:
 
 
 def handling_of(trial: Trial) -> Handling:
-    """What became of the data in the SYN of one connection."""
+    """Return the fate of the data in the SYN of one connection."""
     if _failed(trial):
         return Handling.UNANSWERED if trial.timed_out else Handling.REFUSED
     if trial.syn_data_acked:
@@ -195,10 +195,10 @@ def _together(carried: list[Trial]) -> Handling:
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
-    """Whether each SYN that asked for a cookie was lost, or its answer, of two at least.
+    """Return True if each of at least two SYNs that requested a cookie was lost, or its answer.
 
-    Where the answer was, the server may send it again just before the client its SYN: then the client has
-    sent nothing again, and measured that second (RFC 6298) as the round trip.
+    If the answer was lost, the server may retransmit it just before the client retransmits its SYN. The
+    client has then retransmitted nothing, and measured that second (RFC 6298) as the round trip.
     """
     usual_ms = plain.rtt_ms or 0
     waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]

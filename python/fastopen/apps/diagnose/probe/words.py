@@ -1,4 +1,4 @@
-"""What was found of a server, in words: a verdict, and what it may mean."""
+"""The findings on a server in words: a verdict, and its possible meaning."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -46,7 +46,7 @@ class Finding:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Finding]:
-    """What the machine shows, settings and listeners first; `grown` is what counters grew by."""
+    """Return the findings on the machine, settings and listeners first. `grown` is the growth of counters."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 
@@ -243,7 +243,7 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
-    """Whether some listener may: its queue is there, or not to be seen."""
+    """Return True if some listener may give cookies: its queue exists or cannot be seen."""
     if not machine.fastopen & SERVER:
         return False
     listeners = machine.listeners

@@ -1,4 +1,4 @@
-"""What a network namespace shows of TCP Fast Open without root, and what it does not show."""
+"""The facts on TCP Fast Open that a network namespace shows without root, and those it hides."""
 
 import ctypes
 import json
@@ -63,12 +63,12 @@ class Machine:
 
 
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """What each counter has grown by, where it has."""
+    """Return the growth of each counter that has grown."""
     return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
 
 
 def read_machine() -> Machine:
-    """What this process's network namespace shows now. Never raises for what it may not see."""
+    """Return the state of this process's network namespace. Never raises for facts that it may not see."""
     unseen: list[str] = []
     settings = {name: value for name in SETTINGS if (value := _number(name)) is not None}
     try:
@@ -112,7 +112,8 @@ def _number(name: str) -> int | None:
 
 
 def _listeners() -> Iterator[Listener]:
-    """Of /proc/net/tcp and tcp6; queues are asked of duplicates of the owners' descriptors (pidfd_getfd)."""
+    """Yield the listeners of /proc/net/tcp and tcp6, with queues from duplicates of their descriptors
+    (pidfd_getfd)."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -161,7 +162,7 @@ def _asked(inodes: set[str]) -> dict[str, Listener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Whether there are any on this machine: nothing lists them, so each socket must be asked."""
+    """Return True if this machine has Multipath TCP sockets. Nothing lists them, so each socket is asked."""
     try:
         rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
     except OSError:

@@ -118,7 +118,7 @@ def _attend(
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Whether a process is a descendant: `kill 0` of a command reaches all of us, and it has had its own."""
+    """Return True if a process is a descendant. `kill 0` of a command reaches all of us."""
     while pid > 1:
         if pid == ancestor:
             return True

@@ -1,4 +1,4 @@
-"""What the kernel did with a command's connections, in words for a terminal."""
+"""The kernel's report on a command's connections, in words for a terminal."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -53,7 +53,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """What is not as one might think, each with its number."""
+    """Yield the facts that differ from the expected, each with its number."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:

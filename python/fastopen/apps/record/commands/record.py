@@ -84,7 +84,7 @@ def command(
 
 
 def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
-    """What is written of the pages; of a browser that has ended and left a log of its network, a WACZ."""
+    """Return the file of the pages: a WACZ if the browser left a log of its network, else a HAR."""
     if netlog is None:
         # Halves of surrogate pairs, which pages may send, become question marks.
         return json.dumps(har_of(loaded, version), ensure_ascii=False).encode(errors="replace")

@@ -120,7 +120,7 @@ def _named(folder: str | None) -> str:
 
 
 def _own(kernel: str | None) -> str | None:
-    """What results made here are known by; None where none can be made."""
+    """Return the fingerprint of results made here; None if none can be made."""
     try:
         maker: Maker = maker_of(find_program(), kernels.find(kernel))
     except MachineError:
