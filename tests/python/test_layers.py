@@ -134,7 +134,9 @@ print(*(one.name for one in Commands().commands.values()))
 
 
 def test_apps_use_of_the_command_line_what_the_design_names() -> None:
-    (named,) = re.findall(r"of `cli` it may use (.+?)\.", (ROOT / "docs" / "design.md").read_text(), re.S)
+    (named,) = re.findall(
+        r"of `cli` it may use (.+?)\.", (ROOT / "docs" / "dev" / "design.md").read_text(), re.S
+    )
     public = {f"fastopen.cli.{name}" for name in re.findall(r"`(\w+)`", named)}
     used = {
         name

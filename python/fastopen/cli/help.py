@@ -106,9 +106,9 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
         for param in command.params:
             if param.name in names:
                 param.rich_help_panel = heading
-    topics = "|".join([*(name.lower() for name in TOPICS), ALL])
+    topics = listed([*(name.lower() for name in TOPICS), ALL]).replace(" and ", " or ")
     shown = "\n".join(f"  {line}\n      {meaning}" for line, meaning in examples.items())
-    command.epilog = f"\b\nExamples:\n{shown}\n\nMore options: {HELP} {topics}"
+    command.epilog = f"\b\nExamples:\n{shown}\n\nMore options: {HELP} with {topics}."
 
 
 def without_types(command: Any) -> None:

@@ -191,7 +191,7 @@ def test_what_nothing_names_is_asked_for_by_what_its_referer_says(tmp_path: Path
     beacon = Answer("http://b.test/7831", b"", "image/gif", referer="http://frame.test/f.html")
     found = imported(tmp_path, archive([*site(), beacon]))
     assert initiators(found)[beacon.url] == "http://frame.test/f.html"
-    assert said(found, "out of the Referer alone: 1")
+    assert said(found, "only from the Referer: 1")
 
 
 def damaged(data: bytes) -> tuple[bytes, int]:
