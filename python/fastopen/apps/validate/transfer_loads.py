@@ -193,7 +193,7 @@ def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of 90 % of the values; of fewer than FULL_MIN all of them, of fewer than three None."""
+    """Return absolute errors of predictions, and the share of ranges that hold the measured time."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None

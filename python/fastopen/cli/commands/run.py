@@ -33,7 +33,7 @@ FIRST_OPTIONS: Final = (
 EXAMPLES: Final = {
     "fastopen run page.har": "as it was recorded, over three networks of today",
     "fastopen run page.har --network 4g --report": "over a mobile network, with a report in HTML",
-    "fastopen run example --transports tcp,tfo --rtt 20ms,100ms": "in cleartext, as in the TFO paper",
+    "fastopen run example --transports tcp,tfo --rtt 100ms": "in cleartext, as in the TFO paper",
 }
 
 
