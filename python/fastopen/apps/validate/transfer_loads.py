@@ -193,7 +193,7 @@ def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return absolute errors of predictions, and the share of ranges that hold the measured time."""
+    """Return the range of 90 % of the values; of few values all of them, of fewer than three None."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None
