@@ -51,7 +51,7 @@ class BodyStore:
 
 @dataclass(frozen=True, eq=False)
 class StoredBody:
-    """Where a body lies in its store."""
+    """The place of a body in its store."""
 
     store: BodyStore
     offset: int

@@ -1,8 +1,8 @@
-"""What reading one input may cost, whoever made it: bytes that it unpacks to, memory, work.
+"""Limits on the cost of reading one input: unpacked bytes, memory, work.
 
-Small files can unpack to any size. Everything that unpacks or reads whole files asks here before it keeps
-what came out; `load_pages` begins a budget for each input. Work is counted in steps, not by a clock, so that
-the same input ends in the same way on every machine.
+Small files can unpack to any size. Everything that unpacks or reads whole files asks here before it keeps the
+result; `load_pages` begins a budget for each input. Work is counted in steps, not by a clock, so the same
+input ends in the same way on every machine.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def work(steps: int = 1) -> None:
 
 
 def may_search(size: int) -> bool:
-    """Whether `size` bytes of text may still be searched for the current input; takes them off."""
+    """Return True if `size` bytes of text may still be searched for the current input, and count them."""
     budget = _CURRENT.get()
     if budget is None:
         return True

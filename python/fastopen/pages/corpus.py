@@ -33,7 +33,7 @@ _HEADER: Final = ",".join(COLUMNS[:3]).encode()
 
 
 class Choice(BaseModel):
-    """Which pages of what is given are loaded."""
+    """The choice of pages to load."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -75,7 +75,7 @@ class Candidate:
 
 
 def is_index(path: Path) -> bool:
-    """Whether the file is what `fastopen page index` writes."""
+    """Return True if the file has the form that `fastopen page index` writes."""
     try:
         if not path.is_file():  # a pipe may never say anything
             return False

@@ -1,4 +1,4 @@
-"""What a page is made of: totals, hosts, types, dependencies, what was guessed."""
+"""Facts on a page: totals, hosts, types, dependencies, guesses."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class TextFile(Closing):
 
 
 def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
-    """How a file begins, unpacked if it is gzip and that is asked for; nothing where that cannot be read."""
+    """Return the beginning of a file, unpacked from gzip on request; empty if it cannot be read."""
     try:
         with open_file(path) as file:
             start = file.read(_SNIFFED)
@@ -125,7 +125,7 @@ def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """What the beginning of a gzip file unpacks to, to `most` bytes (0: to any); nothing where it is none."""
+    """Return the unpacked beginning of a gzip file, up to `most` bytes (0: any); empty for other files."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:
@@ -133,7 +133,7 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """What a page out of this file is called: the file's name without what says its form."""
+    """Return the name of a page from this file: the file's name without the suffix of its format."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

@@ -1,4 +1,4 @@
-"""What every importer hands on: a page, and the recorded bodies that may be served as they are."""
+"""The result of every importer: a page, and the recorded bodies that may be served as they are."""
 
 from __future__ import annotations
 

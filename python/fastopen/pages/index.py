@@ -31,7 +31,7 @@ AHEAD: Final = 4
 
 @dataclass(frozen=True)
 class Indexed:
-    """What became of a file: a row for each of its pages, or what is wrong with it."""
+    """The result of a file: a row for each of its pages, or its fault."""
 
     file: Path
     rows: tuple[dict[str, Any], ...] = ()

@@ -72,7 +72,7 @@ def load_pages(
 
 
 def missing(argument: Path | str) -> InputError | None:
-    """What is wrong where it is no file, no folder, no URL and no packaged page."""
+    """Return the fault of an argument that is not a file, folder, URL or packaged page."""
     name, packaged = str(argument), packaged_pages()
     url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
     with suppress(OSError, ValueError):  # of names that no file can have
@@ -83,7 +83,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Those of its notes that say what of its file was damaged, and left out as `lenient` allows."""
+    """Return the notes on damaged parts that `lenient` left out."""
     from fastopen.pages.archives.notes import ArchiveNotes
     from fastopen.pages.har.notes import HarNotes
 
@@ -209,7 +209,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
 def _all_missing(
     path: Path, entries: Sequence[tuple[str, str]], problems: Sequence[InputError]
 ) -> InputError:
-    """What is wrong with the URLs of a list, in one error."""
+    """Return the faults of the URLs of a list in one error."""
     if len(problems) == 1:
         return problems[0]
     urls_of = {place: entry for entry, place in entries}
@@ -322,7 +322,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """What this URL is known as: normalised, with both schemes where it names none. Empty if it is none."""
+    """Return the keys of this URL: normalised, with both schemes if it has none. Empty if it is invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -64,7 +64,7 @@ def request_response() -> Any:
 
 
 def is_recording(folder: Path) -> bool:
-    """Whether the folder holds a recording: a file of it is such a message."""
+    """Return True if the folder holds a recording: one of its files is such a message."""
     for path in _files(folder)[:3]:
         try:
             with path.open("rb") as file:
@@ -108,7 +108,7 @@ def import_recording(
 
 
 def _files(folder: Path) -> list[Path]:
-    """What mm-webrecord wrote; where nothing has its names, every file, as mm-webreplay does."""
+    """Return the files of mm-webrecord; if none has its names, every file, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 

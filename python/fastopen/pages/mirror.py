@@ -50,7 +50,7 @@ _SCRIPT: Final = re.compile(
 
 
 def is_mirror(folder: Path) -> bool:
-    """Whether its folders have the names of hosts, or a document lies in it."""
+    """Return True if its folders have the names of hosts, or it contains a document."""
     return any(_host_folders(folder)) or any(_documents(folder))
 
 
@@ -220,7 +220,7 @@ def _key(url: str) -> str:
 
 
 def _mime(url: str, data: bytes) -> str:
-    """What a server would have said of it: by the name, else by how it begins."""
+    """Return the MIME type that a server would send: by the name, else by the beginning."""
     guessed = mimetypes.guess_type(urlsplit(url).path, strict=False)[0]
     if guessed is not None and not _HASHED.search(url):
         return guessed

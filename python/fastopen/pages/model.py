@@ -60,7 +60,7 @@ _LATER_KEYS: Final[dict[str, object]] = {
 
 
 def body_is_empty(method: str, status: int) -> bool:
-    """Whether HTTP gives this response no body at all (RFC 9110 section 6.4.1)."""
+    """Return True if HTTP gives this response no body (RFC 9110 section 6.4.1)."""
     return method == "HEAD" or status in (204, 304)
 
 
@@ -254,7 +254,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """What of an explanation does not fit the resources; None: nothing."""
+    """Return the part of an explanation that does not fit the resources; None if all fits."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"
@@ -349,7 +349,7 @@ _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes
 
 
 def _sparse(resource: Resource) -> dict[str, Any]:
-    """What of a resource is written to a file: everything that differs from its default, and the sizes."""
+    """Return the fields of a resource for a file: all that differ from their defaults, and the sizes."""
     full = resource.model_dump(mode="json")
     sparse = resource.model_dump(mode="json", exclude_defaults=True)
     return {key: full[key] for key in full if key in sparse or key in _ALWAYS_WRITTEN}

@@ -1,4 +1,4 @@
-"""How importers say how far they are."""
+"""Progress of importers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FileProgress = Callable[[str, int, int], None]
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Of one of several files, as if each were as large as the others; the first has number 0."""
+    """Return the progress of one of several files, as if all had the same size. The first has number 0."""
 
     def show(done: int, total: int) -> None:
         progress(number * total + done, parts * total)

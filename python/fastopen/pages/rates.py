@@ -1,4 +1,4 @@
-"""How fast the recorder's access link was: the most bytes that arrived within a short time, if it went on."""
+"""The rate of the recorder's access link: the most bytes that arrived within a short time, if it lasted."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -51,7 +51,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 class _Arrived:
-    """How many bytes have arrived by a moment: a sum of ramps and steps, looked up in order of time."""
+    """The bytes that had arrived by a moment: a sum of ramps and steps, looked up in order of time."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]

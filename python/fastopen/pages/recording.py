@@ -1,4 +1,4 @@
-"""What a recording says of the network that it was made over: per resource, per host, and as a whole."""
+"""Facts of a recording on its network: per resource, per host, and as a whole."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Carrier = Literal["one at a time", "streams", "quic"]
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """How one resource crossed the recorder's network.
+    """The exchange of one resource on the recorder's network.
 
-    Moments are ms since the root was asked for; lengths of time are ms, 0 where there was nothing of it.
+    Moments are ms since the root was requested; durations are ms, 0 if there were none.
     """
 
     asked: float
@@ -35,7 +35,7 @@ class RecordedExchange:
 
     @property
     def multiplexed(self) -> bool:
-        """Whether its connection carried several requests at once (HTTP/2, HTTP/3)."""
+        """Return True if its connection carried several requests at once (HTTP/2, HTTP/3)."""
         return self.carrier != "one at a time"
 
     @property

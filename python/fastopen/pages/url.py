@@ -1,4 +1,4 @@
-"""What a URL of a page may look like, and how URLs out of the wild are brought into that form."""
+"""The form of URLs of a page, and the conversion of other URLs into it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 def target_of(url: str) -> str:
-    """What the request line of a valid page URL says: path and query."""
+    """Return the target in the request line of a valid page URL: path and query."""
     parts = urlsplit(url)
     return url[len(parts.scheme) + 3 + len(parts.netloc) :] or "/"
 

@@ -65,7 +65,7 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """What of a record matters. `body` is without chunks' frames, `head` the parsed HTTP head."""
+    """The used parts of a record. `body` has no chunks' frames, `head` is the parsed HTTP head."""
 
     kind: str
     id: str
@@ -190,7 +190,7 @@ def import_warc(path: Path, *, lenient: bool = False, progress: Progress = silen
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Whether the whole file was compressed at once. A WARC should be compressed record by record."""
+    """Return True if the whole file was compressed at once. A WARC should be compressed record by record."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -253,7 +253,7 @@ def _records(
 
 
 def _said(error: Exception) -> str:
-    """What is wrong, without the bytes that are."""
+    """Return the fault without the bytes that cause it."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "what is there cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -293,7 +293,7 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
 
 
 class _Window(io.RawIOBase):
-    """What of a mapped file comes after a place, as a file."""
+    """The part of a mapped file after a place, as a file."""
 
     def __init__(self, mapped: mmap.mmap, start: int) -> None:
         self._mapped, self._at, self._start = mapped, start, start
@@ -321,7 +321,7 @@ def _url_at(mapped: mmap.mmap, start: int) -> str:
 
 
 def _next_record(mapped: mmap.mmap, start: int) -> int:
-    """Where the next record begins; the end of the file if none does."""
+    """Return the beginning of the next record; the end of the file if there is none."""
     if mapped[:2] != GZIP:
         found = _RECORD.search(mapped, start)
         return found.start() if found else len(mapped)
@@ -379,7 +379,7 @@ def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """What the record holds: one packed record may unpack to any size."""
+    """Return the content of the record. One packed record may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)

@@ -1,7 +1,7 @@
-"""Which pages of a corpus: a condition over the facts of a page, such as `connections > 20 and hosts < 50`.
+"""Conditions on the facts of a page, such as `connections > 20 and hosts < 50`.
 
-The grammar is Python's for expressions, and Python's parser reads it; nothing is worked out but what stands
-here: names of facts, numbers, texts, comparisons (also `in`, of texts), `and`, `or`, `not`, `+ - * /`.
+The grammar is Python's for expressions, and Python's parser reads it. Only this module evaluates it: names of
+facts, numbers, texts, comparisons (also `in`, of texts), `and`, `or`, `not`, `+ - * /`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Where:
             raise self._fault(f"{text.strip()} is a {kind}, not a condition", f"{text.strip()} > 20, for one")
 
     def __call__(self, facts: Facts) -> bool:
-        """Whether the page is meant."""
+        """Return True if the page meets the condition."""
         return bool(self._meets(facts))
 
     def _parsed(self) -> ast.expr:
@@ -81,7 +81,7 @@ class Where:
             raise self._fault("cannot be understood", EXAMPLE) from None
 
     def _read(self, node: ast.expr) -> tuple[Kind, Reader]:
-        """What an expression is, and how it is worked out."""
+        """Return the kind of an expression, and its evaluation."""
         match node:
             case ast.Name(id=name):
                 return self._column(name)

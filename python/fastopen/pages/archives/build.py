@@ -144,7 +144,8 @@ def _page(
 
 
 def _types(graph: Graph, edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """What the place that names it says, else what its headers said; a redirect is what it leads to."""
+    """Return the type by the place that names the resource, else by its headers. A redirect has the type of
+    its target."""
     types: dict[int, ResourceType] = {
         index: edge.type or graph.exchanges[index].type for index, edge in edges.items()
     }

@@ -1,4 +1,4 @@
-"""Which exchange made the client ask for which other: from the root outwards, along what names what."""
+"""The initiator of each exchange: from the root outwards, along the texts that name it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ class Graph:
                     waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
-        """What is only linked to, and all that it names or links to in its turn: other pages of a crawl."""
+        """Return the exchanges that are only linked to, and everything that they name or link to: other pages
+        of a crawl."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -131,7 +132,7 @@ class Graph:
         return text
 
     def _targets(self, index: int) -> list[tuple[int, Edge]]:
-        """What the exchange names and the recording holds, in the order of the text."""
+        """Return the recorded exchanges that the exchange names, in the order of the text."""
         exchange = self.exchanges[index]
         text = self.text(index) if exchange.type != "script" else None
         if not text:
@@ -170,7 +171,7 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """What no structure names, but a text of the page does: scripts put requests together themselves."""
+        """Return exchanges that only a text of the page names. Scripts assemble such requests themselves."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

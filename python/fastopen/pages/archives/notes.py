@@ -1,4 +1,4 @@
-"""What importers of archives, which have no times, have to say."""
+"""Notes of importers of archives, which have no times."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from fastopen.pages.import_notes import ImportNotes
 
 
 class ArchiveNotes(ImportNotes):
-    """Of an archive."""
+    """The notes on an archive."""
 
     SENTENCES: ClassVar = {
         "broken": "damaged records left out: {n}",

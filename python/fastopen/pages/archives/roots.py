@@ -1,4 +1,4 @@
-"""Which of the recorded documents people went to: the roots of the pages."""
+"""The roots of the pages: the recorded documents that people opened."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _LEAST_REFERRERS: Final = 2
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """What browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first document.
+    """Return the documents that browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first
+    one.
 
-    Of several documents the first that others name as their Referer: browsers' own services come before it.
+    Of several documents the first that others name as their Referer, because browsers' own services come
+    before it.
     """
     marked = _navigated(graph)
     if marked:
@@ -59,7 +61,7 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _head(graph: Graph, index: int) -> int:
-    """Where the redirects began that led here."""
+    """Return the exchange at which the redirects to this one began."""
     exchanges = graph.exchanges
     by_target = {e.location: i for i, e in reversed(list(enumerate(exchanges))) if e.location is not None}
     seen = {index}

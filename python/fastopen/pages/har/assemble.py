@@ -206,10 +206,11 @@ def _resource(
 
 
 def _trigger(entry: Entry, parent: Entry, named_after: float | None) -> tuple[int | None, float]:
-    """How many bytes of the initiator had come when the entry started (None: all); ms of processing since.
+    """Return the bytes of the initiator received when the entry started (None: all), and ms of processing
+    since.
 
-    `named_after` is after what share of a document's text the entry is named, if that is known. Else the
-    bytes between first and last are taken to have come evenly.
+    `named_after` is the share of a document's text before the entry's name, if it is known. Else the bytes
+    between first and last are assumed to have come evenly.
     """
     if entry.start >= parent.end - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, entry.start - parent.end)

@@ -58,7 +58,7 @@ def _put_after(entry: Entry, before: Entry) -> None:
 
 
 def _leads_to(entry: Entry, target: Entry) -> bool:
-    """Whether `entry` already comes after `target`: a circle (a page that sets a cookie and reloads)."""
+    """Return True if `entry` already comes after `target`: a page that sets a cookie and reloads."""
     step: Entry | None = entry
     while step is not None:
         if step is target:
@@ -68,7 +68,7 @@ def _leads_to(entry: Entry, target: Entry) -> bool:
 
 
 def depth(entry: Entry) -> int:
-    """How many redirects and preflights came before this entry."""
+    """Return the number of redirects and preflights before this entry."""
     steps, step = 0, entry.before
     while step is not None:
         steps, step = steps + 1, step.before

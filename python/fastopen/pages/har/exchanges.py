@@ -1,4 +1,4 @@
-"""How the entries of a page crossed the recorder's network: lookups, handshakes, shared connections."""
+"""The entries of a page on the recorder's network: lookups, handshakes, shared connections."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _shared_connections(entries: Sequence[Entry]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Whether two of them, in order of their beginnings, were on their way at once."""
+    """Return True if two of them, in order of their beginnings, were under way at once."""
     ended = carried[0][1]
     for sent, end in carried[1:]:
         if sent < ended - _CLOCK_SLACK_MS:
@@ -106,7 +106,7 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _connection(entry: Entry) -> str | None:
-    """What the recorder calls the connection; None where it does not say. Chrome's 0 is none."""
+    """Return the recorder's name of the connection; None if it has none. Chrome's 0 is none."""
     for name in _connection_names(entry.raw):
         if name not in ("", "0", "-1"):
             return name

@@ -1,4 +1,4 @@
-"""What a HAR says of a page besides its entries: title, load event, how the recorder limited the rates."""
+"""Facts of a HAR on a page beside its entries: title, load event, limits of the rates."""
 
 from __future__ import annotations
 

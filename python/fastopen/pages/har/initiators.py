@@ -1,4 +1,4 @@
-"""Which resource made the browser ask for each: as recorded, else by name in texts, type and time."""
+"""The initiator of each resource: as recorded, else by name in texts, type and time."""
 
 from __future__ import annotations
 
@@ -117,10 +117,11 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Entry, recorded: int) -> int:
-        """What arrived last before a document's parser went on, where it asked long after the document ended.
+        """Return the last resource that arrived before a document's parser went on, if it requested long
+        after its end.
 
-        A parser stops at scripts, layout (which asks for backgrounds) at stylesheets: waiting for them is of
-        the network, and as "processing" it would stay the same over every network.
+        A parser stops at scripts, and layout (which requests backgrounds) at stylesheets. Waiting for them
+        depends on the network, and as "processing" it would be the same on every network.
         """
         document = self._entries[recorded]
         if document.type != "document" or entry.start - document.end <= HELD_BACK_MS:

@@ -1,4 +1,4 @@
-"""What the browser took a resource for: as recorded, else out of headers, MIME type and name."""
+"""The type of a resource: as recorded, else from headers, MIME type and name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def _may_be_sent(mime: str) -> bool:
 
 
 def is_certificate_check(entry: Mapping[str, Any]) -> bool:
-    """Whether the browser asked for it to verify a certificate: OCSP, a CRL or an issuer's certificate."""
+    """Return True if the browser requested it to verify a certificate: OCSP, a CRL or an issuer's
+    certificate."""
     request, response = (fields.mapping(entry.get(side)) for side in ("request", "response"))
     declared = (
         fields.text(fields.mapping(request.get("postData")).get("mimeType")),
@@ -102,7 +103,7 @@ def type_of(entry: Mapping[str, Any], url: str, mime: str) -> ResourceType:
 
 
 def delays_load_event(entry: Mapping[str, Any], of_type: ResourceType) -> bool:
-    """Whether an element or a frame asked for it; `of_type` is what `type_of` took it for."""
+    """Return True if an element or a frame requested it; `of_type` is the result of `type_of`."""
     recorded, destination = _recorded(entry), _destination(entry)
     if recorded is not None:
         return recorded not in _ASKED_FOR_BY_NO_ELEMENT
@@ -123,7 +124,8 @@ def _destination(entry: Mapping[str, Any]) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """What the MIME type says alone; None where it says little (servers send anything as text/html)."""
+    """Return the type that the MIME type implies; None if it implies little (servers send anything as
+    text/html)."""
     essence = _essence(mime)
     major, _, minor = essence.partition("/")
     if essence == "text/css":

@@ -1,4 +1,4 @@
-"""What the importer of HARs has to say."""
+"""Notes of the importer of HARs."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from fastopen.pages.import_notes import ImportNotes
 
 
 class HarNotes(ImportNotes):
-    """Of a HAR."""
+    """The notes on a HAR."""
 
     SENTENCES: ClassVar = {
         "broken": "broken entries left out: {n}",

@@ -1,4 +1,4 @@
-"""Which entry of a HAR the browser navigated to: by what its maker says, else by what the others refer to."""
+"""The entry of a HAR that the browser navigated to: by its maker, else by references of the others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _first_navigated(by_start: Sequence[Entry], titled: str | None) -> Entry:
 
 
 def _referrers(entries: Sequence[Entry]) -> Counter[str]:
-    """How many entries name each URL as their Referer, or as their document; origins count for their root."""
+    """Count the entries that name each URL as their Referer, or as their document. Origins count for their
+    root."""
     named: Counter[str] = Counter()
     for entry in entries:
         document = urls.cleaned(fields.text(entry.raw.get("_documentURL")))
@@ -70,6 +71,6 @@ def _referrers(entries: Sequence[Entry]) -> Counter[str]:
 
 
 def _navigated(entry: Entry) -> bool:
-    """Whether the browser marked the request as a navigation of a whole page (Fetch Metadata)."""
+    """Return True if the browser marked the request as a navigation of a whole page (Fetch Metadata)."""
     sent = fields.headers(fields.mapping(entry.raw.get("request")).get("headers"))
     return (fields.header(sent, "sec-fetch-dest") or "").strip().lower() == "document"

@@ -1,4 +1,4 @@
-"""What servers took: thinking before an answer, and sending it, as far as the network does not explain it."""
+"""Server think times and paces of sending, as far as the network does not explain them."""
 
 from __future__ import annotations
 

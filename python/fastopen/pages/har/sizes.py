@@ -1,4 +1,4 @@
-"""How many bytes a recorded request and its response were on the wire, or would have been in HTTP/1.1."""
+"""Bytes of a recorded request and its response on the wire, or as they would be in HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sizes:
 
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry used HTTP/2 or later, whose compressed headers are no measure for HTTP/1.1."""
+    """Return True if the entry used HTTP/2 or later, whose compressed headers do not measure HTTP/1.1."""
     request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
     versions = (entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     if any(_is_binary(fields.text(version)) for version in versions):
@@ -211,7 +211,7 @@ def _guessed_body(
 
 
 def _may_be_encoded(got: Headers, content: Mapping[str, Any]) -> bool:
-    """Whether the body was compressed; where no header tells it, text is taken to have been."""
+    """Return True if the body was compressed. Without a header, text is assumed to be."""
     mime = fields.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 

@@ -26,7 +26,7 @@ class Naming:
 
 
 class TextIndex:
-    """Which text names what, for entries in order of their start."""
+    """The texts that name each entry, for entries in order of their start."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries

@@ -1,4 +1,4 @@
-"""What programs that write HARs do in ways of their own: one table, with its evidence."""
+"""Peculiarities of programs that write HARs: one table, with its evidence."""
 
 from __future__ import annotations
 

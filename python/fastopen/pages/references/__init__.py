@@ -1,4 +1,4 @@
-"""Where one resource names another: by the structure of documents and stylesheets, and by spelling."""
+"""References from one resource to another: by the structure of documents and stylesheets, and by spelling."""
 
 from fastopen.pages.references.name_index import NameIndex
 from fastopen.pages.references.named import names_in

@@ -1,4 +1,4 @@
-"""What HTML names, and after how many of its bytes a parser knows: a real parser is fed, bit by bit."""
+"""References in HTML, and the bytes after which a parser knows them: a real parser is fed bit by bit."""
 
 from __future__ import annotations
 

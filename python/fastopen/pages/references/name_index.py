@@ -1,4 +1,4 @@
-"""Which texts can name which URLs at all: each text is read once for all URLs, so that time is linear."""
+"""Texts that can name URLs: each text is read once for all URLs, so the time is linear."""
 
 from __future__ import annotations
 

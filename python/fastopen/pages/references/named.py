@@ -1,4 +1,4 @@
-"""What a document or stylesheet names, out of its structure."""
+"""References of a document or stylesheet by its structure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Names:
 
 
 def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
-    """What a `document` or `stylesheet` names; nothing for other kinds, which have no such structure."""
+    """Return the references of a `document` or `stylesheet`; empty for other kinds, which have no such
+    structure."""
     # The parsers cost a tenth of a second to import, and most inputs never need them.
     if kind == "document":
         from fastopen.pages.references.document import names_in_document

@@ -1,4 +1,4 @@
-"""Where one resource names another: the place in the text of a document, stylesheet or script."""
+"""References by spelling: the place in the text of a document, stylesheet or script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CSS names: imports, fonts and images."""
+"""References in CSS: imports, fonts and images."""
 
 from __future__ import annotations
 
