@@ -18,7 +18,7 @@ DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "f
 
 
 def cells_frame(results: Results) -> "pd.DataFrame":
-    """A row for each cell: the keys of `cells` in docs/cli.md, with the interval in two columns."""
+    """A row for each cell: the keys of `cells` in docs/json.md, with the interval in two columns."""
     return _pandas().DataFrame(flat_cells(results))
 
 
