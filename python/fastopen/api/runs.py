@@ -62,7 +62,7 @@ class Run(Closing):
         return cells_frame(self.results)
 
     def loads(self) -> "pd.DataFrame":
-        """A row for each load that was done, invalid ones too. docs/runs.md lists the columns."""
+        """A row for each load that was done, invalid ones too. docs/json.md lists the columns."""
         return table_frame(self._store, "loads")
 
     def requests(self) -> "pd.DataFrame":
