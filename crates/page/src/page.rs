@@ -1,4 +1,4 @@
-//! A page as the job contract has it (`docs/contract.md`, "Page").
+//! A page as the job contract has it (`docs/dev/contract.md`, "Page").
 
 use serde::{Deserialize, Serialize};
 

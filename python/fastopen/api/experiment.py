@@ -105,7 +105,7 @@ class Experiment:
         return made
 
     def changed(self, **settings: Any) -> Self:
-        """The same with other `repeats`, `seed`, `arms` or `engines`."""
+        """Return the experiment with other `repeats`, `seed`, `arms` or `engines`."""
         made = self.__class__.__new__(self.__class__)
         made.__dict__.update(self.__dict__)
         try:
@@ -137,7 +137,7 @@ class Experiment:
 
 
 def _signature() -> inspect.Signature:
-    """Of Experiment, with an argument for each factor in place of `factors`."""
+    """Return the signature of Experiment, with an argument for each factor instead of `factors`."""
     own = [*inspect.signature(Experiment.__init__).parameters.values()][1:-1]
     factors = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=factor.usual, annotation=object)

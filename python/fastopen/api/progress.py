@@ -1,4 +1,4 @@
-"""What a notebook shows while loads run: one line that is written over."""
+"""One line in a notebook that is rewritten while loads run."""
 
 import time
 from collections.abc import Callable

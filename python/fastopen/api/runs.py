@@ -44,7 +44,7 @@ class Run(Closing):
 
     @property
     def folder(self) -> Path | None:
-        """Where it is kept; None in memory."""
+        """Return the folder of the run; None in memory."""
         return self._store.folder
 
     @property

@@ -17,7 +17,7 @@ ArmName = Literal["off", "cold", "warm", "off2"]
 
 
 class Role(StrEnum):
-    """What an arm is in a comparison."""
+    """The role of an arm in a comparison."""
 
     BASELINE = "baseline"
     """What all others are compared with."""
@@ -57,7 +57,7 @@ class Arm:
 
     @property
     def fast_open(self) -> bool:
-        """Whether the client asks for TFO."""
+        """Return True if the client requests TFO."""
         return self.cookies is not None
 
     @property
@@ -68,7 +68,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """The same in the clear (None), or with TLS in every connection."""
+        """Return the arm in cleartext (None), or with TLS on every connection."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -101,7 +101,7 @@ ARMS: Final[dict[ArmName, Arm]] = {
             cookies=None,
             label="no TFO, A/A control",
             short_label="A/A",
-            words="without TFO a second time, an A/A control, which shows what noise alone does",
+            words="without TFO a second time, an A/A control, which shows only noise",
             condition="Without TFO a second time",
             colour="#56b4e9",
             shape="cross",
@@ -148,7 +148,7 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """What belongs to the baseline, of what is known of each arm; None where it was not loaded."""
+    """Return the value of the baseline among those of arms; None if it was not loaded."""
     return of_arm.get(BASELINE.name)
 
 
@@ -161,7 +161,7 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """What belongs to the treatment that stands for all: the preferred one of those that were loaded."""
+    """Return the value of the headline arm: the preferred treatment among those that were loaded."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 

@@ -1,7 +1,7 @@
-"""What is asked of the factors, wherever it is written down, becomes networks, setups, arms and engines.
+"""Turns requested values of factors into networks, setups, arms and engines.
 
-The command line, TOML files and Python differ in how values are written next to each other and in how they
-name the place of a fault. All else is shared, so that a fault is named in the same words.
+The command line, TOML files and Python differ only in how values are written and in how the place of a fault
+is named. Everything else is shared, so a fault has the same words everywhere.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 
 @dataclass(frozen=True)
 class Source:
-    """Where it is written down, and how its places are named."""
+    """The place where values are written, and the names of its parts."""
 
     name: str
     """In front of the place: a file, or nothing."""
@@ -122,7 +122,8 @@ class Asked:
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
 
     def _values(self, factor: Factor) -> list[Any]:
-        """What is asked of a factor of the network, or its default; empty where that is the contract's."""
+        """Return the requested or default values of a factor of the network; empty for the contract's
+        default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -131,7 +132,10 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """What is compared, over each client, way of answering, TCP and TLS, each once. Raises InputError."""
+        """Return the arms and setups to compare, over each client, server setting, TCP and TLS, each once.
+
+        Raises InputError.
+        """
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._named("client"):
             clients = clients_of(self._settings("client"))
@@ -166,7 +170,7 @@ class Asked:
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """How connections can begin with what is asked for, of all clients."""
+        """Return the sessions of all clients under these settings."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.by_name_alone for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
@@ -192,7 +196,7 @@ class Asked:
             return multiplied(make, settings)
 
     def engines(self) -> list[AskedEngine]:
-        """Where it runs."""
+        """Return the engines to run on."""
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
@@ -201,7 +205,7 @@ class Asked:
         for factor in {factor for values in networks for factor in values} - applying:
             needed = _needed(factor)
             if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
-                message = f"{factor.name} means nothing without {needed.name}"
+                message = f"{factor.name} needs {needed.name}"
                 raise self.fault(
                     message, (factor.name,), f"add {self.source.key_of(needed)}, or leave it out"
                 )
@@ -222,7 +226,7 @@ class Asked:
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """What is wrong with these factors together; those that were not asked for have their defaults."""
+        """Return the error of these factors together. Factors that were not requested have their defaults."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(message, self.source.place(*keys), remedy)
@@ -242,7 +246,7 @@ class Asked:
             raise self.fault(str(error), ("client", "command"), "such as: curl {url}") from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """As the contract's model of that part names them, lists where several are compared."""
+        """Return the settings by the names of the contract's model, as lists if several are compared."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -255,7 +259,7 @@ class Asked:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
                 message = f"{asked} a host, but {client.profile} opens {total} in all"
-                remedy = f"ask for {total} at most, or for the profile browser alone"
+                remedy = f"set it to {total} at most, or use only the profile browser"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
         for factor in of_part("client", "tls"):
             able = [one for one in CLIENTS.values() if factor.setting in one.takes]
@@ -315,7 +319,7 @@ def _named(written: object, values: Mapping[str, object], source: Source) -> lis
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))
     if not isinstance(names, list | tuple):
-        raise InputError(f"{shown(names)} is no list of names", place)
+        raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
         if name not in NAMED_NETWORKS:
             remedy = f"there are: {', '.join(NAMED_NETWORKS)}"
@@ -352,7 +356,7 @@ def networks_asked(**written: object) -> list[Network]:
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """The same of setups."""
+    """Return the requested setups."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 
@@ -371,14 +375,14 @@ def _tls(settings: Mapping[str, Any]) -> Tls | None:
 
 
 def _needed(factor: Factor) -> Factor:
-    """What the factor means nothing without, where there is something."""
+    """Return the factor without which this one has no effect; None if there is none."""
     assert factor.needs is not None
     field, _ = factor.needs
     return next(one for one in of_part(factor.part) if field in one.fields)
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Those that mean something beside the others, so that networks that do the same are one."""
+    """Return the factors that have an effect beside the others, so that equal networks become one."""
     return {
         factor: value
         for factor, value in values.items()

@@ -1,4 +1,4 @@
-"""How a client that somebody asks for becomes an experiment's, and an experiment's a job's."""
+"""Turns a requested client into an experiment's, and that into a job's."""
 
 import shlex
 from collections.abc import Iterator, Mapping

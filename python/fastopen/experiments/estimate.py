@@ -1,4 +1,4 @@
-"""How long a plan will take: roughly from sizes and round trips, before it begins; then from its own pace."""
+"""Estimates the duration of a plan: from sizes and round trips before it begins, then from its own pace."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,14 +29,16 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """How many times longer work takes that waits for processors alone, with what already runs."""
+    """Return the factor by which work that waits only for processors takes longer under the current load."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
 @dataclass
 class Pace:
-    """How long what is left of a run takes, from what its loads took so far: those of one job take as long as
-    those of another by the ratio of their estimates."""
+    """Estimates the rest of a run from the loads so far.
+
+    Loads of one job take as long as those of another by the ratio of their estimates.
+    """
 
     costs: Mapping[str, float]
     """Of one load of each job that is to be done."""
@@ -48,7 +50,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Of the loads of a plan that are still to be done."""
+        """Return the pace of the loads of a plan that remain to be done."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs
@@ -65,7 +67,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """What is left of first attempts, in seconds, where so many went by; None where nothing is done."""
+        """Return the time left for first attempts, in seconds; None if nothing is done."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

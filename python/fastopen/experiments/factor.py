@@ -1,4 +1,4 @@
-"""What a factor is: one thing that may vary from cell to cell, with all that anybody needs to know of it."""
+"""A factor: a setting that may vary from cell to cell, with everything that is known about it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 @dataclass(frozen=True)
 class Point:
-    """Where the arms of one comparison stand: over this network, set up like this, on this engine."""
+    """The place of the arms of one comparison: a network, a setup and an engine."""
 
     network: Network
     setup: Setup
@@ -40,7 +40,7 @@ class Point:
     """Of a single cell."""
 
     def part(self, name: Part) -> Any:
-        """What holds the factors of that part."""
+        """Return the object that holds the factors of that part."""
         if name in ("network", "arm"):
             return getattr(self, name)
         return self if name == "engine" else getattr(self.setup, name)
@@ -112,7 +112,7 @@ class Factor:
 
     @property
     def argument(self) -> str:
-        """Of an Experiment in Python."""
+        """Return the name of the argument of Experiment in Python."""
         return self.key if self.part in ("arm", "engine") else self.name
 
     @property
@@ -122,7 +122,7 @@ class Factor:
 
     @property
     def several(self) -> bool:
-        """Whether an experiment may have several values of it, that are compared."""
+        """Return True if an experiment may compare several values of it."""
         return bool(self.header) or self.part in ("arm", "engine")
 
     @property
@@ -137,18 +137,18 @@ class Factor:
 
     @property
     def title(self) -> str:
-        """What people call it, without the unit."""
+        """Return its name for people, without the unit."""
         words = (word for word in self.heading.split(" ") if word not in UNITS)
         return self.called or " ".join(words) or self.name.replace("_", " ")
 
     @property
     def unit(self) -> str:
-        """Of the values in a table's column; empty where they have none."""
+        """Return the unit of the values in a table's column; empty if they have none."""
         return " ".join(word for word in self.heading.split(" ") if word in UNITS)
 
     @property
     def kind(self) -> Kind:
-        """Of the exported columns."""
+        """Return the kind of the exported columns."""
         return self.quantity.kind
 
     @cached_property
@@ -179,7 +179,7 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Of the contract's model; None where the contract does not know it by that name."""
+        """Return the field of the contract's model; None if the model has none of that name."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:
@@ -214,7 +214,7 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Whether what it needs is there."""
+        """Return True if the factor that it needs is present."""
         if self.needs is None:
             return True
         field, without = self.needs
@@ -240,7 +240,7 @@ class Factor:
         return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Whether it is something of its own that is different from point to point."""
+        """Return True if it differs from point to point, and does not only follow from other factors."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return self.natural is None or not self.is_usual(points)
@@ -249,7 +249,7 @@ class Factor:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def is_usual(self, points: Iterable[Point]) -> bool:
-        """Whether it is at every point what it is where nobody asks."""
+        """Return True if it has its default at every point."""
         if self.natural is not None:
             return all(self.values(point) == self.natural(point) for point in points)
         values = (value for point in points for value in self.values(point))

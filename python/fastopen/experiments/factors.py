@@ -228,7 +228,7 @@ _CLIENT: Final = (
     ),
     Factor(
         "isolate", "client", ("isolate",), q.FLAG,
-        "A command sees programs, libraries and fonts alone, not all of your files.", switch=True,
+        "Show a command only programs, libraries and fonts, not all of your files.", switch=True,
     ),
     Factor(
         "fixed_scripts", "client", ("fixed_scripts",), q.FLAG,
@@ -457,7 +457,7 @@ def cell_columns(point: Point) -> dict[str, Any]:
 
 
 def flat_columns(point: Point) -> tuple[Any, ...]:
-    """The same as texts, numbers and flags, in the order of COLUMNS."""
+    """Return the factors as texts, numbers and flags, in the order of COLUMNS."""
     return tuple(
         factor.quantity.flat(value)
         for factor in FACTORS

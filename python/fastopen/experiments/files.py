@@ -62,7 +62,7 @@ def load_rigs(name_or_path: str) -> RigSpace:
 
 
 def _check_pages(pages: object, path: Path) -> None:
-    """What is nowhere is named with its place here, beside all else that is wrong with the file."""
+    """Raise InputError for pages that cannot be found, beside the other faults of the file."""
     names = pages if isinstance(pages, list) else []
     raise_all(
         [

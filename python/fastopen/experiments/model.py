@@ -34,7 +34,7 @@ class SmallestEffect(BaseModel):
 
 
 class PublishedTable(BaseModel):
-    """Which rows of published.csv the experiment is held against."""
+    """The rows of published.csv that the experiment is compared with."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -51,7 +51,7 @@ class PublishedTable(BaseModel):
 
 
 class Setup(BaseModel):
-    """How both ends are set: the client, the origin servers, TCP and TLS on either side."""
+    """The settings of both ends: the client, the origin servers, TCP and TLS."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -78,7 +78,7 @@ class Setup(BaseModel):
             raise conflict(message, remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
             remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"
-            message = f"{client} speaks HTTP/{version} over TLS alone"
+            message = f"{client} speaks HTTP/{version} only over TLS"
             raise conflict(message, remedy, "client.kind", key, "tls.version")
         return self
 
@@ -128,7 +128,7 @@ class Setup(BaseModel):
             message = f"{client.label} is not run against servers of others"
             raise conflict(message, f"server goes with {able}", "client.kind", "origins.server")
         if self.tls is not None:
-            message = "a server of others is met in the clear alone"
+            message = "an external server works only in cleartext"
             raise conflict(
                 message, "ask for transports tcp and tfo", "origins.server", "tls.version", "transports"
             )
@@ -254,7 +254,7 @@ class Experiment(BaseModel):
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
-    """What the queue of a link holds where nobody says: no limit where the rate has none."""
+    """Return the default size of a link's queue; None, no limit, if the rate has no limit."""
     if rate_bit_per_s is None:
         return None
     return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

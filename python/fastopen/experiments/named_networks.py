@@ -59,7 +59,7 @@ def _by_value() -> dict[tuple[int, int | None, int | None], str]:
 
 
 def name_of(network: Network) -> str | None:
-    """What a network of this RTT and these rates is called; None where it has no name."""
+    """Return the name of a network with this RTT and these rates; None if it has none."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
@@ -90,5 +90,5 @@ STANDS_FOR: Final = ("down", "up")
 
 
 def all_named(networks: Sequence[Network]) -> bool:
-    """Whether each of these has a name."""
+    """Return True if each network has a name."""
     return all(name_of(network) is not None for network in networks)

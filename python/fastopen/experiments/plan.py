@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def comparison(self) -> Comparison:
-        """What cells that differ in their arm alone have in common."""
+        """Return the comparison of cells that differ only in their arm."""
         return Comparison(self.page, self.network, self.setup, self.engine)
 
 
@@ -93,14 +93,13 @@ class Plan:
         return tuple(dict.fromkeys(cell.engine for cell in self.cells))
 
     def loads(self) -> int:
-        """How many loads all jobs hold together."""
+        """Return the number of loads in all jobs."""
         return sum(len(planned.job.loads) for planned in self.jobs)
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Whether a load comes out the same however often it is done: virtual time, no factor of chance, and a
-    client that does the same each time.
-    """
+    """Return True if a load has the same result each time: virtual time, no random factor, a deterministic
+    client."""
     if comparison.engine != "virtual":
         return False
     setup = experiment.setups[comparison.setup]
@@ -115,7 +114,7 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
-    """Whether a job gives the same bytes each time: in virtual time, by a client that does the same then."""
+    """Return True if a job gives the same bytes each time: virtual time and a deterministic client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
@@ -130,26 +129,26 @@ def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
 
 
 def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Whether nothing is left to chance, over each network, setup and engine; `auto` says which that is."""
+    """Return for each network, setup and engine whether nothing is random. `auto` is that engine."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """How many draws a report of so many pages has where nobody asked for any: fewer of a large sweep."""
+    """Return the default number of samples of a report: fewer for a large sweep."""
     loads_of_a_draw = pages * len(exact(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
 
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
-    """How often the loads that are compared are done: as asked, but once where each would be the same."""
+    """Return the number of repeats of a comparison: as requested, but 1 if each would be the same."""
     once = experiment.vary is None and without_chance(experiment, comparison)
     return 1 if once else experiment.repeats
 
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
-    """What the repeat has in place of what was asked; None where nothing varies."""
+    """Return the sample of a repeat; None if nothing varies."""
     return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
 
 
@@ -198,7 +197,7 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: PlannedJob) -> tuple[int, int, int]:
-    """Where a job's turn is: engine after engine, repeat after repeat, shuffled within each."""
+    """Return the position of a job: by engine, then repeat, then shuffled."""
     shuffled = derive_seed(experiment.seed, "job order", planned.job.id)
     return (engines.index(planned.comparison.engine), planned.repeat, shuffled)
 
@@ -257,7 +256,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
 
 
 def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Which of the page's hosts a server of others serves; a page that asks for none of them has none."""
+    """Return the hosts of a page that an external server serves; empty if it serves none of them."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -269,7 +268,7 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
 def _repeated(
     experiment: Experiment, usual: Job, comparison: Comparison, labels: _Labels, repeat: int
 ) -> Job:
-    """The same job with seed and order of another repeat; a page is checked once, however often it loads."""
+    """Return the same job with seed and order of another repeat. A page is checked only once."""
     world = labels.world(comparison, repeat)
     changes = {
         "id": labels.job(comparison, repeat),
@@ -327,7 +326,7 @@ def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> t
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """How long one load may take: two minutes, more where the page's bytes need it, an hour at most."""
+    """Return the time limit of a load: two minutes, more if its bytes need it, an hour at most."""
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
     return min(LOAD_TIMEOUT_MIN_US + slack_us, LOAD_TIMEOUT_MAX_US)
 

@@ -1,4 +1,4 @@
-"""How the values of factors are read, whoever writes them, and how they are shown and exported."""
+"""Reads, shows and exports the values of factors, wherever they are written."""
 
 import math
 import re
@@ -44,7 +44,7 @@ class Quantity:
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
-        """As a column of text, numbers and flags holds it."""
+        """Return the value as a column of text, numbers and flags holds it."""
         exported = self.export(value)
         if exported is not None and self.kind == "float":
             return float(exported)
@@ -149,7 +149,7 @@ def _server(value: object) -> list[str]:
     try:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:
-        raise UnitError(f"{shown(value)} is no command line: {error}") from None
+        raise UnitError(f"{shown(value)} is not a command line: {error}") from None
     if not words:
         raise UnitError("the command line is empty")
     return list(words)

@@ -76,7 +76,7 @@ Rig = tuple[Property, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a page is loaded with on a rig."""
+    """The settings of a page on a rig."""
 
     experiment: Experiment
     """Of this page alone; its networks are in the order of the base's."""

@@ -25,7 +25,7 @@ class Shard:
         index, count = map(int, found.groups()) if found else (0, 0)
         if not 1 <= index <= count <= SHARDS_MAX:
             remedy = f"1/200 is the first of 200, 200/200 the last; {SHARDS_MAX:,} at most"
-            raise InputError(f"{text!r} is no shard", OPTION, remedy)
+            raise InputError(f"invalid shard {text!r}", OPTION, remedy)
         return cls(count, index)
 
     def __str__(self) -> str:

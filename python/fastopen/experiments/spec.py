@@ -1,4 +1,4 @@
-"""What an experiment's TOML file may say, and how that becomes an Experiment; Python says the same."""
+"""The keys of an experiment's TOML file, and its conversion into an Experiment. Python has the same."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -15,9 +15,9 @@ LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts",
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """What `make` makes of each value with each other of the settings that are lists, each once.
+    """Return `make` of every combination of the settings that are lists, each once.
 
-    A setting whose own value is a list (LISTS) is taken as it is. Raises what `make` raises.
+    A setting whose own value is a list (LISTS) is taken as it is. Raises the errors of `make`.
     """
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]

@@ -1,4 +1,4 @@
-"""What is compared, in words: arms (`off`, `cold`, `warm`, `all`) or transports (`tcp`, `tls+tfo`...)."""
+"""Names of arms (`off`, `cold`, `warm`, `all`) and of transports (`tcp`, `tls+tfo`...)."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, get_args

@@ -1,8 +1,8 @@
-"""How far an answer moves: what nobody knows exactly, drawn anew for each repeat, the same for all its arms.
+"""Samples of uncertain values for each repeat, the same for all its arms.
 
-In virtual time a load comes out the same each time, which is true of the program and says nothing of the
-world: nobody knows an RTT to the microsecond. Each repeat of an experiment that varies is a draw from spreads
-that stand here alone, with their reasons.
+In virtual time a load has the same result each time. That is true of the program, but nobody knows an RTT to
+the microsecond. Each repeat of an experiment that varies is a sample from spreads that stand only here, with
+their reasons.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """What one repeat has in place of what was asked: factors of the values, and where loads begin."""
+    """The sampled values of one repeat: multiples of factors, and the phase at which loads begin."""
 
     rtt: float
     down: float

@@ -1,4 +1,4 @@
-"""Which factors vary in an experiment, and what they make its networks and setups be called."""
+"""The factors that vary in an experiment, and the names of its networks and setups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 
 class Located(Protocol):
-    """What says where it stands by indices into the experiment's lists."""
+    """A place by indices into the experiment's lists."""
 
     @property
     def network(self) -> int: ...
@@ -24,7 +24,7 @@ class Located(Protocol):
 
 
 def point_of(experiment: Experiment, at: Located) -> Point:
-    """Where a cell or a comparison stands; only a cell has an arm."""
+    """Return the point of a cell or comparison. Only a cell has an arm."""
     arm = getattr(at, "arm", None)
     return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
@@ -42,7 +42,7 @@ class VaryingFactors:
     """Whether the RTT itself varies, and no name says it."""
 
     def point(self, at: Located) -> Point:
-        """Where a cell or a comparison stands."""
+        """Return the point of a cell or comparison."""
         return point_of(self.experiment, at)
 
     def name(self, at: Located) -> str:
@@ -59,7 +59,7 @@ class VaryingFactors:
 
     @property
     def word(self) -> str:
-        """What stands before names in sentences: they begin with the RTT where it varies."""
+        """Return the preposition before names in sentences, which begin with the RTT if it varies."""
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Located) -> str:
@@ -68,7 +68,7 @@ class VaryingFactors:
         return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
 
     def name_without(self, at: Located, factor: Factor) -> str:
-        """The same without one factor, and without the RTT where it does not vary."""
+        """Return the name without one factor, and without the RTT if it does not vary."""
         point = self.point(at)
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(one.phrase_at(point) for one in named if one is not factor)
@@ -101,13 +101,25 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """What varies in the experiment where it runs on `engines`."""
+    """Return the factors that vary in the experiment on these engines."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
-    shown = [NETWORK, *(one for one in others if one.name not in STANDS_FOR)] if named else others
+    telling = [factor for factor in others if _tells_more(factor, points)]
+    shown = [NETWORK, *(one for one in telling if one.name not in STANDS_FOR)] if named else telling
     varying_rtt = RTT.varies(points) and not named
     return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), varying_rtt)
+
+
+def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
+    """Return False for a factor that differs only because some points lack its part, such as TLS.
+
+    The factor that has a phrase for the absence already distinguishes those points.
+    """
+    present = [point for point in points if point.part(factor.part) is not None]
+    if factor.absent_phrase or len(present) == len(points):
+        return True
+    return len({repr(factor.values(point)) for point in present}) > 1
 
 
 def place_word(places: Sequence[Located]) -> str:
