@@ -54,7 +54,6 @@ OUTPUTS: Final = (
     Output("docs/invalid-loads.md", invalid.entries, "kinds"),
     Output("docs/factors.md", factors.factor_tables, "factors"),
     Output("docs/factors.md", factors.network_table, "networks"),
-    Output("docs/options.md", commands.option_tables, "options"),
     Output("docs/cli.md", commands.experiment_table, "experiments"),
 )
 

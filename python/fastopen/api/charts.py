@@ -1,4 +1,4 @@
-"""A figure as an Altair chart that stands by itself: to be shown in a notebook, changed or saved."""
+"""Turn a figure into a self-contained Altair chart for notebooks."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fastopen.report.figures import Figure
 
 
 def chart_of(figure: Figure) -> alt.TopLevelMixin:
-    """With its data, its style, and its text alternative."""
+    """Return the chart with its data, style and text alternative."""
     spec = figure.spec()
     chart: Any = figure.drawing.chart.copy(deep=False)  # type: ignore[attr-defined]
     chart.data = alt.InlineData(values=spec["data"]["values"])

@@ -1,4 +1,4 @@
-"""An experiment as a notebook writes it down: the keys and units of the TOML files, as arguments."""
+"""Experiments in Python: the keys and units of TOML files as arguments."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -45,17 +45,20 @@ class Experiment:
         as_imported: bool = False,
         **factors: Any,
     ) -> None:
-        """`pages` are what `fastopen run` takes (files, folders, packaged names), or pages themselves.
+        """Make an experiment of `pages`: files, folders or packaged names as for `fastopen run`, or `Page`
+        objects.
 
-        `factors` are all that `fastopen factors` lists (docs/factors.md), written as on the command line or
-        as numbers and flags; several values, as a list, are a sweep. `client`, `tcp`, `origins` and `tls` may
-        also be tables as in an experiment's file. Without a seed one is drawn and recorded where anything is
-        left to chance; with `off2` among `transports` it is an A/A test. With `vary` each repeat draws what
-        nobody knows exactly anew (True, or spreads: `{"rtt": "2%"}`). `repeats` are 10, or 30 draws. Raises
-        InputError that names what is wrong. `network` are networks by name, in place of RTT
-        and rates. `where` and `sample` choose of the pages that the paths lead to, as `fastopen run` does
-        (docs/corpora.md); pages that are given themselves are all loaded. `as_imported`: recorded waits are
-        thinking of servers, none of them a queue of the recorder's network.
+        `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
+        numbers or flags. A list is a sweep, combined as `combine` states. `client`, `tcp`, `origins` and
+        `tls` may also be tables as in an experiment file. `network` names networks instead of RTT and rates.
+
+        `repeats` is 10 by default, or 30 samples. With `vary` each repeat samples uncertain values (True, or
+        spreads: `{"rtt": "2%"}`). Without `seed`, a seed is drawn and recorded if anything is random. With
+        `off2` among `transports` it is an A/A test.
+
+        `where` and `sample` select from the pages of paths, as `fastopen run` does; `Page` objects are all
+        loaded. With `as_imported`, recorded waits are server think time, and none is queueing delay of the
+        recorder's network. Raises InputError that names the problem.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -95,7 +98,7 @@ class Experiment:
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
-        """A packaged experiment by its name (`fastopen reproduce --list`), or any TOML file."""
+        """Return a packaged experiment by its name (`fastopen reproduce --list`), or of a TOML file."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.paths = tuple(made.asked.pages)
@@ -118,7 +121,7 @@ class Experiment:
         return made
 
     def pages(self) -> list[ImportedPage]:
-        """The pages, with the bodies that were recorded of them. Raises InputError."""
+        """Return the pages with their recorded bodies. Raises InputError."""
         choice = self.asked.corpus
         imported: list[ImportedPage] = []
         if choice is not None and self.paths:

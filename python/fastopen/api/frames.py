@@ -1,4 +1,4 @@
-"""Data frames of a run: pandas, which only who asks for one needs to have."""
+"""Data frames of a run. They need pandas, which is an optional dependency."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,17 @@ from fastopen.runs.tables import TABLES, Flattener, Row
 if TYPE_CHECKING:
     import pandas as pd
 
-# Integers and flags that may be missing keep their kind.
+# Nullable types, so that integers and flags with missing values keep their kind.
 DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "flag": "boolean"}
 
 
 def cells_frame(results: Results) -> "pd.DataFrame":
-    """A row for each cell: the keys of `cells` in docs/cli.md, with the interval in two columns."""
+    """Return a row for each cell: the keys of `cells` in docs/json.md, with the interval in two columns."""
     return _pandas().DataFrame(flat_cells(results))
 
 
 def table_frame(run: RunReader, name: str) -> "pd.DataFrame":
-    """One of the tables of an export."""
+    """Return one of the tables of an export."""
     flat = Flattener.of(run)
     if name == "loads":
         return _frame(TABLES[name], (flat.load(row) for row in run.loads()))

@@ -12,14 +12,14 @@ WIDTH: Final = 24
 
 
 class NotebookProgress:
-    """A bar, how many of how many, and what runs now. Outside of IPython it shows nothing."""
+    """Shows a bar, the number of loads and the running job. Outside of IPython it shows nothing."""
 
     def __init__(self) -> None:
         self._show = _ipython()
         self._shown_at = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Takes what has just happened."""
+        """Show the progress, at most every EVERY_S seconds."""
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
@@ -34,7 +34,7 @@ def _line(progress: RunProgress) -> str:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Writes over the same output of the cell that runs."""
+    """Return a function that replaces the output of the running cell."""
     try:
         ipython: Any = import_module("IPython")
     except ImportError:

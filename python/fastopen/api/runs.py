@@ -1,4 +1,4 @@
-"""A run in a notebook: executed by `run`, opened again by `open_run`; tables, frames and figures of it."""
+"""Runs in a notebook: execute or open a run, and read its tables, frames and figures."""
 
 import io
 import warnings
@@ -31,15 +31,15 @@ WIDTH: Final = 100
 
 
 class Run(Closing):
-    """A kept run, or one in memory. A notebook shows its tables; as a context manager it closes itself."""
+    """A kept run, or one in memory. A notebook shows its tables. As a context manager it closes itself."""
 
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
-        """How it went, where it was executed here: `interrupted`, and `faults` with their jobs."""
+        """Outcome, if the run was executed here: `interrupted`, and `faults` with their jobs."""
 
     def close(self) -> None:
-        """Frees the folder; nothing can be read afterwards."""
+        """Free the folder. Nothing can be read afterwards."""
         self._store.close()
 
     @property
@@ -49,40 +49,42 @@ class Run(Closing):
 
     @property
     def status(self) -> str:
-        """`finished`, `interrupted`, `out of time`, `stopped` or `running`."""
+        """Return `finished`, `interrupted`, `out of time`, `stopped` or `running`."""
         return self._store.status
 
     @cached_property
     def results(self) -> Results:
-        """Medians, improvements, intervals and what else is known of each cell."""
+        """Return medians, improvements, intervals and further results of each cell."""
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """A row for each cell: page, network, transport, PLT, improvement with its interval, evidence."""
+        """Return a row for each cell: page, network, transport, PLT, improvement, interval, evidence."""
         return cells_frame(self.results)
 
     def loads(self) -> "pd.DataFrame":
-        """A row for each load that was done, invalid ones too. docs/runs.md lists the columns."""
+        """Return a row for each load, with invalid ones. docs/json.md lists the columns."""
         return table_frame(self._store, "loads")
 
     def requests(self) -> "pd.DataFrame":
-        """A row for each request; `load` joins it to `loads`."""
+        """Return a row for each request; `load` joins it to `loads`."""
         return table_frame(self._store, "requests")
 
     def connections(self) -> "pd.DataFrame":
-        """A row for each connection, with TCP_INFO of both ends."""
+        """Return a row for each connection, with TCP_INFO of both ends."""
         return table_frame(self._store, "connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """A row for each load: cookies before it, what the link did, how the kernels' counters grew."""
+        """Return a row for each load: cookies before it, counters of the link, growth of the kernels'
+        counters.
+        """
         return table_frame(self._store, "evidence")
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """The full record of one load, of its last attempt. Raises KeyError."""
+        """Return the full record of a load, of its last attempt. Raises KeyError."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Charts by name, as the report has them; with `loads` also the waterfalls of the median loads."""
+        """Return the report's charts by name; with `loads` also the waterfalls of the median loads."""
         from fastopen.analysis.attribution import read_source
         from fastopen.api.charts import chart_of
         from fastopen.report.figures import load_figures, overview_figures
@@ -92,7 +94,7 @@ class Run(Closing):
         return {figure.name: chart_of(figure) for figure in made}
 
     def report(self, path: str | Path) -> Path:
-        """Writes the report, one HTML file."""
+        """Write the report as one HTML file, and return its path."""
         from fastopen.analysis.attribution import read_source
         from fastopen.report.page import html
 
@@ -100,7 +102,7 @@ class Run(Closing):
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:
-        """Writes all loads as `parquet`, `csv` or `har` into a new folder."""
+        """Write all loads as `parquet`, `csv` or `har` into a new folder, and return its path."""
         export(self._store, Path(folder), form)
         return Path(folder)
 
@@ -118,7 +120,7 @@ class Run(Closing):
 
 
 def _console(**options: Any) -> Console:
-    """One that writes into memory, also in a notebook."""
+    """Return a console that writes into memory, in a notebook too."""
     return Console(
         width=WIDTH, file=io.StringIO(), highlight=False, emoji=False, force_jupyter=False, **options
     )
@@ -130,7 +132,7 @@ def _print(results: Results, target: Console) -> None:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """A kept run by its folder, its name, or `last`. Raises InputError."""
+    """Return a kept run by its folder, its name, or `last`. Raises InputError."""
     return Run(RunStore.open(find_run(run)))
 
 
@@ -148,15 +150,17 @@ def run(
     executor: Executor | None = None,
     progress: bool | Watch = True,
 ) -> Run:
-    """Runs an experiment, or resumes the run of it that `output` holds.
+    """Run an experiment, or resume its unfinished run in `output`.
 
-    It is kept in `output`, or among the user's runs, or with `keep` False in memory alone. `jobs` are worlds
-    at once, `until_ci` (`"1%"`) repeats until intervals are that narrow to either side, with `max_repeats` at
-    most. `shard` (`"17/200"`) is the part that is run, `store` the folder or URL of a store of results.
-    `executor` is any of `concurrent.futures`, on whose workers virtual time runs (`jobs`: tasks at once); it
-    is not shut down. Interrupting the notebook's kernel stops it in order: what is finished is in the run
-    that is returned. Worlds belong to the thread that starts them: call it from the main one. Raises
-    InputError, MachineError.
+    The run is kept in `output`, or among the user's runs, or with `keep` False only in memory. `jobs` is the
+    number of parallel worlds. `until_ci` (`"1%"`) repeats until the intervals are that narrow to either side,
+    at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the folder or URL of a store
+    of results. `executor` is any executor of `concurrent.futures`; its workers do the loads of virtual time
+    (`jobs` is then the number of parallel tasks), and it is not shut down.
+
+    An interrupt stops the worlds in order and returns the run with its finished loads. Call this function
+    from the main thread, because worlds belong to the thread that starts them. Raises InputError,
+    MachineError.
     """
     options = RunOptions(
         output=None if output is None else Path(output),

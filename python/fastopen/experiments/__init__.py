@@ -1,4 +1,4 @@
-"""Experiments: what to load over which networks and how often, from TOML files to the jobs of a run."""
+"""Experiments: pages, networks and repeats, from TOML files to the jobs of a run."""
 
 from fastopen.contract import EngineName
 from fastopen.experiments.arms import (

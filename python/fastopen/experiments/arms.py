@@ -1,8 +1,7 @@
-"""The arms of a comparison: named combinations of first-flight factors, each with its role and its look.
+"""Arms: named ways to begin connections, each with its role, texts and style.
 
-An arm says how the first flight of each connection is made: with TLS or in the clear, with TCP Fast Open or
-without, with which cookies. Nobody asks for an arm by its name: tables, statistics, figures and sentences ask
-for its role, so a further arm is one more entry of ARMS.
+An arm states whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
+sentences select arms by their role, not by name. To add an arm, add an entry to ARMS.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +19,11 @@ class Role(StrEnum):
     """The role of an arm in a comparison."""
 
     BASELINE = "baseline"
-    """What all others are compared with."""
+    """Arm that all other arms are compared with."""
     CONTROL = "control"
-    """The baseline once more (an A/A test): what it seems to save is what noise alone does."""
+    """Second baseline for an A/A test. Its apparent saving is noise."""
     TREATMENT = "treatment"
-    """What is judged."""
+    """Arm that is judged."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +33,26 @@ class Arm:
     name: ArmName
     role: Role
     cookies: Cookies
-    """TFO cookies that the client starts with; None: it does not ask for TFO at all."""
+    """TFO cookies that the client starts with. None means that the client does not request TFO."""
     label: str
-    """In legends and headings of figures."""
+    """Text for legends and headings of figures."""
     short_label: str
-    """Where room is short."""
+    """Text for narrow columns."""
     words: str
-    """In sentences: how pages were loaded."""
+    """Description of the load in sentences, such as "without TFO"."""
     colour: str
     shape: str
-    """A mark of Vega-Lite."""
+    """Name of a Vega-Lite mark."""
     dash: tuple[int, ...]
-    """A line's dash and gap lengths, in pixels; where two arms meet they differ in colour, shape and dash."""
+    """Dash and gap lengths of the line, in pixels. Any two arms differ in colour, shape and dash."""
     condition: str = ""
-    """At the beginning of a sentence on what it does."""
+    """Beginning of a sentence about the arm's effect."""
     visit: str = ""
-    """What a user would be doing."""
+    """Visit of a user that the arm stands for."""
     preference: int = 0
-    """Of several treatments the one with the highest stands for all where only one is shown."""
+    """Rank among treatments. The highest one represents all if only one is shown."""
     encrypted: bool = False
-    """Whether each connection speaks TLS."""
+    """True if each connection uses TLS."""
 
     @property
     def fast_open(self) -> bool:
@@ -62,7 +61,7 @@ class Arm:
 
     @property
     def transport(self) -> Transport:
-        """Its name in the contract."""
+        """Return the name of the transport in the contract."""
         if self.encrypted:
             return "tls+tfo" if self.fast_open else "tls"
         return "tfo" if self.fast_open else "tcp"
@@ -72,15 +71,15 @@ class Arm:
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
-        """This arm as a load of a job."""
+        """Return the load of a job for this arm."""
         identity = self.transport if self.cookies is None else f"{self.transport}-{self.cookies}"
         if self.role is Role.CONTROL:
             identity += "-again"
         return LoadSpec(id=identity, transport=self.transport, cookies=self.cookies)
 
 
-# Colours of Okabe and Ito (2008), which the colour-blind can tell apart; the baseline is a grey that can be
-# seen on white and on black.
+# Colours of Okabe and Ito (2008), which colour-blind readers can distinguish. The baseline is a grey that is
+# visible on white and on black.
 ARMS: Final[dict[ArmName, Arm]] = {
     arm.name: arm
     for arm in (
@@ -141,7 +140,7 @@ BASELINE: Final = next(arm for arm in ARMS.values() if arm.role is Role.BASELINE
 CONTROL: Final = next(arm for arm in ARMS.values() if arm.role is Role.CONTROL)
 TREATMENTS: Final = tuple(arm for arm in ARMS.values() if arm.role is Role.TREATMENT)
 HEADLINE: Final = max(TREATMENTS, key=lambda arm: arm.preference)
-# What is compared where nobody says.
+# Arms that are compared by default.
 DEFAULT_ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, *(arm.name for arm in TREATMENTS))
 
 T = TypeVar("T")
@@ -153,7 +152,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """The arms among these that are judged, the one that stands for all first."""
+    """Return the treatments among these arms, the preferred one first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -166,6 +165,6 @@ def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """The arms that are held against the baseline, control included; none where the baseline is missing."""
+    """Return the arms that are compared with the baseline, with the control; empty without a baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []

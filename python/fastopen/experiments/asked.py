@@ -33,9 +33,9 @@ from fastopen.experiments.transports import ALL, arms_and_tls
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]
 DIRECTIONS: Final = ("down", "up")
-# What the word `all` compares of the versions of HTTP.
+# HTTP versions that the word `all` compares.
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
-# What a named network says.
+# Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 
@@ -45,13 +45,13 @@ class Source:
     """The place where values are written, and the names of its parts."""
 
     name: str
-    """In front of the place: a file, or nothing."""
+    """Text before the place: a file, or empty."""
     key_of: Callable[[Factor], str]
     setting_of: Callable[[str], str] = lambda name: name
-    """How it calls what is no factor: repeats, seed."""
+    """Name of a setting that is not a factor, such as repeats or seed, from its key."""
 
     def place(self, *keys: str) -> str:
-        """`my.toml: network.rtt`."""
+        """Return the place of an error, such as `my.toml: network.rtt`."""
         return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
 
 
@@ -59,26 +59,26 @@ COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{n
 
 
 def toml_file(path: Path) -> Source:
-    """An experiment's file."""
+    """Return the source for an experiment file."""
     return Source(str(path), lambda factor: factor.toml)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The values of the factors that are asked for, in base units, each in its order and once."""
+    """The requested values of factors in base units, in their order and without duplicates."""
 
     values: dict[str, list[Any]]
-    """By the factor's name."""
+    """Values by the factor's name."""
     source: Source
     combine: Combine = "cross"
-    """Of lists of the network's factors: each value with each other, or first with first."""
+    """Way to combine lists of network factors: every value with every other, or first with first."""
     folder: Path = field(default_factory=Path)
-    """In which traces, and files that a server's words name, are looked for."""
+    """Folder of relative paths: traces, and files in a server's command line."""
     named: tuple[NamedNetwork, ...] = ()
-    """Whose RTT and rates are asked for, one after another."""
+    """Named networks whose RTT and rates are requested."""
 
     def networks(self) -> list[Network]:
-        """Each network once. Raises InputError."""
+        """Return the networks without duplicates. Raises InputError."""
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
@@ -91,10 +91,9 @@ class Asked:
             return list({one.model_dump_json(): one for one in made}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """The factors of each network. Crossed, the RTT changes fastest."""
+        """Yield the factors of each network. In a cross product, the RTT changes fastest."""
         networks = self._named_networks
         factors = [one for one in of_part("network") if not (networks and one.name in OF_NAMED)]
-        # The RTT last.
         factors = sorted(factors, key=lambda factor: factor.name == RTT.name)
         lists = {one: values for one in factors if (values := self._values(one))}
         if self.combine == "zip":
@@ -116,7 +115,7 @@ class Asked:
 
     @property
     def _named_networks(self) -> Sequence[NamedNetwork]:
-        """The named networks: those asked for, or the default ones where neither RTT nor rates are."""
+        """Return the requested named networks, or the default ones if neither RTT nor rates are set."""
         if self.named or any(name in self.values for name in _OF_THE_LINK):
             return self.named
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
@@ -159,10 +158,10 @@ class Asked:
             return arms, setups_of(clients, origins, tcps, over)
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads are over TLS where nobody chose.
+        """Return True if loads use TLS by default.
 
-        Loads are in cleartext where a client does not speak TLS, before a server of others, and where all
-        transports say so.
+        Cleartext is the default if a client does not support TLS, if there is an external server, or if all
+        transports are cleartext ones.
         """
         if self._settings("tls"):
             return True
@@ -177,7 +176,7 @@ class Asked:
         return [one for one in able if one != "early" or self._tls13]
 
     def _versions(self, clients: Sequence[Client]) -> list[str]:
-        """The versions of HTTP from 1.1 on that all clients speak over TLS with what is asked for."""
+        """Return the HTTP versions from 1.1 on that all clients support over TLS with these settings."""
         offered = [client.type.http_over_tls - client.type.by_name_alone for client in clients]
         able = [one for one in ALL_HTTP if all(one in of_one for of_one in offered)]
         controls = set(self.values.get("congestion_control", ()))
@@ -200,7 +199,7 @@ class Asked:
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
-        """Refuses factors of networks that mean nothing over any of these."""
+        """Raise an error for network factors that have no effect on any of these networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
             needed = _needed(factor)
@@ -211,7 +210,9 @@ class Asked:
                 )
 
     def experiment(self, **others: Any) -> Experiment:
-        """With what is no factor: `name`, `pages`, `seed`... Raises InputError."""
+        """Return the experiment. `others` are settings that are not factors, such as `pages`. Raises
+        InputError.
+        """
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         try:
@@ -233,7 +234,7 @@ class Asked:
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Names the factors of a part that a model refuses together."""
+        """Turn a model's error about several factors into an InputError that names them."""
         try:
             yield
         except ValidationError as error:
@@ -254,7 +255,7 @@ class Asked:
         }
 
     def _check(self, clients: Sequence[Client]) -> None:
-        """Refuses factors of clients that would be a column of the table and change nothing."""
+        """Raise an error for client factors that would be a column of the table without any effect."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
@@ -280,9 +281,9 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """The values of each factor by its name; None: not asked for.
+    """Return the values of each factor by its name; None means not requested.
 
-    `named` are networks by name, in place of RTT and rates.
+    `named` are names of networks that replace RTT and rates.
 
     On the command line several values are a text with commas, elsewhere a list. Raises InputError.
     """
@@ -303,8 +304,8 @@ def read_asked(
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
-    """The words of a command line, those that name a file below the folder with its whole path; a program
-    without a slash is one of PATH.
+    """Return a command line in which words that name a file below the folder are absolute paths. A program
+    without a slash is searched in PATH.
     """
     paths = [(folder / word).absolute() for word in words]
     named = (number > 0 or "/" in word for number, word in enumerate(words))
@@ -315,7 +316,7 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _named(written: object, values: Mapping[str, object], source: Source) -> list[NamedNetwork]:
-    """Networks by their names, in place of the factors that these stand for. Raises InputError."""
+    """Return the named networks. Raises InputError if their RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))
     if not isinstance(names, list | tuple):
@@ -351,7 +352,7 @@ def _read(factor: Factor, written: object, source: Source) -> list[Any]:
 
 
 def networks_asked(**written: object) -> list[Network]:
-    """The networks that options of the command line ask for, by the names of factors. Raises InputError."""
+    """Return the networks for factors given by name on the command line. Raises InputError."""
     return read_asked(written, COMMAND_LINE).networks()
 
 
@@ -362,7 +363,7 @@ def setups_asked(**written: object) -> list[Setup]:
 
 
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
-    """The error for a key that nothing has, with the nearest that there is."""
+    """Return the error for an unknown key, with the nearest known key."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     if elsewhere:
@@ -391,7 +392,7 @@ def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
 
 
 def _network(values: Mapping[Factor, Any]) -> Network:
-    """Raises ValidationError."""
+    """Return the network with these factors. Raises ValidationError."""
     document: dict[str, Any] = {
         way: {"rate_bit_per_s": None, "queue_bytes": None, "trace_ms": None} for way in DIRECTIONS
     }

@@ -28,9 +28,9 @@ PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """A client as the command line and experiments name it; `kind` is one of KINDS, `command` a command line.
+    """Return the client for settings of the command line or an experiment. `kind` is one of KINDS.
 
-    Settings that are another client's own are nothing to it. Raises ValueError and ValidationError.
+    Settings that only other clients have are ignored. Raises ValueError and ValidationError.
     """
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
@@ -68,7 +68,7 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """A tool's words with the client's settings; what is of a page stays open."""
+    """Yield a tool's words with the client's settings filled in. Placeholders of a page stay."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -77,7 +77,7 @@ def _told(client: Client) -> Iterator[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """The client of a job: with the page's URLs in place of placeholders."""
+    """Return the client of a job, with the page's URLs for placeholders."""
     if client.command is None:
         return client
     words: list[str] = []
@@ -92,13 +92,13 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
-    """The URLs that a load of the page gets before its load event, each once."""
+    """Return the URLs that a load of the page requests before its load event, without duplicates."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_as(one.url, tls) for one in wanted))
 
 
 def served_as(url: str, tls: Tls | None = None) -> str:
-    """The URL under which a world's origins serve a resource, with TLS or without, on its own port."""
+    """Return the URL under which origins serve a resource, in cleartext or over TLS on its own port."""
     parts = urlsplit(url)
     scheme, usual = ("https", 443) if tls is not None else ("http", 80)
     if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):
@@ -110,12 +110,12 @@ def served_as(url: str, tls: Tls | None = None) -> str:
 
 
 def usual_heads(of: ClientType) -> RequestHeads:
-    """Whose sizes the heads of a client's requests have, where nobody chose: the page's, if they can."""
+    """Return whose request head sizes are the default: the recorded ones if the client can send them."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Bodies that a client can read, where nobody chose and it reads them."""
+    """Return the origins with synthetic bodies if the client reads bodies and the user chose none."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

@@ -8,9 +8,9 @@ from typing import Final
 from fastopen.contract import EngineName, Job
 from fastopen.experiments.plan import Plan, transfer_s
 
-# Building and leaving a world (docs/benchmarks.md).
+# Time to build and leave a world, as measured by the benchmarks.
 WORLD_S: Final = 0.1
-# A load in virtual time takes processor time alone: of a page of this many resources, so long.
+# A load in virtual time takes only processor time: VIRTUAL_LOAD_S for this number of resources.
 VIRTUAL_LOAD_S: Final = 0.04
 VIRTUAL_LOAD_RESOURCES: Final = 44
 
@@ -18,8 +18,9 @@ VIRTUAL_LOAD_RESOURCES: Final = 44
 def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
-    """Seconds of wall time for all jobs, with so many worlds at once on each engine, each of which is so many
-    times slower than on an idle machine; right to a factor."""
+    """Return a rough estimate of the wall time of all jobs, in seconds. `parallel` is the number of worlds
+    that each engine runs at once, and `slower` its slowdown compared with an idle machine.
+    """
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -41,11 +42,11 @@ class Pace:
     """
 
     costs: Mapping[str, float]
-    """Of one load of each job that is to be done."""
+    """Estimated cost of one load of each pending job."""
     left: float
-    """Cost of what is not done."""
+    """Cost of the pending loads."""
     done: float = 0.0
-    """Cost of what was done, and done again."""
+    """Cost of the finished loads, repetitions included."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
@@ -59,7 +60,7 @@ class Pace:
         return cls(costs, sum(cost * len(pending[job]) for job, cost in costs.items()))
 
     def finished(self, job: str, load: str) -> None:
-        """Takes a load that is done."""
+        """Record a finished load."""
         cost = self.costs.get(job, 0.0)
         self.done += cost
         if (job, load) not in self._seen:
@@ -80,9 +81,9 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 
 def load_s(job: Job) -> float:
-    """Seconds that one load takes: its bytes at the link's rate, its rounds of requests, its processing.
+    """Return the estimated seconds of one load: transfer at the link's rate, rounds of requests, processing.
 
-    A round is a request and its answer, and a handshake where connections are not kept.
+    A round is a request and its answer, and a handshake if connections are not kept open.
     """
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)

@@ -25,7 +25,7 @@ MODELS: Final[dict[Part, type[BaseModel]]] = {
 }
 
 
-# Of columns, behind what they are of.
+# Units that stand at the end of a column's heading.
 UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 
@@ -37,7 +37,7 @@ class Point:
     setup: Setup
     engine: EngineName
     arm: Arm | None = None
-    """Of a single cell."""
+    """Arm, if the point is a single cell."""
 
     def part(self, name: Part) -> Any:
         """Return the object that holds the factors of that part."""
@@ -48,66 +48,74 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """One thing that may vary. Options, keys of files, arguments, columns and sentences are made from it."""
+    """A setting that may vary. Options, keys of files, arguments, columns and sentences are made from it."""
 
     name: str
-    """Of the argument in Python, and of the option."""
+    """Name of the argument in Python, and of the option."""
     part: Part
-    """Of a job, or of a cell."""
+    """Part of a job or cell that holds the factor."""
     fields: tuple[str, ...]
-    """Of the part, with dots; several where a value is for both directions of the link."""
+    """Paths of the fields in the part, with dots. Several if a value sets both directions of the link."""
     quantity: Quantity
     meaning: str
-    """In a line, for people who ask for it."""
+    """One-line explanation for users."""
     columns: tuple[str, ...] = ()
-    """Keys of cells in `--json` and exported columns, one for each field; if not given, as the field."""
+    """Keys of cells in `--json` and names of exported columns, one for each field; by default the field's
+    name.
+    """
     default: str | None = None
-    """As it is written; if not given the contract's."""
+    """Default value as users write it; None for the contract's default."""
     otherwise: str = ""
-    """What it is where it has no default: it follows from other factors."""
+    """Description of the value if there is no default because it follows from other factors."""
     example: str = ""
-    """Values as one writes them."""
+    """Example values as users write them."""
     header: str = ""
-    """Over a column of a table, with the unit; empty: an experiment has one value, and no table shows it."""
+    """Heading of the table's column, with the unit. Empty if an experiment has only one value, so that no
+    table has a column for it.
+    """
     phrase: str = "{}"
-    """In sentences, and in ids of jobs where `label` is not given; the text of the value stands for `{}`."""
+    """Text in sentences, and in ids of jobs without `label`. `{}` stands for the value's text."""
     called: str = ""
-    """What people call it, where the header is too short for that."""
+    """Name for users if the header is too short for that."""
     full: str = ""
-    """The phrase where nothing around it says what it is of, if not given the phrase."""
+    """Phrase that names the factor without context; by default `phrase`."""
     absent_phrase: str = ""
-    """The same where there is no value."""
+    """Phrase if there is no value."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The same of single values, by what a column shows."""
+    """Phrases of single values, by the text in a column."""
     label: str = ""
-    """In ids of jobs."""
+    """Text in ids of jobs."""
     question: bool = False
-    """Whether its values are questions of their own, that no verdict mixes."""
+    """True if its values are separate questions that no verdict mixes."""
     first_flight: bool = False
-    """Whether it says how connections begin, so that rows that differ in it alone are compared."""
+    """True if it decides how connections begin, so that rows that differ only in it are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
-    """What it is where nobody asks, of each field: then no table shows it."""
+    """Default of each field as a function of the point. A table does not show a factor that only has these
+    values.
+    """
     chance: Callable[[Any], bool] | None = None
-    """Whether a load with that value is not the same each time, even in virtual time; None: it always is."""
+    """Function that returns True for a value that makes loads random, even in virtual time; None: no value
+    does.
+    """
     needs: tuple[str, Any] | None = None
-    """A field of the part, and its default, with which this factor means nothing."""
+    """Field of the part, and the value of that field with which this factor has no effect."""
     switch: bool = False
-    """Whether the option alone means on."""
+    """True if the option without a value means on."""
     repeatable: bool = False
-    """Whether the option is given once for each part of the value."""
+    """True if the option is repeated for each part of the value."""
     named: str = ""
-    """The option, where that is not the name."""
+    """Name of the option, if it differs from `name`."""
     key: str = ""
-    """In a TOML file, where that is not the part and its field (or the name, of a network)."""
+    """Key in a TOML file, if it is not the part with its field (or the name, for a network)."""
 
     @property
     def flag(self) -> str:
-        """The option of the command line."""
+        """Return the option of the command line."""
         return f"--{(self.named or self.name).replace('_', '-')}"
 
     @property
     def toml(self) -> str:
-        """The key in a TOML file."""
+        """Return the key in a TOML file."""
         return self.key or f"{self.part}.{self.name if self.part == 'network' else self.fields[0]}"
 
     @property
@@ -117,7 +125,7 @@ class Factor:
 
     @property
     def setting(self) -> str:
-        """The last part of that key."""
+        """Return the last part of the TOML key."""
         return self.toml.rpartition(".")[2]
 
     @property
@@ -127,12 +135,12 @@ class Factor:
 
     @property
     def export(self) -> tuple[str, ...]:
-        """Keys of cells in `--json` and exported columns."""
+        """Return the keys of cells in `--json`, which are also the names of exported columns."""
         return self.columns or (self.fields[0].rpartition(".")[2],)
 
     @property
     def heading(self) -> str:
-        """The header of a table's column in one line."""
+        """Return the heading of a table's column on one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property
@@ -153,7 +161,7 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """The default as it is written; None where it follows from other factors."""
+        """Return the default as users write it; None if it follows from other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -161,12 +169,12 @@ class Factor:
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
-        """The words that are accepted, where those are few."""
+        """Return the accepted words, if the factor has a fixed set of words."""
         return (*self.quantity.accepted, *self._adapter.json_schema().get("enum", ()))
 
     @cached_property
     def bounds(self) -> str:
-        """Between which values it lies by the contract, as people write them; empty where there are none."""
+        """Return the bounds of the contract as users write them; empty if there are none."""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -195,7 +203,7 @@ class Factor:
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
-        """A value in base units, as the contract allows it. Raises UnitError."""
+        """Return the value in base units, checked by the contract. Raises UnitError."""
         value = self.quantity.read(written)
         if not self.quantity.in_contract(value):
             return value
@@ -209,7 +217,7 @@ class Factor:
             raise UnitError(input_error(error, "").message) from None
 
     def values(self, point: Point) -> tuple[Any, ...]:
-        """The value of each field at a point."""
+        """Return the value of each field at a point."""
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
@@ -221,22 +229,22 @@ class Factor:
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
     def text_at(self, point: Point) -> str:
-        """The value as a column shows it; of both directions where they differ."""
+        """Return the value as a column shows it: both directions if they differ."""
         return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:
-        """The value as a sentence says it."""
+        """Return the value as a phrase of a sentence."""
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         text = self.text_at(point)
         return self.words.get(text) or self.phrase.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
-        """The value as it says by itself what it is of."""
+        """Return the value as a phrase that names the factor."""
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:
-        """The value in the id of a job."""
+        """Return the value as a part of a job's id."""
         return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     def varies(self, points: Sequence[Point]) -> bool:

@@ -1,4 +1,4 @@
-"""The registry of factors: all that varies, and where a new one is added (CONTRIBUTING.md).
+"""The registry of factors. Add a new factor here (see CONTRIBUTING.md).
 
 Their order is that of options, columns of tables and phrases. In tables the RTT comes last.
 """
@@ -412,7 +412,7 @@ TRANSPORT: Final = Factor(
     "Arms: off,cold,warm (of TFO), all (each session, HTTP); or transports: tcp,tfo,tls,tls+tfo,recorded...",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
-# Which option and key they come from is TRANSPORT's.
+# These have no option of their own: TRANSPORT sets them.
 _OF_TRANSPORT: Final = (
     Factor(
         "arm", "arm", ("name",), q.choice(*ARMS),
@@ -436,19 +436,19 @@ FACTORS: Final[tuple[Factor, ...]] = (
     TRANSPORT,
     *_OF_TRANSPORT,
 )
-# Those that have an option, a key and an argument of their own.
+# Factors with an option, a key and an argument of their own.
 ASKED: Final = tuple(factor for factor in FACTORS if factor not in _OF_TRANSPORT)
 BY_NAME: Final[Mapping[str, Factor]] = {factor.name: factor for factor in FACTORS}
 COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for name in factor.export}
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """The factors that are asked for in these parts."""
+    """Return the factors of these parts that users can set."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 
 def cell_columns(point: Point) -> dict[str, Any]:
-    """All factors of a cell, as JSON: its keys are those of exported columns."""
+    """Return all factors of a cell as JSON. The keys are those of exported columns."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS

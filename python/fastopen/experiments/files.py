@@ -17,14 +17,14 @@ SUFFIX: Final = ".toml"
 
 
 def packaged_experiments() -> dict[str, Path]:
-    """The experiments that come with fastopen: name to file, in order of name."""
+    """Return the packaged experiments: name to file, sorted by name."""
     folder = packaged_folder("experiments")
     files = sorted(folder.glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}
 
 
 def load_experiment(name_or_path: str) -> Experiment:
-    """A packaged experiment by name, or any by the path of its file. Raises InputError."""
+    """Return a packaged experiment by its name, or any experiment by its file. Raises InputError."""
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
@@ -35,8 +35,9 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """The experiment in a TOML file, by default of its name. Raises InputError naming file and key, also
-    where pages are not to be found and `find_pages` says that they have to be.
+    """Return the experiment in a TOML file, named after the file by default.
+
+    Raises InputError with file and key, also for missing pages if `find_pages` is set.
     """
     data = read_toml(path)
     problems: list[InputError] = []

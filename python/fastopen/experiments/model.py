@@ -1,4 +1,4 @@
-"""An experiment in base units: what the command line and TOML files become, and what a run keeps."""
+"""The model of an experiment in base units, as a run keeps it."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -14,7 +14,7 @@ from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
 
-# At least what holds the bursts of a page's first windows, and what a faster link sends in 100 ms.
+# The queue holds at least the bursts of a page's first windows, and 100 ms of a faster link's rate.
 QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
@@ -24,12 +24,12 @@ AskedEngine = Literal["auto", "host", "virtual"]
 
 
 class SmallestEffect(BaseModel):
-    """The smallest effect of interest: a saving that is below either of these is no difference."""
+    """The smallest effect of interest. A saving below either value counts as no difference."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     percent: Annotated[float, Field(ge=0, le=100)] = 0.5
-    """Of the page load time."""
+    """Share of the page load time."""
     ms: Annotated[float, Field(ge=0)] = 1.0
 
 
@@ -39,15 +39,15 @@ class PublishedTable(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     experiment: str
-    """The `experiment` of the rows."""
+    """Value of the column `experiment` of the rows."""
     pages: dict[str, str]
-    """Name of our page to name of the page in the rows."""
+    """Names of the pages in the rows, by our names."""
     unit: Literal["s", "ms"] | None = None
-    """What the times really are in, where the table prints another unit."""
+    """True unit of the times, if the table prints another one."""
     swapped: bool = False
-    """Whether the two columns of times stand under each other's heading."""
+    """True if the two columns of times have each other's heading."""
     known: list[str] = Field(default_factory=list)
-    """Sentences: what else is known of the source that makes its figures other than ours."""
+    """Sentences about further reasons why the figures of the source differ from ours."""
 
 
 class Setup(BaseModel):
@@ -59,8 +59,9 @@ class Setup(BaseModel):
     origins: Origins = Field(default_factory=Origins)
     tcp: Tcp = Field(default_factory=Tcp)
     tls: Tls | None = None
-    """None: every origin speaks in the clear, whatever its URL says; else each speaks TLS on its port, or
-    those whose URLs are https."""
+    """TLS of the origins; None if all are in cleartext. By `security`, every origin has TLS, or only those
+    with https URLs.
+    """
 
     @model_validator(mode="after")
     def _the_client_speaks_the_version(self) -> Self:
@@ -167,7 +168,7 @@ class Setup(BaseModel):
 
 
 class Experiment(BaseModel):
-    """Pages x networks x setups x transports x engines, loaded `repeats` times; in microseconds and bytes."""
+    """Pages x networks x setups x transports x engines, loaded `repeats` times, in microseconds and bytes."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -177,18 +178,18 @@ class Experiment(BaseModel):
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
     corpus: Choice | None = None
-    """Which of the pages are loaded; None: all."""
+    """Selection of the pages; None loads all."""
     networks: Annotated[Items[Network], Field(min_length=1)]
     setups: Annotated[Items[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = list(DEFAULT_ARMS)
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
-    """`auto` stands for the one that the machine can run best; a plan names it."""
+    """Engines to run on. A plan replaces `auto` by the best engine of the machine."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     vary: Variation | None = None
-    """What each repeat draws anew; None: all repeats ask for the same."""
+    """Spreads of the values that each repeat samples; None repeats with the same values."""
     published: PublishedTable | None = None
 
     @model_validator(mode="after")
@@ -247,7 +248,7 @@ class Experiment(BaseModel):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """The arms over the setup of that number: over QUIC, which has no SYN, those without TFO."""
+        """Return the arms of a setup. QUIC has no SYN, so only arms without TFO."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]

@@ -1,4 +1,4 @@
-"""Access networks that people ask for by name: RTT and rates as published, each with its source."""
+"""Access networks by name: RTT and rates as published, each with its source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ OOKLA: Final = "Ookla's medians of the United States in the third quarter of 202
 
 @dataclass(frozen=True)
 class NamedNetwork:
-    """RTT, rate to the client and rate from it, as one writes them, and who says so."""
+    """RTT, rate to the client and rate from the client as users write them, with the source."""
 
     rtt: str
     down: str
@@ -40,9 +40,9 @@ NAMED_NETWORKS: Final = {
         " rates: Ookla's medians of Europe in the second quarter of 2023, rounded",
     ),
 }
-# The networks of a run that asks for none.
+# Networks of a run without any setting of the network.
 DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
-# The network whose rates a run has that asks for an RTT only.
+# Network whose rates apply if a run sets only an RTT.
 RATES_BY_DEFAULT: Final = "broadband"
 
 
@@ -73,7 +73,7 @@ def has_usual_rates(networks: Sequence[Network]) -> bool:
 
 
 class _Named(Factor):
-    """RTT and rates by the one name that stands for them."""
+    """A factor that shows RTT and rates by the network's name."""
 
     def values(self, point: Point) -> tuple[str | None, ...]:
         return (name_of(point.network),)
@@ -82,7 +82,7 @@ class _Named(Factor):
         return name_of(point.network) or "-"
 
 
-# Of a run whose networks all have names; tables and sentences then say these in place of the rates.
+# The factor of runs whose networks all have names. Tables and sentences show it instead of the rates.
 NETWORK: Final = _Named(
     "network", "network", ("rtt_us",), q.TEXT, "RTT and rates by a name.", header="network"
 )  # fmt: skip

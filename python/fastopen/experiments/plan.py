@@ -1,13 +1,13 @@
-"""From an experiment to cells and jobs: what is compared, in which order it is loaded, from which seeds.
+"""Turn an experiment into cells and jobs: the comparisons, their order and their seeds.
 
-A job is one world: one page over one network in one setup once, with every arm in it, so that the arms of a
-repeat are paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling is sorting by a
-hash of the seed, so that the order is the same for ever, whatever version of Python runs it. Engines take
-turns: nothing else runs while the clock of the machine counts.
+A job is one world: one page over one network in one setup with every arm, so that the arms of a repeat are
+paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling sorts by a hash of the
+seed, so that the order does not depend on the version of Python. Engines take turns: nothing else runs during
+loads in real time.
 
-Where nothing is left to chance (virtual time, no factor of chance such as loss) one repeat says all that
-there is to say, and its arms stay in the order of the experiment, so that the seed makes no difference at
-all; unless the experiment varies: then each repeat is a draw, and the seed that of the draws.
+Without random factors, in virtual time, one repeat is enough, and its arms keep the order of the experiment.
+The seed then has no effect, unless the experiment varies: each repeat is a sample, and the seed decides the
+samples.
 """
 
 import secrets
@@ -36,13 +36,13 @@ from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
-# A load may take this many times as long as its bytes need on an idle link before it counts as hung.
+# Multiple of the time that a load's bytes need on an idle link, after which the load counts as hung.
 TRANSFER_SLACK: Final = 4
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cells that differ in their arm alone: what is loaded together, and compared with each other."""
+    """Cells that differ only in their arm: they are loaded together and compared with each other."""
 
     page: str
     network: int
@@ -52,7 +52,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """Page x network x setup x arm x engine. `network` and `setup` are indices into the experiment's."""
+    """Page x network x setup x arm x engine. `network` and `setup` are indices of the experiment's lists."""
 
     index: int
     page: str
@@ -69,7 +69,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job and where it belongs. `cells` maps the id of each of its loads to the index of its cell."""
+    """A job and its place in the plan. `cells` maps the id of each load to the index of its cell."""
 
     job: Job
     comparison: Comparison
@@ -85,11 +85,11 @@ class Plan:
     pages: tuple[Page, ...]
     cells: tuple[Cell, ...]
     jobs: tuple[PlannedJob, ...]
-    """All of one engine, then all of the next."""
+    """Jobs in the order in which they run, by engine."""
 
     @property
     def engines(self) -> tuple[EngineName, ...]:
-        """The engines, in the order in which they run."""
+        """Return the engines in the order in which they run."""
         return tuple(dict.fromkeys(cell.engine for cell in self.cells))
 
     def loads(self) -> int:
@@ -119,9 +119,9 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """The experiment with a seed that is drawn; with its own where that makes no difference.
+    """Return the experiment with a drawn seed, or unchanged if the seed has no effect.
 
-    `auto` says which engine that is.
+    `auto` is the engine that this word stands for.
     """
     if all(exact(experiment, auto)):
         return experiment
@@ -153,9 +153,10 @@ def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Cells in the order of tables, jobs in the order in which they run; `auto` says what that engine is.
+    """Return cells in the order of tables, and jobs in the order in which they run.
 
-    Raises InputError where a page cannot be sent, or where there would be more than LOADS_MAX loads.
+    `auto` is the engine that this word stands for. Raises InputError for a page that cannot be sent, and for
+    more than LOADS_MAX loads.
     """
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
@@ -185,7 +186,9 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Network, setup and engine of each row of a page's table: the RTT changes fastest, as in its columns."""
+    """Return network, setup and engine of each row of a page's table. The RTT changes fastest, as in the
+    columns.
+    """
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
@@ -203,9 +206,9 @@ def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: Planne
 
 
 class _Labels:
-    """Names of worlds and jobs: short, and each once.
+    """Short and unique names of worlds and jobs.
 
-    A world has the same name, hence the same seeds, on every engine: the engines see the same losses.
+    A world has the same name on every engine, hence the same seeds and losses.
     """
 
     def __init__(self, experiment: Experiment, engines: Sequence[EngineName]) -> None:
@@ -224,10 +227,10 @@ class _Labels:
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _Labels) -> Job:
-    """The first repeat's. Raises ValidationError."""
+    """Return the job of the first repeat. Raises ValidationError."""
     world = labels.world(comparison, 0)
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
-    # A network is the same for all pages of an experiment; a job names the hosts of its own page alone.
+    # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     named = network.path_hosts
@@ -281,7 +284,7 @@ def _repeated(
 def _shuffled(
     experiment: Experiment, comparison: Comparison, world: str, loads: Sequence[LoadSpec]
 ) -> list[LoadSpec]:
-    """In an order of the world's own, but where order makes no difference."""
+    """Return the loads in the order of this world, or unchanged if the order makes no difference."""
     if without_chance(experiment, comparison):
         return [*loads]
     return sorted(loads, key=lambda load: derive_seed(experiment.seed, "arms", world, load.id))
@@ -302,7 +305,7 @@ def _varied(job: Job, page: Page, drawn: Draw | None) -> Job:
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    """A slip in a sweep multiplies: better reported now than after a night."""
+    """Raise InputError for too many loads, since a slip in a sweep multiplies."""
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
     words, loads = counted(experiment, pages, len(engines), repeats)
@@ -312,7 +315,7 @@ def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName
 
 
 def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
-    """`2 pages x 3 networks x 3 transports x 10 repeats`, and how many loads that is."""
+    """Return the size in words, such as `2 pages x 3 networks x 3 transports x 10 repeats`, and in loads."""
     counts = {
         "page": pages,
         "network": len(experiment.networks),
@@ -332,7 +335,7 @@ def load_timeout_us(page: Page, network: Network) -> int:
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Seconds that the page's bytes take on an idle link, down and up one after the other."""
+    """Return the seconds that the page's bytes take on an idle link, down and up one after the other."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0
@@ -346,7 +349,7 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """Two pages of one name would share cells: later ones get a number."""
+    """Number pages with a name that is taken, since pages of one name would share cells."""
     taken: set[str] = set()
     named: list[Page] = []
     for page in pages:

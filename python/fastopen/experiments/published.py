@@ -1,4 +1,4 @@
-"""Published figures that experiments are held against: facts of tables in papers and reports, as printed."""
+"""Published figures to compare experiments with: tables of papers and reports, as printed."""
 
 import csv
 from typing import Final
@@ -14,7 +14,7 @@ FILE: Final = "published.csv"
 
 
 class PublishedCell(BaseModel):
-    """One row of a published table: as printed, and (`off_ms`, `tfo_ms`) as it must have been meant."""
+    """One row of a published table, as printed. `off_ms` and `tfo_ms` are the times that it meant."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,23 +30,25 @@ class PublishedCell(BaseModel):
     improvement_percent_as_printed: float
     note: str
     true_unit: str = ""
-    """What the times are really in; empty: the unit as printed."""
+    """True unit of the times; empty if it is the printed one."""
     swapped: bool = False
-    """Whether the times stand under each other's heading."""
+    """True if the two times have each other's heading."""
 
     @property
     def off_ms(self) -> float:
-        """PLT without TFO, in milliseconds."""
+        """Return the PLT without TFO, in milliseconds."""
         return (self.plt_tfo if self.swapped else self.plt_off) * self._unit_ms
 
     @property
     def tfo_ms(self) -> float:
-        """PLT with TFO, in milliseconds."""
+        """Return the PLT with TFO, in milliseconds."""
         return (self.plt_off if self.swapped else self.plt_tfo) * self._unit_ms
 
     @property
     def improvement_percent(self) -> float:
-        """Signed, from the two times: a slowdown is negative, whatever was printed."""
+        """Return the signed improvement, computed from the two times. A slowdown is negative, whatever was
+        printed.
+        """
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property
@@ -55,7 +57,7 @@ class PublishedCell(BaseModel):
 
 
 def all_published_cells() -> list[PublishedCell]:
-    """Every row of the packaged file, in its order. Raises InputError where it is damaged."""
+    """Return every row of the packaged file, in its order. Raises InputError if the file is damaged."""
     folder = packaged_folder("experiments")
     if folder is None or not (folder / FILE).is_file():
         raise InputError("the published figures are missing", FILE, "install fastopen again")
@@ -71,7 +73,7 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """(name of our page, index of our network) to the published cell of the same page, RTT and rates."""
+    """Return the published cells by our page's name and our network's index, with the same RTT and rates."""
     table = experiment.published
     if table is None:
         return {}

@@ -18,29 +18,29 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of value. A reader takes what the command line, a TOML file or Python gives, in base units.
+    """A kind of value. `read` turns a value as users write it into base units.
 
-    It raises UnitError with what was wrong and what is accepted.
+    It raises UnitError with the problem and the accepted values.
     """
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
-    """The text that is read as the same value."""
+    """Function that writes a value as a text that `read` accepts."""
     text: Callable[[Any], str] | None = None
-    """In a column whose header names the unit; as `write` where it is not given."""
+    """Function that writes a value for a column whose header has the unit; by default `write`."""
     kind: Kind = "text"
-    """Of an exported column."""
+    """Kind of the exported column."""
     unit: str = ""
-    """Of an exported column."""
+    """Unit of the exported column."""
     export: Callable[[Any], Any] = lambda value: value
-    """As `--json` has it, and exported columns that can hold it."""
+    """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
-    """Words that are accepted, besides the contract's."""
+    """Accepted words in addition to the contract's."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Whether the contract's bounds are for that value."""
+    """Function that returns True if the contract's bounds apply to the value."""
 
     def in_column(self, value: Any) -> str:
-        """In a column whose header names the unit."""
+        """Return the value as text for a column whose header has the unit."""
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
@@ -54,7 +54,7 @@ class Quantity:
 
 
 def choice(*accepted: str) -> Quantity:
-    """One of a few words."""
+    """Return a quantity that accepts only these words."""
 
     def read(value: object) -> str:
         if isinstance(value, str) and value.strip() in accepted:
@@ -140,12 +140,12 @@ def _words(value: object) -> list[str]:
 
 
 def _command(value: object) -> str | list[str]:
-    """A command line, or its words."""
+    """Return a command line, or its words."""
     return _words(value) if isinstance(value, list) else _text(value)
 
 
 def _server(value: object) -> list[str]:
-    """A command line, or its words."""
+    """Return the words of a command line."""
     try:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:
@@ -156,7 +156,7 @@ def _server(value: object) -> list[str]:
 
 
 def _extra_rtts(value: object) -> dict[str, int]:
-    """A mapping of hosts to RTTs, or a list of `HOST=RTT`."""
+    """Return RTTs by host, from a mapping or from a list of `HOST=RTT`."""
     if isinstance(value, Mapping):
         pairs = [*value.items()]
     else:
@@ -170,7 +170,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """A standard deviation, `uniform:` and the most to either side, or `none`."""
+    """Return the jitter: a standard deviation, `uniform:` with the maximum to either side, or `none`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")
@@ -190,7 +190,7 @@ def _plain_jitter(value: dict[str, int] | None) -> str:
 
 
 def _cross(value: object) -> dict[str, str] | None:
-    """`down=bulk`, `down=bulk+up=bulk`, or `none`."""
+    """Return the cross traffic: `down=bulk`, `down=bulk+up=bulk`, or `none`."""
     if value == "none":
         return None
     cross: dict[str, str] = {}
@@ -207,19 +207,19 @@ def _plain_cross(value: dict[str, str] | None) -> str:
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """The error for a word that is not among those that a factor has."""
+    """Return the error for an unknown word, with the nearest accepted one."""
     remedy = nearest(str(value), accepted, f"accepted: {', '.join(accepted)}")
     return UnitError(f"{shown(value)} is unknown; {remedy}")
 
 
 def shown(value: object) -> str:
-    """A value in a message."""
+    """Return a value as a short text for a message."""
     text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _ms(value_us: int) -> float | int:
-    """20 in place of 20.0."""
+    """Return milliseconds, as an integer if they are whole: 20, not 20.0."""
     return value_us / 1000 if value_us % 1000 else value_us // 1000
 
 
@@ -252,7 +252,7 @@ FRACTION: Final = Quantity(
     kind="float",
     unit="fraction",
 )
-# `default`: what the rate of its direction asks for.
+# The queue's size; `default` depends on the rate of its direction.
 QUEUE: Final = Quantity(
     _queue,
     lambda size: size if size == DEFAULT_QUEUE else units.write_size(size),
@@ -281,7 +281,7 @@ EXTRA_RTTS: Final = Quantity(
     unit="ms",
     export=lambda extra: {host: _ms(us) for host, us in extra.items()},
 )
-# A file of times when it is asked for; of a network its milliseconds.
+# A trace: a file in a request, milliseconds in a network.
 TRACE: Final = Quantity(
     _text, kind="flag", export=lambda trace: trace is not None, in_contract=lambda _: False
 )

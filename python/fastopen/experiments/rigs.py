@@ -1,6 +1,6 @@
-"""Rigs: what a published experiment may have been run on, declared in its file as properties.
+"""Possible rigs of published experiments, declared as properties in an experiment's file.
 
-A rig is the experiment's own file with some of these properties. Each has a source, or is said to be assumed.
+A rig is the experiment's own file with some of these properties. Each property has a source or is assumed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,43 +27,47 @@ from fastopen.pages import Page
 
 KEY: Final = "rig"
 ASSUMED: Final = "assumed"
-# What a page is fitted to, where a property says so.
+# Ways to fit a page to the published times.
 Fitted = Literal["objects", "time"]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """One property that the rig may have had, with one value. Those of one name exclude each other."""
+    """One property that the rig may have had, with one value. Properties with the same name exclude each
+    other.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: NotEmpty
     value: NotEmpty
-    """In words."""
+    """Value in words."""
     source: NotEmpty
-    """Where it is from; `assumed`, with a reason, if nothing says that the rig had it."""
+    """Source of the property, or `assumed` with a reason."""
     pages: list[str] | None = None
-    """The pages that it is about; None: all."""
+    """Pages that have the property; None for all."""
     set: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the experiment's file, in place of its own: `"tcp.initial_window_segments" = 3`."""
+    """Keys of the experiment's file with other values: `"tcp.initial_window_segments" = 3`."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """How many times the RTT in the table's rows is that of the rig."""
+    """Ratio of the RTT in the table's rows to the RTT of the rig."""
     arm: ArmName | None = None
-    """What stands for the column with TFO, in place of warm cookies."""
+    """Arm that stands for the column with TFO; by default warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """How much longer each answer takes in loads with TFO, in milliseconds, of a client or server that is
-    another program then."""
+    """Additional time of each answer in loads with TFO, in milliseconds, for a client or server that is
+    another program with TFO.
+    """
     fitted: Fitted | None = None
-    """What takes the page's place. `objects`: so many objects, one as large as the other, whose number and
-    size fit two times without TFO. `time`: the page, and a time of the client's own that fits one of them."""
+    """Replacement of the page. `objects`: equal objects, whose number and size fit two times without TFO.
+    `time`: the page and a time of the client's own that fits one of them.
+    """
 
     def is_about(self, page: str) -> bool:
-        """Return whether a page has it."""
+        """Return True if the page has the property."""
         return self.pages is None or page in self.pages
 
     @property
     def assumed(self) -> bool:
-        """Return whether nothing says that the rig had it."""
+        """Return True if the property has no source."""
         return self.source.startswith(ASSUMED)
 
     def __hash__(self) -> int:
@@ -79,7 +83,7 @@ class Setting:
     """The settings of a page on a rig."""
 
     experiment: Experiment
-    """Of this page alone; its networks are in the order of the base's."""
+    """Experiment of this page only. Its networks have the order of the base's."""
     arm: ArmName
     tfo_ms: float
     fitted: Fitted | None
@@ -175,7 +179,7 @@ class RigSpace:
         return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
 
     def _at_fault(self, network: Network, own: Sequence[Property], page: str) -> Sequence[Property]:
-        """Return the fewest of the properties that cannot be had."""
+        """Return the smallest set of these properties that exclude each other."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
@@ -240,7 +244,7 @@ def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def page_answered_later(page: Page, later_ms: float) -> Page:
-    """Return the page with answers that take so much longer at the servers."""
+    """Return the page with a longer think time for every answer."""
     later_us = round(1000 * later_ms)
     resources = tuple(
         one.model_copy(update={"server_think_us": one.server_think_us + later_us}) for one in page.resources
@@ -249,7 +253,7 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of so many objects, one as large as the other, that are known with the first."""
+    """Return a page of equal objects. The document is the first, and reveals the rest at once."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

@@ -1,4 +1,4 @@
-"""A shard: one of so many parts of an experiment's plan, to be run by itself and merged with the others."""
+"""A shard: one part of an experiment's plan, run by itself and merged with the other parts."""
 
 import re
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ SHARDS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, order=True)
 class Shard:
-    """The `index`th of `count`, from 1."""
+    """Part number `index` of `count`, counted from 1."""
 
     count: int
     index: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`17/200`. Raises InputError."""
+        """Return the shard of a text such as `17/200`. Raises InputError."""
         found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text.strip(), re.ASCII)
         index, count = map(int, found.groups()) if found else (0, 0)
         if not 1 <= index <= count <= SHARDS_MAX:
@@ -32,17 +32,17 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     def of(self, plan: Plan) -> Plan:
-        """The plan with this shard's jobs alone.
+        """Return the plan with only this shard's jobs.
 
-        Jobs are dealt out one after another, whole: the loads that are compared run in one world. Their order
-        is shuffled, so each shard gets its share of pages and networks; with fewer jobs than shards the last
-        ones are empty.
+        Jobs are dealt out whole, one after another, because the loads of a comparison share a world. Their
+        order is shuffled, so each shard gets its share of pages and networks. With fewer jobs than shards,
+        the last shards are empty.
         """
         return replace(plan, jobs=plan.jobs[self.index - 1 :: self.count])
 
 
 def ranges(numbers: list[int]) -> str:
-    """`3, 7-9`: of numbers in their order."""
+    """Return sorted numbers as ranges, such as `3, 7-9`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][1] + 1:

@@ -23,12 +23,12 @@ _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
 def _by_default(vary: object) -> object:
-    """True: with the spreads that nobody has to write down."""
+    """Replace True by the default spreads."""
     return ({} if vary else None) if isinstance(vary, bool) else vary
 
 
 class ExperimentSpec(BaseModel):
-    """The keys of a file that are no factors."""
+    """The keys of a file that are not factors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -46,7 +46,7 @@ class ExperimentSpec(BaseModel):
     vary: Annotated[Variation | None, BeforeValidator(_by_default)] = None
     published: PublishedTable | None = None
     rig: list[dict[str, Any]] = Field(default_factory=list)
-    """What its rig may have been (fastopen.experiments.rigs)."""
+    """Properties that the published rig may have had (fastopen.experiments.rigs)."""
 
 
 def experiment_of(
@@ -57,10 +57,10 @@ def experiment_of(
     combine: object = None,
     named: object = None,
 ) -> Experiment:
-    """The experiment that a file says, or that Python says by the same keys.
+    """Return the experiment of a TOML document, or of the same keys from Python.
 
-    `folder` is that in which traces are looked for. `factors`, by their names, and `combine` are added to
-    what is in the document. Raises InputError that names every place in `source`.
+    `folder` is the base of relative paths of traces. `factors`, by their names, and `combine` are added to
+    the document. Raises InputError that names every place in `source`.
     """
     problems: list[InputError] = []
     written, others = _sorted(document, source, problems)
@@ -85,7 +85,7 @@ def experiment_of(
 def _sorted(
     document: Mapping[str, Any], source: Source, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
-    """The values of factors by their names, and the other keys; unknown ones are problems."""
+    """Return the values of factors by their names, and the other keys. Unknown keys go to `problems`."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
         if key not in TABLES:

@@ -1,4 +1,4 @@
-"""Lists of settings multiplied out, each value with each other: clients, and setups of them."""
+"""Multiply out lists of settings to clients and setups."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -10,7 +10,7 @@ from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
-# Settings whose own value is a list: they stand for one thing, not for several to be compared.
+# Settings whose own value is a list. They are one value, not several to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 
@@ -28,9 +28,10 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """A client for each value with each other of the settings that are lists, each once; see `client_of`.
+    """Return a client for each combination of the settings that are lists, without duplicates; see
+    `client_of`.
 
-    `command` goes with the kind `command` alone. Raises ValueError and ValidationError.
+    `command` only goes with the kind `command`. Raises ValueError and ValidationError.
     """
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
@@ -41,12 +42,12 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
-    """Each setup with these clients in place of its own, as far as they have its settings.
+    """Return each setup with these clients instead of its own, which keep the settings that they have.
 
-    Raises ValueError where one of `kinds` is none, or needs a command line.
+    Raises ValueError for an unknown kind, or one that needs a command line.
     """
     own = {"kind", "name", "command"}
-    # What pictures are wanted of does not change what is loaded: the wish is the experiment's.
+    # Screenshots and film strips do not change the load, so all clients take the experiment's choice.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
     made: dict[str, Setup] = {}
     for setup in setups:
@@ -91,7 +92,7 @@ def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """Key shares can be set for some clients alone: others send what they send."""
+    """Return TLS with the default key share if the client does not take another one."""
     if tls is None or "key_share" in client.type.takes:
         return tls
     return tls.model_copy(update={"key_share": Tls().key_share})

@@ -1,4 +1,4 @@
-"""Rate traces in Mahimahi's format: a line is a millisecond at which one 1500-byte packet may leave."""
+"""Rate traces in Mahimahi's format: each line is a millisecond at which one 1500-byte packet may leave."""
 
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ MAX_BYTES: Final = 11 * MAX_LINES
 
 
 def read_trace(path: Path | str) -> list[int]:
-    """The milliseconds of a trace file, in order. Raises InputError naming file and line."""
+    """Return the milliseconds of a trace file, in order. Raises InputError with file and line."""
     path = Path(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode("ascii")
@@ -35,5 +35,5 @@ def read_trace(path: Path | str) -> list[int]:
 
 
 def mean_rate_bit_per_s(trace_ms: list[int]) -> int:
-    """Mean rate of a trace that is repeated for ever."""
+    """Return the mean rate of a trace that repeats."""
     return len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]

@@ -7,11 +7,11 @@ from fastopen.contract import Tls
 from fastopen.contract.job import Transport
 from fastopen.experiments.arms import ARMS, BASELINE, DEFAULT_ARMS, TREATMENTS, ArmName
 
-# Every arm with every session and version of HTTP that the clients can do.
+# Every arm with every session and version of HTTP that the clients support.
 ALL: Final = "all"
 TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
-# How TLS connections begin, by the value of the factor `session`.
+# Start of TLS connections, by the value of the factor `session`.
 SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
@@ -28,10 +28,10 @@ _RECORDED: Final = {"recorded", "recorded+tfo"}
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """The arms that the words ask for, and over what: in the clear (None), or with TLS.
+    """Return the arms that the words name, and their encryption: cleartext (None) or TLS.
 
-    Words of transports say themselves whether there is TLS, those of arms leave it to `tls`. Where both ways
-    are asked for, each has every arm, so that each has what it is compared with.
+    Words of transports decide themselves about TLS, and words of arms use `tls`. If both kinds are present,
+    each encryption has every arm, so that each has its baseline.
     """
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)

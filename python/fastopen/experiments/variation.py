@@ -17,12 +17,13 @@ from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
 from fastopen.experiments.seeds import derive_seed
 from fastopen.pages import Page
 
-# Where nobody says how many: the range of 90 % then leaves out one or two at either end.
+# Default number of samples. The range of 90 % then leaves out one or two samples at either end.
 DRAWS: Final = 30
-# Where nobody asked for draws, a report of many cells has as many as make so many loads, but never fewer.
+# A report without requested samples has as many as make LOADS_OF_DRAWS loads, but at least DRAWS_AT_LEAST.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
-# Loads in virtual time begin at multiples of it (TIMER_WHEEL_PERIOD_NS in crates/world/src/engine.rs).
+# Period of the kernel's timers. Loads in virtual time begin at its multiples (TIMER_WHEEL_PERIOD_NS in
+# crates/world/src/engine.rs).
 TIMER_WHEEL_PERIOD_US: Final = 4096 * 4000
 
 
@@ -37,30 +38,36 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(BaseModel):
-    """The spreads: each value is drawn evenly from so far below to so far above what was asked."""
+    """The spreads. Each value is drawn uniformly from this share below to this share above the requested
+    value.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     rtt: Share = 0.05
-    """Of the link and of hosts behind it: the hour, the route and the queues of others move it by this."""
+    """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change it this
+    much.
+    """
     down: Share = 0.05
-    """The rate to the client: speed tests of one line agree to a few per cent."""
+    """Spread of the rate to the client. Speed tests of one line agree to a few per cent."""
     up: Share = 0.05
-    """The rate from the client, for the same reason."""
+    """Spread of the rate from the client, for the same reason."""
     think: Share = 0.1
-    """Think times of the servers: a recording has each of them once, under the load of that moment."""
+    """Spread of server think times. A recording has each of them once, under the load of that moment."""
     explanations: bool = True
-    """Whether each of the explanations that fit a recording as well stands for it in its turn."""
+    """True to sample among the explanations that fit a recording equally well."""
     processing: Share = 0.1
-    """Processing times of the client, recorded once as well, and on another machine."""
+    """Spread of the client's processing times, which are recorded once and on another machine."""
     start_phase: bool = True
-    """Whether loads in virtual time begin in any phase of the kernel's timers, as users do, not in one."""
+    """True to begin loads in virtual time in any phase of the kernel's timers, as users do."""
     order: bool = True
-    """Whether the loader asks for what the same byte reveals in any order: recordings do not say which."""
+    """True to shuffle requests that the same byte reveals, because recordings do not have their order."""
 
     @property
     def phrase(self) -> str:
-        """`RTT, rate down within 5 %, think times within 10 %, start phase and order by chance`."""
+        """Return the spreads in words: `RTT, rate down within 5 %, think times within 10 %, start phase and
+        order by chance`.
+        """
         shares: dict[float, list[str]] = {}
         for name, words in UNKNOWNS.items():
             share = getattr(self, name)
@@ -71,7 +78,7 @@ class Variation(BaseModel):
         return ", ".join([*parts, *([f"{_and(chance)} by chance"] if chance else [])])
 
 
-# In sentences and tables. Those of which a draw is a number.
+# Names in sentences and tables, for sampled values that are numbers.
 UNKNOWNS: Final = {
     "rtt": "RTT",
     "down": "rate down",
@@ -97,13 +104,15 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """Which explanation of a page stands for it: the place in the row of them; None: always its own."""
+    """Position in the list of a page's explanations, as a share; None keeps the page's own."""
     start_phase: int
-    """Microseconds after that of the kernel's timers in which loads begin."""
+    """Start of the loads in microseconds after their usual phase of the kernel's timers."""
     order: bool
 
     def network(self, network: Network) -> Network:
-        """The network of this draw. A trace stays as it is: the start phase moves it."""
+        """Return the network with the sampled values. Traces stay as they are, but the start phase shifts
+        them.
+        """
         extra = {host: self._rtt_us(us) for host, us in network.host_extra_rtt_us.items()}
         changes: dict[str, Any] = {
             "rtt_us": self._rtt_us(network.rtt_us),
@@ -114,19 +123,19 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """The page by the explanation of this draw."""
+        """Return the page with the sampled explanation."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]
         return page.explained(row[int(self.explanation * len(row))])
 
     def client(self, client: Client) -> Client:
-        """The client of this draw."""
+        """Return the client with the sampled processing times."""
         scale = min(client.processing_scale * self.processing, SCALE_MAX)
         return client.model_copy(update={"processing_scale": scale})
 
     def origins(self, origins: Origins) -> Origins:
-        """The origins of this draw."""
+        """Return the origins with the sampled think times."""
         return origins.model_copy(update={"think_scale": min(origins.think_scale * self.think, SCALE_MAX)})
 
     def _rtt_us(self, asked_us: int) -> int:
@@ -134,7 +143,7 @@ class Draw:
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
-    """The draw of a repeat, the same for all pages, networks and setups; None where nothing varies."""
+    """Return the sample of a repeat, the same for all pages, networks and setups; None if nothing varies."""
     if vary is None:
         return None
 
@@ -144,7 +153,7 @@ def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> 
     factors = {
         name: 1 + getattr(vary, name) * (2 * share(name) - 1) for name in UNKNOWNS if name != "start_phase"
     }
-    # On the host's clock the phase is left to chance anyway, and waiting for one takes its time.
+    # On the host's clock the phase is random anyway, and waiting for one would take time.
     phase = share("start_phase") if vary.start_phase and engine == "virtual" else 0
     return Draw(
         **factors,

@@ -35,26 +35,26 @@ class VaryingFactors:
 
     experiment: Experiment
     registered: tuple[Factor, ...]
-    """Those of the registry."""
+    """Varying factors of the registry."""
     varying: tuple[Factor, ...]
-    """As people read them: networks by their names, where all have some."""
+    """Varying factors as users read them: networks by their names if all have one."""
     varying_rtt: bool
-    """Whether the RTT itself varies, and no name says it."""
+    """True if the RTT varies and no name of a network implies it."""
 
     def point(self, at: Located) -> Point:
         """Return the point of a cell or comparison."""
         return point_of(self.experiment, at)
 
     def name(self, at: Located) -> str:
-        """`20 ms`, `20 ms, 2 Mbit/s down`, `4g`: what tells a cell from others of its page, or the RTT."""
+        """Return the text that distinguishes a cell on its page: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
         return self.phrase(self.point(at))
 
     def phrase(self, point: Point) -> str:
-        """`20 ms`, `20 ms, 2 Mbit/s down`, `4g`: what tells the point from all others, or the RTT."""
+        """Return the phrase that distinguishes a point: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
         return self._phrase(point, self.varying)
 
     def where(self, at: Located) -> str:
-        """`at 20 ms`, `for 1 % loss`, `for 4g`: the same in a sentence."""
+        """Return the phrase with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
         return f"{self.word} {self.name(at)}"
 
     @property
@@ -63,7 +63,7 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Located) -> str:
-        """`HTTP/2, TLS 1.3`: of what a verdict is; empty where the experiment asks one question alone."""
+        """Return the subject of a verdict, such as `HTTP/2, TLS 1.3`; empty if there is only one question."""
         point = self.point(at)
         return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
 
@@ -74,11 +74,11 @@ class VaryingFactors:
         return ", ".join(one.phrase_at(point) for one in named if one is not factor)
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
-        """`20 ms, 2 Mbit/s down`: the RTT, where it varies or nothing else does, and these factors."""
+        """Return the RTT, if it varies or nothing else does, and these factors: `20 ms, 2 Mbit/s down`."""
         return self._phrase(self.point(at), factors)
 
     def fixed(self) -> dict[str, str]:
-        """`TLS 1.3`, `initial window 32`: what is the same everywhere and not as by default, by its factor.
+        """Return the settings that are equal at all points but not default, by factor: `TLS 1.3`.
 
         RTT and rates are not among them.
         """
@@ -123,7 +123,7 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
 
 
 def place_word(places: Sequence[Located]) -> str:
-    """`network` where these differ in nothing else, or `setting`."""
+    """Return `network` if the points differ in nothing else, otherwise `setting`."""
     networks = {at.network for at in places}
     return (
         "network" if len({(at.network, at.setup, at.engine) for at in places}) == len(networks) else "setting"
@@ -131,7 +131,7 @@ def place_word(places: Sequence[Located]) -> str:
 
 
 def network_labels(experiment: Experiment) -> list[str]:
-    """A short name for each network, for ids of jobs: `20ms`, `20ms,down2mbit`; numbered where need be."""
+    """Return a short and unique label of each network for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
     return _numbered(
@@ -148,7 +148,7 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
-    """A short name for each setup, for ids of jobs: empty where there is only one."""
+    """Return a short label of each setup for ids of jobs; empty if there is only one."""
     points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
     parts: tuple[Part, ...] = ("client", "origins", "tls", "tcp")
     varying = [factor for factor in varying_factors(experiment).registered if factor.part in parts]

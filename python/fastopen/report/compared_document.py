@@ -1,4 +1,4 @@
-"""Runs compared as one JSON document; docs/compare.md lists its keys."""
+"""Runs compared as one JSON document; docs/json.md lists its keys."""
 
 from collections.abc import Sequence
 from typing import Any, Final

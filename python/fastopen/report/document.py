@@ -1,4 +1,4 @@
-"""A run as one JSON document; docs/cli.md lists its keys."""
+"""A run as one JSON document; docs/json.md lists its keys."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,6 +1,6 @@
 """A run as flat tables: loads, requests, connections, and what the kernel counted in each load.
 
-docs/runs.md lists the columns. Units are in their names; times of requests and connections are milliseconds
+docs/json.md lists the columns. Units are in their names; times of requests and connections are milliseconds
 since the start of their load. `load` numbers the loads of a run and joins the tables.
 """
 

@@ -167,7 +167,7 @@ class Explained:
         return f"no rig tried reaches it: the nearest saves {nearest:.1f} %{question}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the keys that docs/cli.md lists."""
+        """Return the keys that docs/json.md lists."""
         base, best = self.base, self.best
         unreached = [cell for cell in self.cells if not best.agrees(cell)]
         return {

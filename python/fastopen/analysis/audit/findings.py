@@ -49,7 +49,7 @@ class Finding:
     detail: str
 
     def as_json(self) -> dict[str, Any]:
-        """The keys that docs/cli.md lists."""
+        """The keys that docs/json.md lists."""
         rtt = self.cell.rtt_ms
         return {
             "experiment": self.cell.experiment,

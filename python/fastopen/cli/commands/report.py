@@ -22,7 +22,12 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="(default: report.html in the run's folder)"),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="HTML file to write (default: report.html in the run's folder).",
+        ),
     ] = None,
     form: Annotated[
         Form, typer.Option("--format", "-f", help="What to write; all but html go to standard output.")
