@@ -242,7 +242,6 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) 
     let loading = Loading {
         first_port: None,
         resolver: None,
-        lookups_over_tcp: false,
         recorded_date: None,
         schemes: Schemes::Http,
         tls: None,

@@ -568,6 +568,11 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {"/tls/session": "early"},
     *({**_CHROMIUM, "/tls/session": session} for session in ("none", "resumed")),
     {"/client/kind": "command", "/client/command": ["get"], "/tls/session": "resumed"},
+    *(
+        {**client, "/network/names": names}
+        for client in (_CHROMIUM, {"/client/kind": "command", "/client/command": ["get"]})
+        for names in ("tcp", "dot", "doh")
+    ),
     *({"/loads/0/cookies": cookies} for cookies in ("cold", "warm")),
     *({"/loads/3/transport": transport} for transport in ("tfo", "tls+tfo")),
     {"/page/resources/0/initiator": 0},

@@ -36,6 +36,8 @@ PATHS = (
 )
 # Paths that may keep a load from completing.
 CUTTING = ("rst-syn-data", "drop-answers", "drop-synack", "block-udp", "limit-udp", "rebind")
+# How long the loader waits for an answer before it asks again.
+RESOLVER_TIMEOUT_S = 5
 # Cases whose jobs are handed to the engine at once.
 TOGETHER = 400
 
@@ -141,7 +143,7 @@ def asked_of(rng: random.Random) -> dict[str, str]:
         "tickets": lambda: str(rng.choice((0, 1, 4))),
         "key_share": lambda: rng.choice(("x25519", "x25519mlkem768")),
         "chain_bytes": lambda: str(_log(rng, 1000, 20_000)),
-        "names": lambda: rng.choice(("do53", "tcp")),
+        "names": lambda: rng.choice(("do53", "tcp", "dot", "doh")),
         "one_address": lambda: "on",
     }
     asked |= {name: draw() for name, draw in now_and_then.items() if rng.random() < 0.15}
@@ -188,7 +190,9 @@ def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
         return False
     dropped = record.link.down.dropped_queue + record.link.up.dropped_queue
     lost = dropped + record.link.down.dropped_loss + record.link.up.dropped_loss
-    unresolved = lost > 0 and "name resolution" in reason.detail
+    rate, queued = case.job.network.down.rate_bit_per_s, record.link.down.queue_bytes_max
+    held = rate is not None and (queued or 0) * 8 > RESOLVER_TIMEOUT_S * rate
+    unresolved = (lost > 0 or held) and "name resolution" in reason.detail
     late = dropped > 0 and "in the time given" in reason.detail
     return case.asked.get("path") in CUTTING or unresolved or late
 

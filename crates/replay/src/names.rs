@@ -1,11 +1,18 @@
-//! The resolver of a world, and DNS messages of both ends (RFC 1035): questions for IPv4 addresses, over UDP
-//! or TCP.
+//! The resolver of a world, and DNS messages of both ends (RFC 1035): questions for IPv4 addresses, over UDP,
+//! TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use fastopen_netns::clock::monotonic_ns;
+use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use rustls::ServerConfig;
 use serde::Deserialize;
 use simple_dns::rdata::{A, RData};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, Question, RCODE, ResourceRecord, TYPE};
@@ -13,13 +20,28 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
 use crate::log::{OriginLog, Query};
+use crate::tls::Sessions;
 
-/// The port of DNS over UDP.
+/// The port of DNS over UDP and TCP.
 pub const PORT: u16 = 53;
+/// The port of DNS over TLS (RFC 7858 section 3.1).
+pub const TLS_PORT: u16 = 853;
+/// The port of DNS over HTTPS.
+pub const HTTPS_PORT: u16 = 443;
+/// The ALPN protocol of DNS over TLS, by IANA's registry.
+pub const TLS_ALPN: &[u8] = b"dot";
+/// The ALPN protocol of DNS over HTTPS: HTTP/2, the least that RFC 8484 recommends (section 5.2).
+pub const HTTPS_ALPN: &[u8] = b"h2";
+/// The path of the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
+const HTTPS_PATH: &str = "/dns-query";
+/// The media type of a DNS message (RFC 8484 section 6).
+const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
 /// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 /// How long clients may keep an address, in seconds: for any load.
 const LIFETIME_S: u32 = 86_400;
+/// The same lifetime for caches of HTTP.
+const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
 /// What a resolver does with queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -45,20 +67,52 @@ pub struct Names {
     pub zone: BTreeMap<String, Ipv4Addr>,
     /// What it does.
     pub conduct: Conduct,
-    /// Whether clients ask it over TCP; else over UDP.
-    pub over_tcp: bool,
+    /// How clients ask it.
+    pub transport: Transport,
+}
+
+/// How clients ask the resolver.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// Over UDP.
+    Udp,
+    /// Over TCP, in the clear.
+    Tcp,
+    /// DNS over TLS.
+    Tls(TlsNames),
+    /// DNS over HTTPS.
+    Https(TlsNames),
+}
+
+/// The TLS of a resolver.
+#[derive(Debug, Clone)]
+pub struct TlsNames {
+    /// Its configuration.
+    pub config: Arc<ServerConfig>,
+    /// The sessions that can be resumed.
+    pub sessions: Arc<Sessions>,
+}
+
+impl Names {
+    /// Its TLS; none where clients ask in the clear.
+    pub fn tls(&self) -> Option<&TlsNames> {
+        match &self.transport {
+            Transport::Udp | Transport::Tcp => None,
+            Transport::Tls(tls) | Transport::Https(tls) => Some(tls),
+        }
+    }
 }
 
 /// The queries of a load that have been asked before.
-#[derive(Default)]
-struct Asked {
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
     load: u64,
 }
 
 impl Asked {
     /// Whether a query is the first for its name and type in the load of the log.
-    fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
+    pub(crate) fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
         if std::mem::replace(&mut self.load, log.number()) != self.load {
             self.queries.clear();
         }
@@ -69,7 +123,7 @@ impl Asked {
 
 impl Conduct {
     /// Whether a query is answered.
-    fn answers(self, first: bool) -> bool {
+    pub(crate) fn answers(self, first: bool) -> bool {
         match self {
             Self::Answers | Self::Nxdomain => true,
             Self::DropFirst => !first,
@@ -130,7 +184,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<i
 }
 
 /// The name that a query asks for, and the answer to it; none for what is no query.
-fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
+pub(crate) fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     let query = Packet::parse(message).ok()?;
     let question = query.questions.first()?.clone();
     let name = question.qname.to_string().to_lowercase();
@@ -164,6 +218,57 @@ pub fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
     let name = Name::new(name).map_err(invalid)?;
     query.questions.push(Question::new(name, QTYPE::TYPE(TYPE::A), CLASS::IN.into(), false));
     query.build_bytes_vec_compressed().map_err(invalid)
+}
+
+/// The request over HTTPS for the answer to a query. It has the method GET, which is safe and so may be early
+/// data (RFC 8470 section 4).
+///
+/// # Errors
+/// If no URI can hold the query.
+pub fn https_request(resolver: SocketAddrV4, query: &[u8]) -> io::Result<Request<()>> {
+    let encoded = BASE64_URL_SAFE_NO_PAD.encode(query);
+    let uri = format!("https://{}{HTTPS_PATH}?dns={encoded}", resolver.ip());
+    let request = Request::get(uri).version(Version::HTTP_2).header(ACCEPT, MEDIA_TYPE).body(());
+    request.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}
+
+/// The query in a request over HTTPS: the parameter `dns` of a GET, or the body of a POST (RFC 8484 section
+/// 4.1).
+pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
+    if request.uri.path() != HTTPS_PATH {
+        return None;
+    }
+    match request.method {
+        Method::GET => {
+            let encoded = request.uri.query()?.strip_prefix("dns=")?;
+            BASE64_URL_SAFE_NO_PAD.decode(encoded).ok()
+        }
+        Method::POST if request.headers.get(CONTENT_TYPE) == Some(&MEDIA_TYPE) => Some(body),
+        _ => None,
+    }
+}
+
+/// The head of the response with an answer of so many bytes, which caches may keep for the answer's lifetime
+/// (RFC 8484 section 5.1).
+pub(crate) fn https_response(bytes: usize) -> Response<()> {
+    let mut response = Response::new(());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, MEDIA_TYPE);
+    headers.insert(CONTENT_LENGTH, bytes.into());
+    headers.insert(CACHE_CONTROL, LIFETIME_S_HEADER);
+    response
+}
+
+/// The response to a request without a query.
+pub(crate) fn https_refusal() -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
+/// The ID of a message.
+pub fn message_id(message: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes(*message.first_chunk()?))
 }
 
 /// What an answer says.
@@ -200,7 +305,12 @@ mod tests {
 
     fn names(conduct: Conduct) -> Names {
         let zone = BTreeMap::from([("a.test".to_owned(), Ipv4Addr::new(198, 19, 0, 1))]);
-        Names { address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT), zone, conduct, over_tcp: false }
+        Names {
+            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT),
+            zone,
+            conduct,
+            transport: Transport::Udp,
+        }
     }
 
     fn asked(name: &str, conduct: Conduct) -> (String, Option<Answer>) {
@@ -228,6 +338,22 @@ mod tests {
         other[end - 3] = 28;
         let (_, reply) = answer(&other, &names(Conduct::Answers)).unwrap();
         assert_eq!(read_answer(&reply, 7), Some(Answer::NoName));
+    }
+
+    #[test]
+    fn a_query_crosses_https_in_the_parameter_or_the_body() {
+        let (asked, resolver) = (query(0, "a.test").unwrap(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 443));
+        let (get, ()) = https_request(resolver, &asked).unwrap().into_parts();
+        assert_eq!(get.uri.query(), Some("dns=AAABAAABAAAAAAAAAWEEdGVzdAAAAQAB"));
+        assert_eq!(https_query(&get, Vec::new()), Some(asked.clone()));
+        let uri = "https://127.0.0.1/dns-query";
+        let post = |kind| Request::post(uri).header(CONTENT_TYPE, kind).body(()).unwrap().into_parts().0;
+        assert_eq!(https_query(&post("application/dns-message"), asked.clone()), Some(asked.clone()));
+        assert_eq!(https_query(&post("text/plain"), asked), None);
+        for wrong in ["/dns-query", "/dns-query?dns=*", "/other?dns=AAAB"] {
+            let (get, ()) = Request::get(wrong).body(()).unwrap().into_parts();
+            assert_eq!(https_query(&get, Vec::new()), None, "{wrong}");
+        }
     }
 
     #[test]

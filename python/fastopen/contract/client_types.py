@@ -79,6 +79,8 @@ class ClientType:
     """The versions of HTTP that it speaks over TLS; none: it does not speak TLS."""
     sessions: frozenset[str] = NO_SESSION
     """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
+    encrypts_lookups: bool = False
+    """Whether it can ask a resolver over TLS or HTTPS: the system's resolver asks in the clear."""
     by_name_alone: frozenset[str] = frozenset()
     """The versions of HTTP and sessions of these that `--arms all` leaves out: not every such program has
     them."""
@@ -128,6 +130,7 @@ LOADER: Final = ClientType(
     takes=frozenset({"profile", "processing_scale", "phases", "key_share", "h3_fallback_us"}),
     http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
+    encrypts_lookups=True,
     ours=True,
     reads_bodies=False,
     loads_everything=True,

@@ -10,7 +10,13 @@ from pydantic import Field, model_validator
 
 from fastopen.contract.client import Client
 from fastopen.contract.client_types import CLIENTS
-from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES, Network, Tcp
+from fastopen.contract.network import (
+    ENCRYPTED_NAMES,
+    QUIC_CONGESTION_CONTROLS,
+    QUIC_MTU_MIN_BYTES,
+    Network,
+    Tcp,
+)
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.part import NotEmpty, Part
 from fastopen.pages import Page
@@ -208,6 +214,13 @@ class Job(Part):
             raise ValueError(f"tls.session: {self.client.label} is not made to begin with a session")
         if self.tls.of_another_time and not self.client.type.ours:
             raise ValueError(f"tls.ticket_state: {self.client.label} has the machine's clock")
+        return self
+
+    @model_validator(mode="after")
+    def _the_client_can_ask_the_resolver(self) -> Self:
+        if self.network.names in ENCRYPTED_NAMES and not self.client.type.encrypts_lookups:
+            message = f"{self.client.label} asks the resolver in the clear; use do53 or tcp"
+            raise ValueError(f"network.names: {message}")
         return self
 
     @model_validator(mode="after")

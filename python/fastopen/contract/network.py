@@ -20,6 +20,8 @@ QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "re
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 # A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
 QUIC_MTU_MIN_BYTES: Final = 1228
+# Lookups of names whose resolver speaks TLS.
+ENCRYPTED_NAMES: Final = ("dot", "doh")
 LinkMaker = Literal["auto", "program", "kernel"]
 Aqm = Literal["none", "codel", "fq_codel", "drr"]
 Way = Literal["down", "up"]
@@ -45,7 +47,7 @@ Path = Literal[
     "delay-initial",
     "rebind",
 ]
-NameLookup = Literal["none", "do53", "tcp"]
+NameLookup = Literal["none", "do53", "tcp", "dot", "doh"]
 ResolverConduct = Literal["answers", "drop-first", "silent", "nxdomain"]
 Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
@@ -118,7 +120,8 @@ class Network(Part):
     names: NameLookup = "none"
     """How the client learns the addresses of hosts. `none`: it knows them. `do53`: it asks a resolver behind
     the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one connection of TCP, with Fast
-    Open as the load has it."""
+    Open as the load has it. `dot` and `doh`: over one connection of TLS (RFC 7858), or of HTTPS with HTTP/2
+    and a GET for each name (RFC 8484). Its TLS is that of `tls`, also in loads in the clear."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queues; null: that of the link. With another one the program makes the
     link."""

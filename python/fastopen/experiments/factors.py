@@ -142,8 +142,8 @@ _NETWORK: Final = (
     ),
     Factor(
         "names", "network", ("names",), q.TEXT,
-        "How the client learns addresses: none (it knows them), do53 (of a resolver, over UDP), or tcp.",
-        example="none,do53,tcp", header="names", phrase="names {}", label="names-{}",
+        "How the client learns addresses: none (it knows them), do53 (UDP), tcp, dot (TLS), doh (HTTPS).",
+        example="none,do53,dot", header="names", phrase="names {}", label="names-{}",
     ),
     Factor(
         "resolver_rtt", "network", ("resolver_rtt_us",), q.DURATION_OR_NONE,

@@ -8,7 +8,7 @@ from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.client_types import CHROMIUM, CLIENTS
-from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
+from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
 from fastopen.contract.origins import Http
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
@@ -224,6 +224,17 @@ class Experiment(BaseModel):
                 message = "nothing begins with a session of an earlier visit"
                 remedy = f"ask for session resumed or early, or leave {key} out"
                 raise conflict(message, remedy, "tls.session", f"tls.{key}")
+        return self
+
+    @model_validator(mode="after")
+    def _clients_can_ask_the_resolver(self) -> Self:
+        names = [network.names for network in self.networks if network.names in ENCRYPTED_NAMES]
+        clear = [setup.client for setup in self.setups if not setup.client.type.encrypts_lookups]
+        if names and clear:
+            able = any_of(one.label for one in CLIENTS.values() if one.encrypts_lookups)
+            message = f"{clear[0].label} asks the resolver in the clear, and names {names[0]} is encrypted"
+            remedy = f"use names do53 or tcp, or client {able}"
+            raise conflict(message, remedy, "client.kind", "network.names")
         return self
 
     @model_validator(mode="after")

@@ -271,6 +271,13 @@ def test_the_command_lists_them_all() -> None:
             ({"tls": "1.3", name: value}, f"(ask for session resumed or early, or leave {name} out)")
             for name, value in (("ticket_state", "stale"), ("early_data_rejected", "on"))
         ),
+        *(
+            (
+                {"client": client, "names": names},
+                f"{client} asks the resolver in the clear, and names {names} is encrypted (use names do53 or",
+            )
+            for client, names in (("curl", "dot"), ("wget2", "doh"), ("chromium", "doh"))
+        ),
         ({"phases": "async"}, "phases must hold load (add it)"),
         ({"client": "command"}, "the client command needs its command line"),
     ],

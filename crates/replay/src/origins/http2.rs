@@ -2,7 +2,7 @@
 //! is sent first.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
@@ -18,13 +18,16 @@ use crate::http2::frame_counters::FrameCounters;
 use crate::http2::send::{MAX_DATA_BYTES, send_body};
 use crate::http2::stream_scheduler::StreamScheduler;
 use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
-use crate::log::{Arrived, Written};
+use crate::lock;
+use crate::log::{Arrived, Query, Written};
+use crate::names::{self, Asked};
 use crate::priority::Priority;
 
 /// Serves a connection until its client closes it.
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let (stream, counters) = counted::<FrameCounters>(stream);
-    let streams = Streams { connection, shared, counters, scheduler: StreamScheduler::default() };
+    let (scheduler, asked) = (StreamScheduler::default(), Arc::default());
+    let streams = Streams { connection, shared, counters, scheduler, asked };
     let (stream, cork) = corked(stream);
     let handshake = Builder::new()
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
@@ -49,6 +52,8 @@ struct Streams {
     shared: Arc<Shared>,
     counters: CountersHandle<FrameCounters>,
     scheduler: StreamScheduler,
+    /// The queries on a connection to the resolver.
+    asked: Arc<Mutex<Asked>>,
 }
 
 impl Streams {
@@ -57,10 +62,13 @@ impl Streams {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
     ) -> Result<(), h2::Error> {
-        let Self { connection, shared, counters, scheduler } = self;
+        if self.shared.resolver_at(self.connection.four_tuple.origin).is_some() {
+            return self.answer_query(request, respond).await;
+        }
+        let Self { connection, shared, counters, scheduler, .. } = self;
         let (request, body) = request.into_parts();
         let (resource, url) = shared.find(&connection, &request);
-        discard(body).await?;
+        receive(body).await?;
         connection.may_process(&request.method, &shared).await;
         let at_ns = monotonic_ns();
         let served = resource.and_then(|number| shared.resources().get(number));
@@ -83,13 +91,42 @@ impl Streams {
         let mut stream = respond.send_response(Response::from_parts(head, ()), body.is_empty())?;
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }
+
+    /// Answers a query for a name (RFC 8484).
+    async fn answer_query(
+        self,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Result<(), h2::Error> {
+        let Self { connection, shared, asked, .. } = self;
+        let Some(names) = shared.resolver_at(connection.four_tuple.origin) else { return Ok(()) };
+        let (request, body) = request.into_parts();
+        let body = receive(body).await?;
+        connection.may_process(&request.method, &shared).await;
+        let query = names::https_query(&request, body);
+        let answer = query.and_then(|query| Some((names::answer(&query, names)?, query)));
+        let Some(((name, answer), query)) = answer else {
+            return respond.send_response(names::https_refusal(), true).map(drop);
+        };
+        let (first, at_ns) = (lock(&asked).is_first(&query, &shared.log), monotonic_ns());
+        let answers = names.conduct.answers(first);
+        shared.log.queried(Query { name, at_ns, answered: answers });
+        if !answers {
+            // To drop it would reset the stream.
+            return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
+        }
+        let mut stream = respond.send_response(names::https_response(answer.len()), false)?;
+        stream.send_data(answer.into(), true)
+    }
 }
 
-/// Reads the body of a request and discards it.
-async fn discard(mut body: RecvStream) -> Result<(), h2::Error> {
+/// Receives the body of a request.
+async fn receive(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
+    let mut received = Vec::new();
     while let Some(chunk) = body.data().await {
-        let bytes = chunk?.len();
-        body.flow_control().release_capacity(bytes)?;
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        received.extend_from_slice(&chunk);
     }
-    Ok(())
+    Ok(received)
 }

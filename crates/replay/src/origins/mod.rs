@@ -21,6 +21,7 @@ use hyper::Method;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
+use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::sync::oneshot;
@@ -31,11 +32,11 @@ use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::lock;
 use crate::log::{OriginLog, TlsHandshake};
-use crate::names::{self, Names};
+use crate::names::{self, Names, Transport};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
-use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream};
+use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream, letting_begin};
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
@@ -157,6 +158,9 @@ impl Origins {
         if let Some(tls) = &self.shared.site.tls {
             tls.sessions.forget();
         }
+        if let Some(tls) = self.shared.site.names.as_ref().and_then(Names::tls) {
+            tls.sessions.forget();
+        }
     }
 }
 
@@ -211,16 +215,19 @@ impl Listening {
             }
         };
         let listen = |names: &Names| {
-            let socket = if names.over_tcp {
-                NamesSocket::Tcp(listen(names.address)?)
-            } else {
-                let socket = std::net::UdpSocket::bind(names.address)?;
-                socket.set_nonblocking(true)?;
-                NamesSocket::Udp(UdpSocket::from_std(socket)?)
+            let socket = match names.transport {
+                Transport::Udp => {
+                    let socket = std::net::UdpSocket::bind(names.address)?;
+                    socket.set_nonblocking(true)?;
+                    NamesSocket::Udp(UdpSocket::from_std(socket)?)
+                }
+                // The listener of the page's port has every address.
+                _ if site.ports.contains(&names.address.port()) => return Ok(None),
+                _ => NamesSocket::Tcp(listen(names.address)?),
             };
-            Ok::<_, io::Error>((socket, names.clone()))
+            Ok::<_, io::Error>(Some((socket, names.clone())))
         };
-        let names = site.names.as_ref().map(listen).transpose()?;
+        let names = site.names.as_ref().map_or(Ok(None), listen)?;
         drop(guard);
         Ok(Self { runtime, listeners, quic, names })
     }
@@ -268,9 +275,8 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     let four_tuple = FourTuple { client, origin };
     shared.log.accepted(four_tuple, monotonic_ns());
     let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
-    if let Some(names) = shared.site.names.as_ref().filter(|names| names.address == origin) {
-        let _ = names::serve_stream(stream, names, &shared.log).await;
-        return;
+    if let Some(names) = shared.resolver_at(origin) {
+        return serve_names(stream, names, four_tuple, &shared).await;
     }
     let tls = shared.site.tls.as_ref().filter(|_| shared.encrypted.load(Ordering::Relaxed));
     let encrypted = match tls.map(|tls| tls.security) {
@@ -287,15 +293,42 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     }
     let later = *lock(&shared.later);
     let Some(tls) = tls.and_then(|tls| tls.server(*origin.ip(), later)) else { return };
+    if let Ok(stream) = accept_tls(tls, stream, four_tuple, &shared).await {
+        let secured = stream.secured();
+        serve_http(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
+    }
+}
+
+/// Does the TLS handshake of a connection, and logs how far it is.
+async fn accept_tls(
+    config: Arc<ServerConfig>,
+    stream: ObservedStream,
+    four_tuple: FourTuple,
+    shared: &Arc<Shared>,
+) -> io::Result<TlsStream<impl Duplex + use<>>> {
     let (stream, counters) = counted::<Traffic>(stream);
     let logged = shared.clone();
     let observer = move |handshake: Handshake| {
         let (at_ns, traffic) = (monotonic_ns(), counters.with(|traffic| *traffic));
         logged.log.tls_handshake(four_tuple, TlsHandshake { at_ns, handshake, traffic });
     };
-    if let Ok(stream) = TlsStream::accept(tls, stream, observer).await {
+    TlsStream::accept(config, stream, observer).await
+}
+
+/// Answers the queries of a connection to the resolver.
+async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTuple, shared: &Arc<Shared>) {
+    let Some(tls) = names.tls() else {
+        let _ = names::serve_stream(stream, names, &shared.log).await;
+        return;
+    };
+    let config = Arc::new(letting_begin(&tls.config, *lock(&shared.later)));
+    let Ok(stream) = accept_tls(config, stream, four_tuple, shared).await else { return };
+    if matches!(names.transport, Transport::Https(_)) {
         let secured = stream.secured();
-        serve_http(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
+        let connection = Connection { four_tuple, encrypted: true, http2: true, secured };
+        http2::serve(stream, connection, shared.clone()).await;
+    } else {
+        let _ = names::serve_stream(stream, names, &shared.log).await;
     }
 }
 
@@ -333,6 +366,11 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 }
 
 impl Shared {
+    /// The resolver, if this is its address.
+    fn resolver_at(&self, address: SocketAddrV4) -> Option<&Names> {
+        self.site.names.as_ref().filter(|names| names.address == address)
+    }
+
     /// The resource of a request and, unless the request is exactly the resource's, the URL that was asked
     /// for; with the method for a request without a resource.
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {

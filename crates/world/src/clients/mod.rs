@@ -18,7 +18,8 @@ use rustls::ClientConfig;
 
 use crate::capture::client_tap::ClientTap;
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Job, LookupRecord, OriginSettings, RequestRecord, SeenAt,
+    BrowserRecord, ClientKind, ConnectionRecord, Job, LookupRecord, NameLookup, OriginSettings,
+    RequestRecord, SeenAt,
 };
 use crate::engine::Engine;
 use crate::failure::Failure;
@@ -61,9 +62,7 @@ pub struct Loading<'a> {
     /// The certificate authority, if any load of the job uses TLS.
     pub authority: Option<&'a Authority>,
     /// The resolver of the world; none where clients know all addresses.
-    pub resolver: Option<SocketAddrV4>,
-    /// Whether the resolver is asked over TCP.
-    pub lookups_over_tcp: bool,
+    pub resolver: Option<Resolver>,
     /// The client port of the first connection, which later ones continue; none for the kernel's choice.
     pub first_port: Option<u16>,
     /// Timeout of the load, in nanoseconds.
@@ -76,6 +75,17 @@ pub struct Loading<'a> {
     pub engine: Engine,
     /// How long after its engine's phase the load begins.
     pub start_phase: Duration,
+}
+
+/// The resolver of a world, as the loader asks it.
+#[derive(Debug, Clone)]
+pub struct Resolver {
+    /// Its address.
+    pub address: SocketAddrV4,
+    /// Over which protocol it is asked.
+    pub names: NameLookup,
+    /// The loader's TLS configuration with its session tickets; none in the clear.
+    pub tls: Option<Arc<ClientConfig>>,
 }
 
 impl Loading<'_> {

@@ -62,8 +62,8 @@ pub fn loaded(
 /// The lookups of a client of others, as the resolver saw them: for each name the first query, and when its
 /// first answer reached the client.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
-    let Some(resolver) = loading.resolver else { return Vec::new() };
-    let (up_ns, down_ns) = loading.link.delays_ns(IpAddr::V4(*resolver.ip()));
+    let Some(resolver) = &loading.resolver else { return Vec::new() };
+    let (up_ns, down_ns) = loading.link.delays_ns(IpAddr::V4(*resolver.address.ip()));
     let mut lookups: Vec<LookupRecord> = Vec::new();
     for query in loading.log.queries() {
         let at_ns = query.at_ns.saturating_sub(start_ns);

@@ -50,6 +50,8 @@ pub struct Capabilities {
     pub versions: &'static [HttpVersion],
     /// The versions of HTTP that it speaks without TLS.
     pub clear_versions: &'static [HttpVersion],
+    /// Whether it can ask a resolver over TLS or HTTPS: those of the system ask in the clear.
+    pub encrypts_lookups: bool,
     /// How its TLS connections can begin.
     pub sessions: &'static [SessionStart],
     /// How many session tickets of a host an earlier visit leaves it, if origins send as many.
@@ -85,6 +87,7 @@ const LOADER: Capabilities = Capabilities {
     reads_bodies: false,
     versions: &[HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
     clear_versions: OVER_TCP,
+    encrypts_lookups: true,
     sessions: EVERY_SESSION,
     tickets_left: TICKETS_KEPT as u8,
     hsts_preloaded: false,
@@ -106,6 +109,7 @@ impl ClientKind {
                 is_foreign: true,
                 falls_back: false,
                 reads_bodies: true,
+                encrypts_lookups: false,
                 // Of the one connection that any client has.
                 tickets_left: 1,
                 ..LOADER
@@ -123,6 +127,7 @@ impl ClientKind {
                 reads_bodies: true,
                 versions: &[HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http3],
                 clear_versions: &[HttpVersion::Http11],
+                encrypts_lookups: false,
                 sessions: EVERY_SESSION,
                 // It keeps two, of which a connection of the visit without a request may have taken one.
                 tickets_left: 1,

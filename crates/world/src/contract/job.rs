@@ -7,7 +7,7 @@ use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
-use fastopen_replay::names::Conduct;
+use fastopen_replay::names::{self, Conduct};
 use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,36 @@ pub enum NameLookup {
     Do53,
     /// It asks the resolver over one connection of TCP.
     Tcp,
+    /// Over one connection of TLS (RFC 7858).
+    Dot,
+    /// Over one connection of HTTPS (RFC 8484).
+    Doh,
+}
+
+impl NameLookup {
+    /// Returns the port of the resolver; none where the client knows all addresses.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::None => None,
+            Self::Do53 | Self::Tcp => Some(names::PORT),
+            Self::Dot => Some(names::TLS_PORT),
+            Self::Doh => Some(names::HTTPS_PORT),
+        }
+    }
+
+    /// Returns the ALPN protocol of the resolver; none where the client asks in the clear.
+    pub fn alpn(self) -> Option<&'static [u8]> {
+        match self {
+            Self::None | Self::Do53 | Self::Tcp => None,
+            Self::Dot => Some(names::TLS_ALPN),
+            Self::Doh => Some(names::HTTPS_ALPN),
+        }
+    }
+
+    /// Returns true if the client asks over a connection.
+    pub fn is_over_tcp(self) -> bool {
+        matches!(self, Self::Tcp | Self::Dot | Self::Doh)
+    }
 }
 
 /// A direction of the link.

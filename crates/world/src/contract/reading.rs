@@ -66,6 +66,10 @@ impl Job {
         within("tcp.initial_window_segments", tcp.initial_window_segments, 1..=1000)?;
         within("tcp.blackhole_timeout_s", tcp.blackhole_timeout_s, 0..=BLACKHOLE_TIMEOUT_S)?;
         self.client.validate()?;
+        let able = self.network.names.alpn().is_none() || self.client.kind.capabilities().encrypts_lookups;
+        demand(able, || {
+            format!("network.names: {} asks the resolver in the clear; use do53 or tcp", self.client.kind)
+        })?;
         Scheduler::new(&self.page, &self.policy()).map_err(|error| format!("client: {error}"))?;
         within("origins.think_scale", self.origins.think_scale, 0.0..=1000.0)?;
         within("origins.tfo_queue", self.origins.tfo_queue, 1..=u16::MAX)?;

@@ -2,12 +2,12 @@
 
 use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
-use crate::contract::{ClientFastOpen, Cookies, LoadPlan, Tcp};
+use crate::contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
 /// What a load's evidence must show. The world is prepared by it, and the load judged by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
-    /// Whether connections speak TLS.
+    /// Whether connections to the page's hosts speak TLS.
     pub tls: bool,
     /// How connections use Fast Open; none: no SYN asks for a cookie or carries data.
     pub fast_open: Option<FastOpen>,
@@ -69,9 +69,9 @@ impl Expectation {
         }
     }
 
-    /// What a load as `plan` says must show, with TLS and TCP set so, by a client that an earlier visit
-    /// leaves so many tickets of a host.
-    pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, tickets_left: u8) -> Self {
+    /// What a load as `plan` says must show, with TLS, TCP and lookups set so, by a client that an earlier
+    /// visit leaves so many tickets of a host.
+    pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, names: NameLookup, tickets_left: u8) -> Self {
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| {
             let cookies_before = match cookies {
                 Cookies::Cold => CookiesBefore::NoHost,
@@ -85,7 +85,9 @@ impl Expectation {
             FastOpen { cookies_before, syn_data }
         });
         let encrypted = plan.transport.is_encrypted();
-        let session = if encrypted { tls.session } else { SessionStart::None };
+        // The resolver may speak TLS where the page is in the clear.
+        let begins = encrypted || names.alpn().is_some();
+        let session = if begins { tls.session } else { SessionStart::None };
         let resumes = matches!(tls.ticket_state, TicketState::Valid | TicketState::Stale);
         let good = session != SessionStart::None && resumes;
         Self {

@@ -129,7 +129,7 @@ impl Observations<'_> {
 
 /// The round trips that a first answer takes at least: one for the request, one for TCP without data in
 /// the SYN, and those of TLS or QUIC unless the origin read early data.
-fn round_trips(connection: &ConnectionRecord) -> u64 {
+pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
     // QUIC has no handshake but that of TLS.
     let tcp =
         u64::from(connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked));

@@ -1,6 +1,8 @@
 //! Lookups of names: client, resolver and both kernels must agree on them.
 
+use super::first_bytes::round_trips;
 use super::{Observations, invalid};
+use crate::clients::loader::LOOKUP_TIMEOUT;
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LookupRecord, NameLookup};
 use crate::network::addresses::RESOLVER;
 use crate::sandbox::hosts_overlay::is_name;
@@ -24,7 +26,30 @@ impl Observations<'_> {
         if let Some(detail) = of_page.find_map(|lookup| self.contradiction(lookup)) {
             reasons.push(disagreement(detail));
         }
+        if let Some(detail) = self.wrong_connection() {
+            reasons.push(disagreement(detail));
+        }
         self.query_packets(reasons);
+    }
+
+    /// What is wrong with the connection to the resolver: the loader has one, of the protocol that was asked
+    /// for, where both ends did the TLS handshake.
+    fn wrong_connection(&self) -> Option<String> {
+        let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
+        if self.foreign || !answered || !self.network.names.is_over_tcp() {
+            return None;
+        }
+        let [connection] = self.connections.iter().filter(|one| is_resolver(one)).collect::<Vec<_>>()[..]
+        else {
+            return Some("names were not looked up over one connection".into());
+        };
+        let both_ends = connection.tls.as_ref().filter(|tls| tls.origin.is_some());
+        let spoken = both_ends.and_then(|tls| tls.alpn.as_deref());
+        let wanted = self.network.names.alpn();
+        (spoken.map(str::as_bytes) != wanted || connection.tls.is_some() != wanted.is_some()).then(|| {
+            let wanted = wanted.map_or("cleartext".into(), String::from_utf8_lossy);
+            format!("the resolver was asked over {} instead of {wanted}", spoken.unwrap_or("cleartext"))
+        })
     }
 
     fn connected_without_lookup(&self) -> Option<&str> {
@@ -53,19 +78,28 @@ impl Observations<'_> {
         if lookup.answered_ns.is_some() && resolver.answers == 0 {
             return Some(format!("{host}: has an answer that the resolver did not send"));
         }
-        if *queries > 1 && !self.foreign && resolver.answers == *queries && !lost {
+        // A queue may hold an answer until the query is repeated.
+        let repeated = LOOKUP_TIMEOUT.as_nanos() as u64 * queries.saturating_sub(1) as u64;
+        let early = lookup.answered_ns.is_some_and(|at| at < lookup.asked_ns + repeated);
+        if early && !self.foreign && resolver.answers == *queries && !lost {
             return Some(format!("{host}: was asked for {queries} times"));
         }
         if self.foreign {
             return None;
         }
         let rtt_us = self.network.resolver_rtt_us.unwrap_or(self.network.rtt_us);
-        let took_ns = lookup.answered_ns?.saturating_sub(lookup.asked_ns);
+        let answered_ns = lookup.answered_ns?;
+        let after =
+            |since_ns: u64, rtts: u64| since_ns + rtts * rtt_us.saturating_sub(self.tolerance_us) * 1000;
+        // No query crosses a connection before its handshakes, but for what they carry.
+        let connection = self.connections.iter().find(|one| is_resolver(one));
+        let earliest_ns =
+            connection.map_or(0, |one| after(one.opened_ns, round_trips(one))).max(after(lookup.asked_ns, 1));
         // A varying delay may be shorter than asked.
-        let too_soon = took_ns + self.tolerance_us * 1000 < rtt_us * 1000 && !self.network.varies();
+        let too_soon = answered_ns < earliest_ns && !self.network.varies();
         too_soon.then(|| {
-            let ms = took_ns as f64 / 1e6;
-            format!("{host}: answered in {ms:.3} ms, less than the resolver's RTT")
+            let ms = answered_ns.saturating_sub(lookup.asked_ns) as f64 / 1e6;
+            format!("{host}: answered in {ms:.3} ms, less than the round trips to the resolver take")
         })
     }
 

@@ -16,6 +16,8 @@ use std::net::Ipv4Addr;
 use fastopen_link::path::PathRule;
 use fastopen_page::{Page, Schemes};
 
+use self::lookups::is_resolver;
+
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
 use crate::contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
@@ -265,7 +267,10 @@ impl Observations<'_> {
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
         let furthest = self.network.host_extra_rtt_us.values().max().copied().unwrap_or(0);
         let explained = match queued {
-            [Some(down), Some(up)] => self.network.rtt_us + furthest + down + up >= SYN_TIMEOUT_US,
+            [Some(down), Some(up)] => {
+                let rtt_us = (self.network.rtt_us + furthest).max(self.network.resolver_rtt_us.unwrap_or(0));
+                rtt_us + down + up >= SYN_TIMEOUT_US
+            }
             _ => true,
         };
         let again = self.connections.iter().filter(|one| one.quic.is_none() && retransmitted(one));
@@ -468,9 +473,12 @@ impl Observations<'_> {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
 
-    /// Whether the first request of a connection is safe. A preflight may have come before; it is not in the
-    /// records.
+    /// Whether the first request of a connection is safe, as every query is. A preflight may have come
+    /// before; it is not in the records.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
+        if is_resolver(connection) {
+            return true;
+        }
         let recorded = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         if recorded.count() < connection.requests {
             return false;

@@ -14,15 +14,16 @@ use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
+use rustls::ClientConfig;
 
 use super::{Servers, World, injected, resolver};
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
 use crate::clients::tls::Secure;
-use crate::clients::{Loaded, Loading, UserAgent};
+use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
-    NameLookup, OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
+    OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
@@ -59,7 +60,7 @@ impl<'a> World<'a> {
 
     pub(super) fn expectation(&self, plan: &LoadPlan) -> Expectation {
         let tickets_left = self.job.client.kind.capabilities().tickets_left;
-        Expectation::of(plan, &self.job.tls, &self.job.tcp, tickets_left)
+        Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
     /// Gives the client a new address, and the cookies, cache and link that the load begins with.
@@ -101,7 +102,7 @@ impl<'a> World<'a> {
     fn visit(
         &self,
         expected: Expectation,
-        secure: Option<Secure>,
+        secure: ClientTls,
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(FastOpenUse::Off)?;
@@ -168,8 +169,11 @@ impl<'a> World<'a> {
     }
 
     /// The load as a client gets it.
-    fn loading(&self, expected: Expectation, secure: Option<Secure>) -> Loading<'_> {
-        let (tls, quic) = secure.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
+    fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
+        let ClientTls { page, lookups } = secure;
+        let (tls, quic) = page.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
+        let names = self.job.network.names;
+        let resolver = resolver(self.job).map(|address| Resolver { address, names, tls: lookups });
         Loading {
             page: &self.job.page,
             policy: &self.policy,
@@ -184,8 +188,7 @@ impl<'a> World<'a> {
             quic,
             tls_settings: &self.job.tls,
             tap: self.tap.as_ref(),
-            resolver: resolver(self.job),
-            lookups_over_tcp: self.job.network.names == NameLookup::Tcp,
+            resolver,
             first_port: self.engine.first_port(),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
@@ -196,9 +199,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// TLS and QUIC of a client without sessions; none where the load has no TLS.
-    fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<Option<Secure>, Failure> {
-        let authority = self.servers.authority.as_ref().filter(|_| expected.tls);
+    /// TLS and QUIC of a client without sessions.
+    fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
+        let asks_over_tls = self.job.network.names.alpn();
+        let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
         let falls_back = self.job.client.h3_fallback_us.is_some();
         let spoken = self.hosts.keys().map(|host| {
             let version = self.job.origins.http_of(host);
@@ -206,15 +210,25 @@ impl<'a> World<'a> {
         });
         let spoken: BTreeSet<_> = spoken.collect();
         let offered: Vec<_> = spoken.into_iter().collect();
-        let Some(authority) = authority else { return Ok(None) };
-        let mut config = tls::client(&self.job.tls, authority, &offered, self.hosts.len())?;
+        let Some(authority) = authority else { return Ok(ClientTls::default()) };
+        // And the resolver.
+        let servers = self.hosts.len() + 1;
+        let mut config = tls::client(&self.job.tls, authority, &offered, servers)?;
         let early = expected.early_data != EarlyData::None;
         config.enable_early_data = early;
         config.time_provider = clock.clone();
         let (key_share, hosts) = (self.job.tls.key_share, self.hosts.len());
         let quic = |settings| QuicClient::new(settings, key_share, authority, hosts, early, clock.clone());
+        let lookups = asks_over_tls.map(|alpn| {
+            let mut config = config.clone();
+            config.alpn_protocols = vec![alpn.to_vec()];
+            Arc::new(config)
+        });
+        if !expected.tls {
+            return Ok(ClientTls { page: None, lookups });
+        }
         let quic = self.job.quic().map(quic).transpose()?;
-        Ok(Some(Secure { tls: Arc::new(config), quic }))
+        Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
     /// The hosts of this world whose cookie the client at `address` holds.
@@ -289,11 +303,20 @@ impl Servers {
     }
 }
 
+/// What the client of a load has for TLS.
+#[derive(Clone, Default)]
+struct ClientTls {
+    /// For the page's hosts; none where the load is in the clear.
+    page: Option<Secure>,
+    /// For the resolver; none where names are not looked up over TLS.
+    lookups: Option<Arc<ClientConfig>>,
+}
+
 /// A world in which the load can begin.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
-    secure: Option<Secure>,
+    secure: ClientTls,
     /// The client's.
     address: Ipv4Addr,
     /// The hosts whose cookie the client holds.
@@ -304,7 +327,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     /// Runs the client, and reads link, sockets and counters as soon as the load is over.
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
-        let loading = world.loading(self.expected, self.secure.take());
+        let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
         world.engine.begin_load(loading.start_phase);
         let mut cross = world.cross_traffic()?;
         let cross_before = cross.as_ref().map(CrossTraffic::moved);

@@ -19,7 +19,6 @@ use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
 use fastopen_netns::{Error, process, sysctl, tcp_metrics};
 use fastopen_page::{Origin, Policy};
-use fastopen_replay::names;
 use fastopen_replay::origins::{Origins, ServedResource};
 use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
 use hyper::header::DATE;
@@ -301,7 +300,7 @@ struct Servers {
     addresses: Vec<SocketAddrV4>,
     /// The page as it is served, if its bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
-    /// The resolver, if clients ask it over TCP.
+    /// The resolver, if clients ask it over a connection.
     resolver: Option<SocketAddrV4>,
     /// The `Date` of the recorded document.
     recorded_date: Option<String>,
@@ -327,7 +326,8 @@ impl Servers {
             page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], port(one))).collect();
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
-        let authority = encrypted.then(|| Authority::new(realtime_ns())).transpose()?;
+        let has_tls = encrypted || job.network.names.alpn().is_some();
+        let authority = has_tls.then(|| Authority::new(realtime_ns())).transpose()?;
         let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
         let recorded_date =
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
@@ -337,8 +337,9 @@ impl Servers {
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
-        let over_tcp = job.network.names == NameLookup::Tcp;
-        let asked = resolver(job).map(|resolver| (*resolver.ip(), over_tcp));
+        // What the system's resolver can ask.
+        let asked = resolver(job).filter(|_| job.network.names.alpn().is_none());
+        let asked = asked.map(|resolver| (*resolver.ip(), job.network.names.is_over_tcp()));
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
         let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
             on_core(core, || Server::start(words, job, hosts, &topology.origins, &resources))?
@@ -349,7 +350,7 @@ impl Servers {
             origins,
             authority,
             addresses,
-            resolver: resolver(job).filter(|_| over_tcp),
+            resolver: resolver(job).filter(|_| job.network.names.is_over_tcp()),
             recorded_date,
             synthetic_pages,
             _hosts_overlay: hosts_overlay,
@@ -369,7 +370,7 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
 
 /// The resolver of a job's world; none where clients know all addresses.
 fn resolver(job: &Job) -> Option<SocketAddrV4> {
-    (job.network.names != NameLookup::None).then(|| SocketAddrV4::new(RESOLVER, names::PORT))
+    Some(SocketAddrV4::new(RESOLVER, job.network.names.port()?))
 }
 
 fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {

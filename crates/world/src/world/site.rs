@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
-use fastopen_replay::names::Names;
+use fastopen_replay::names::{Names, TlsNames, Transport};
 use fastopen_replay::origins::{ServedResource, Site, TlsSite};
 use fastopen_replay::recorded_head;
 use fastopen_replay::tls::{self, Authority, KeyLines, Sessions};
@@ -39,6 +39,32 @@ fn servers(
         Ok((*address, Arc::new(config)))
     };
     hosts.iter().map(server).collect()
+}
+
+/// How clients ask the resolver at `address`, with its TLS where they do so over it: its settings are the
+/// job's.
+fn names_transport(
+    job: &Job,
+    address: SocketAddrV4,
+    authority: Option<&Authority>,
+    keys: Option<&Arc<KeyLines>>,
+) -> Result<Transport, Failure> {
+    let tls = || {
+        let sessions = Arc::<Sessions>::default();
+        // Its address is its name, as those of public resolvers are.
+        let names = BTreeSet::from([address.ip().to_string()]);
+        let authority = authority.expect("a world with TLS has an authority");
+        let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
+        let alpn: Vec<_> = job.network.names.alpn().into_iter().collect();
+        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
+        Ok::<_, Failure>(TlsNames { config: Arc::new(config), sessions })
+    };
+    Ok(match job.network.names {
+        NameLookup::None | NameLookup::Do53 => Transport::Udp,
+        NameLookup::Tcp => Transport::Tcp,
+        NameLookup::Dot => Transport::Tls(tls()?),
+        NameLookup::Doh => Transport::Https(tls()?),
+    })
 }
 
 /// The synthetic page for loads in the clear and for loads over TLS, whose URLs differ.
@@ -77,7 +103,7 @@ impl SyntheticPages {
     }
 }
 
-/// The site of a job: in the clear, and over TLS if there is an authority; `keys` takes the secrets of its
+/// The site of a job: in the clear, and over TLS if any load is; `keys` takes the secrets of its
 /// connections, and `resolver` is where names are looked up.
 ///
 /// # Errors
@@ -107,6 +133,16 @@ pub fn site(
         let (security, quic) = (job.tls.security, job.quic());
         Ok::<_, Failure>(TlsSite { servers, resources, security, sessions, quic })
     };
+    let names = |address| {
+        let lower = |(host, ip): (String, Ipv4Addr)| (host.to_lowercase(), ip);
+        Ok::<_, Failure>(Names {
+            address,
+            zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
+            conduct: job.network.resolver,
+            transport: names_transport(job, address, authority, keys)?,
+        })
+    };
+    let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     let recorded = job.origins.bodies == Bodies::Recorded;
     // A page may ask hosts for what is not in its recording by either scheme.
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
@@ -119,18 +155,10 @@ pub fn site(
         keep_alive: job.origins.keep_alive,
         versions: hosts.iter().map(|(host, address)| (*address, job.origins.http_of(host))).collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
-        tls: authority.map(over_tls).transpose()?,
+        tls: authority.filter(|_| encrypted).map(over_tls).transpose()?,
         nearest: recorded,
         alt_svc: job.client.kind.capabilities().reads_alt_svc,
-        names: resolver.map(|address| Names {
-            address,
-            zone: with_aliases(job, hosts)
-                .into_iter()
-                .map(|(host, address)| (host.to_lowercase(), address))
-                .collect(),
-            conduct: job.network.resolver,
-            over_tcp: job.network.names == NameLookup::Tcp,
-        }),
+        names: resolver.map(names).transpose()?,
     })
 }
 

@@ -74,6 +74,95 @@ fn over_tcp_the_first_lookup_takes_a_handshake_that_fast_open_saves() {
     }
 }
 
+/// What is asked for TLS: a `ClientHello` that fits into a SYN, as sessions of an earlier visit.
+fn over_tls(names: &str, session: &str, arms: &[&str]) -> Value {
+    let network = json!({"names": names, "resolver_rtt_us": 50_000});
+    with(asking(network, arms), json!({"tls": {"key_share": "x25519", "session": session}}))
+}
+
+fn resolver(load: &Value) -> &Value {
+    let connections = list(&load["connections"]);
+    connections.iter().find(|one| one["host"] == "198.19.255.53").expect("it was asked")
+}
+
+#[test]
+fn over_tls_and_https_each_flight_that_carries_more_saves_the_first_lookup_a_round_trip() {
+    for (names, port, alpn) in [("dot", 853, "dot"), ("doh", 443, "h2")] {
+        for (session, round_trips) in [("none", [3, 3, 2]), ("resumed", [3, 3, 2]), ("early", [2, 2, 1])] {
+            let asked = over_tls(names, session, &["tcp", "cold", "warm"]);
+            let Some(run) = exactly(&asked) else { return };
+            for (arm, round_trips) in ["tcp", "cold", "warm"].into_iter().zip(round_trips) {
+                let load = run.valid(arm);
+                let case = format!("{names} {session} {arm}");
+                let expected = [("a.test", 50 * round_trips), ("b.test", 50), ("c.test", 50)];
+                let expected = expected.map(|(host, took_ms)| (host, took_ms, 1, 1, 1));
+                assert_eq!(lookups(load), expected, "{case}");
+                let connection = resolver(load);
+                assert_eq!((&connection["port"], &connection["requests"]), (&json!(port), &json!(3)));
+                for end in ["client", "origin"] {
+                    assert_eq!(connection[end]["syn_data_acked"], arm == "warm", "{case} {end}");
+                }
+                let tls = &connection["tls"];
+                assert_eq!((&tls["version"], &tls["alpn"]), (&json!("1.3"), &json!(alpn)), "{case}");
+                for end in [tls, &tls["origin"]] {
+                    assert_eq!(end["resumed"], session != "none", "{case}");
+                    assert_eq!(number(&end["early_bytes"]) > 0, session == "early", "{case}");
+                }
+                assert_eq!(with_syn_data(load, "client"), if arm == "warm" { 5 } else { 0 }, "{case}");
+                assert_eq!(grown(load, "client", "UdpOutDatagrams"), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_hello_that_no_syn_holds_saves_the_lookup_nothing() {
+    let Some(run) = exactly(&asking(json!({"names": "dot"}), &["tcp", "warm"])) else { return };
+    for arm in ["tcp", "warm"] {
+        let load = run.valid(arm);
+        assert_eq!(lookups(load)[0], ("a.test", 300, 1, 1, 1), "{arm}");
+        assert_eq!(resolver(load)["origin"]["syn_data_acked"], arm == "warm");
+    }
+}
+
+#[test]
+fn pages_over_tls_are_looked_up_over_tls() {
+    for names in ["dot", "doh"] {
+        let Some(run) = exactly(&over_tls(names, "early", &["tls", "tls-warm"])) else { return };
+        for (arm, round_trips) in [("tls", 2), ("tls-warm", 1)] {
+            let load = run.valid(arm);
+            assert_eq!(lookups(load)[0], ("a.test", 50 * round_trips, 1, 1, 1), "{names} {arm}");
+            assert!(list(&load["connections"]).iter().all(|one| one["tls"]["resumed"] == true), "{load}");
+        }
+    }
+}
+
+#[test]
+fn over_tls_and_https_faults_are_those_of_tcp() {
+    for names in ["dot", "doh"] {
+        let asked =
+            |resolver: &str| exactly(&asking(json!({"names": names, "resolver": resolver}), &["tcp"]));
+        let Some(run) = asked("drop-first") else { return };
+        let took: Vec<_> = lookups(run.valid("tcp")).iter().map(|one| (one.1, one.2, one.3, one.4)).collect();
+        assert_eq!(took, [(5300, 2, 2, 1), (5100, 2, 2, 1), (5100, 2, 2, 1)], "{names}");
+        let silent = asked("silent").expect("there is a kernel");
+        let (kind, queries, answers, error) = failed(&silent);
+        assert_eq!((kind, queries, answers), ("incomplete", 2, 0), "{names}");
+        assert!(error.contains("no answer to 2 queries in 10 s"), "{error}");
+        let unknown = asked("nxdomain").expect("there is a kernel");
+        let (kind, queries, answers, error) = failed(&unknown);
+        assert_eq!((kind, queries, answers), ("incomplete", 1, 1), "{names}");
+        assert!(error.contains("NXDOMAIN"), "{error}");
+        for seed in 1..4 {
+            let way = json!({"rate_bit_per_s": null, "queue_bytes": null, "loss": 0.1});
+            let lossy = json!({"names": names, "down": way, "up": way});
+            let asked = with(asking(lossy, &["tcp", "warm"]), json!({"seed": seed}));
+            let run = exactly(&asked).expect("there is a kernel");
+            assert!(["tcp", "warm"].iter().all(|arm| run.valid(arm)["plt_ns"].is_u64()));
+        }
+    }
+}
+
 #[test]
 fn over_tcp_a_lost_query_is_sent_again_and_a_silent_resolver_fails() {
     let asked = |resolver: &str| exactly(&asking(json!({"names": "tcp", "resolver": resolver}), &["tcp"]));
@@ -89,13 +178,16 @@ fn over_tcp_a_lost_query_is_sent_again_and_a_silent_resolver_fails() {
 
 #[test]
 fn names_are_looked_up_on_each_engine() {
-    for run in on_each_engine(&asking(plain(Some(10_000)), &["tcp"])) {
-        let seen = lookups(run.valid("tcp"));
-        assert_eq!(
-            seen.iter().map(|one| (one.0, one.2, one.3, one.4)).collect::<Vec<_>>(),
-            [("a.test", 1, 1, 1), ("b.test", 1, 1, 1), ("c.test", 1, 1, 1)]
-        );
-        assert!(seen.iter().all(|one| one.1 >= 9), "{seen:?}");
+    for names in ["do53", "tcp", "dot", "doh"] {
+        let asked = json!({"names": names, "resolver_rtt_us": 10_000});
+        for run in on_each_engine(&asking(asked, &["tcp"])) {
+            let seen = lookups(run.valid("tcp"));
+            assert_eq!(
+                seen.iter().map(|one| (one.0, one.2, one.3, one.4)).collect::<Vec<_>>(),
+                [("a.test", 1, 1, 1), ("b.test", 1, 1, 1), ("c.test", 1, 1, 1)]
+            );
+            assert!(seen.iter().all(|one| one.1 >= 9), "{names}: {seen:?}");
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! Lookups of names: what client, resolver and kernels say of them.
 
-use crate::support::{Load, NONE};
-use fastopen_world::contract::{InvalidKind, LookupRecord, NameLookup, ResolverRecord};
+use fastopen_replay::tls::SessionStart;
+use fastopen_world::contract::{
+    ConnectionRecord, InvalidKind, LookupRecord, NameLookup, ResolverRecord, TlsRecord,
+};
+
+use crate::support::{Load, NONE, connection, handshake};
 
 const DISAGREE: [InvalidKind; 1] = [InvalidKind::LookupsDisagree];
 const MS: u64 = 1_000_000;
@@ -69,6 +73,14 @@ fn the_resolver_has_seen_and_answered_each_query() {
         load.counters.origins.insert("UdpInDatagrams".into(), 3);
     });
     assert_eq!(twice.kinds(), DISAGREE);
+    let late = twice.with(|load| {
+        load.lookups[0].answered_ns = Some(5010 * MS);
+        for connection in &mut load.connections {
+            connection.opened_ns += 5000 * MS;
+            *connection.connected_ns.as_mut().expect("it is connected") += 5000 * MS;
+        }
+    });
+    assert_eq!(late.kinds(), NONE);
 }
 
 #[test]
@@ -86,4 +98,70 @@ fn the_kernels_have_counted_the_datagrams() {
 fn no_answer_comes_before_the_round_trip_is_over() {
     let sooner = load().with(|load| load.lookups[1].asked_ns = 25 * MS);
     assert_eq!(sooner.kinds(), DISAGREE);
+}
+
+/// The same over one connection with the resolver, whose handshakes take a round trip each, or none.
+fn over_connection(names: NameLookup, round_trips: u64) -> Load {
+    load().with(|load| {
+        load.network.names = names;
+        load.counters.client.remove("UdpOutDatagrams");
+        load.counters.origins.remove("UdpInDatagrams");
+        for connection in &mut load.connections {
+            connection.opened_ns += 20 * MS;
+            *connection.connected_ns.as_mut().expect("it is connected") += 20 * MS;
+        }
+        let mut resolver = connection("198.19.255.53", 0, false);
+        resolver.id = 2;
+        resolver.requests = 2;
+        if let Some(alpn) = names.alpn() {
+            let alpn = Some(String::from_utf8_lossy(alpn).into_owned());
+            resolver.tls = Some(TlsRecord { secured_ns: 20 * MS, alpn, ..handshake(false, false) });
+        }
+        load.connections.push(resolver);
+        load.lookups = vec![lookup("a.test", 0, 10 * round_trips * MS), lookup("b.test", 20 * MS, 30 * MS)];
+        if let Some(at) = load.lookups[1].answered_ns.as_mut().filter(|_| round_trips > 2) {
+            *at += 10 * MS;
+        }
+    })
+}
+
+#[test]
+fn over_a_connection_its_handshakes_come_first() {
+    for (names, round_trips) in [(NameLookup::Tcp, 2), (NameLookup::Dot, 3), (NameLookup::Doh, 3)] {
+        let valid = over_connection(names, round_trips);
+        assert_eq!(valid.kinds(), NONE, "{names:?}");
+        let sooner = over_connection(names, round_trips)
+            .with(|load| load.lookups[0].answered_ns = Some((10 * round_trips - 1) * MS));
+        assert_eq!(sooner.kinds(), DISAGREE, "{names:?}");
+        let twice = over_connection(names, round_trips).with(|load| {
+            let again = ConnectionRecord { id: 3, ..load.connections[2].clone() };
+            load.connections.push(again);
+        });
+        assert_eq!(twice.kinds(), DISAGREE, "{names:?}");
+    }
+}
+
+#[test]
+fn the_resolver_is_asked_over_the_protocol_that_was_asked_for() {
+    let in_the_clear = over_connection(NameLookup::Dot, 3).with(|load| load.connections[2].tls = None);
+    assert_eq!(in_the_clear.kinds(), DISAGREE);
+    let other = over_connection(NameLookup::Dot, 3).with(|load| load.network.names = NameLookup::Doh);
+    assert_eq!(other.kinds(), DISAGREE);
+    let one_end = over_connection(NameLookup::Doh, 3).with(|load| {
+        load.connections[2].tls.as_mut().expect("it has TLS").origin = None;
+    });
+    assert_eq!(one_end.kinds(), DISAGREE);
+}
+
+#[test]
+fn a_query_begins_as_early_data_where_there_is_a_ticket() {
+    let early = |resolver: TlsRecord| {
+        over_connection(NameLookup::Dot, 3).with(|load| {
+            load.tls.session = SessionStart::Early;
+            load.connections[2].tls = Some(TlsRecord { alpn: Some("dot".into()), ..resolver });
+        })
+    };
+    assert_eq!(early(handshake(true, true)).kinds(), NONE);
+    assert_eq!(early(handshake(true, false)).kinds(), [InvalidKind::NoEarlyData]);
+    assert_eq!(early(handshake(false, false)).kinds()[0], InvalidKind::NotResumed);
 }

@@ -241,7 +241,10 @@ impl Load {
             h3_fallback_us: self.h3_fallback_us,
             tolerance_us: 1,
         };
-        judge(&observed, Expectation::of(&self.plan, &self.tls, &self.tcp, self.tickets_left))
+        judge(
+            &observed,
+            Expectation::of(&self.plan, &self.tls, &self.tcp, self.network.names, self.tickets_left),
+        )
     }
 
     pub(crate) fn kinds(&self) -> Vec<InvalidKind> {

@@ -112,17 +112,19 @@ def test_a_lookup_is_a_piece_and_what_ended_meanwhile_did_not_make_room() -> Non
     assert handshakes_in_a_row_ns(page, record) == 20 * MS
 
 
-def test_the_handshake_with_the_resolver_is_one_that_fast_open_saves() -> None:
+@pytest.mark.parametrize(("port", "tls"), [(53, None), (853, LOAD["connections"][1]["tls"])])
+def test_the_handshake_with_the_resolver_is_one_that_fast_open_saves(port: int, tls: Any) -> None:
     page = page_of([{"initiator": None}])
     record = record_of(95, [request(0, 0, (0, 60, 70, 90), **opened(50, 60))], [10_000])
     golden = {**LOAD["lookups"][0], "host": "h0.test", "asked_ns": 0, "answered_ns": 50 * MS}
-    resolver = {"host": "198.19.255.53", "port": 53, "opened_ns": 0, "handshake_us": 30_000}
+    session = None if tls is None else TlsSession.model_validate({**tls, "secured_ns": 40 * MS})
+    resolver = {"host": "198.19.255.53", "port": port, "opened_ns": 0, "handshake_us": 30_000}
     record = record.model_copy(
         update={
             "lookups": [Lookup.model_validate(golden)],
             "connections": [
                 *record.connections,
-                record.connections[0].model_copy(update={"id": 1, **resolver}),
+                record.connections[0].model_copy(update={"id": 1, "tls": session, **resolver}),
             ],
         }
     )

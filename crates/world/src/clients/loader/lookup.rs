@@ -1,23 +1,35 @@
-//! The loader's stub resolver: one question a name, over UDP or one connection of TCP, with the timeouts of
-//! glibc's (resolv.conf(5): `timeout:5`, `attempts:2`).
+//! The loader's stub resolver: one question a name, over UDP or one connection of TCP, TLS or HTTPS, with the
+//! timeouts of glibc's (resolv.conf(5): `timeout:5`, `attempts:2`).
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fastopen_netns::clock::{Alarm, monotonic_ns, sleep_until};
-use fastopen_replay::names::{Answer, query, read_answer, read_message, write_message};
+use fastopen_replay::counters::Duplex;
+use fastopen_replay::http2::cork::corked;
+use fastopen_replay::names::{
+    Answer, https_request, message_id, query, read_answer, read_message, write_message,
+};
 use fastopen_replay::sockets::SocketTable;
-use tokio::io::AsyncWrite;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use tokio::io::WriteHalf;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::connection::{Report, open};
+use crate::clients::Resolver;
+use crate::clients::tls::connect;
+use crate::contract::NameLookup;
 
 /// How long it waits for the answer to a query.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it asks.
 const ATTEMPTS: u16 = 2;
 /// The largest answer to a query without extensions (RFC 1035 section 4.2.1).
@@ -101,9 +113,9 @@ pub(super) struct Question {
     pub(super) asked_ns: u64,
 }
 
-/// How the resolver is asked over TCP.
+/// How the resolver is asked over a connection.
 pub(super) struct Stream {
-    pub(super) resolver: SocketAddrV4,
+    pub(super) resolver: Resolver,
     pub(super) fastopen: bool,
     pub(super) sockets: Arc<SocketTable>,
     pub(super) reports: UnboundedSender<Report>,
@@ -117,6 +129,9 @@ struct Pending {
     until_ns: u64,
 }
 
+/// The answer to the query of a number, or why there are no more.
+type Answered = io::Result<(u16, Answer)>;
+
 impl Stream {
     /// Asks all questions over one connection, until their channel ends.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
@@ -127,35 +142,29 @@ impl Stream {
     }
 
     async fn try_run(self, mut questions: UnboundedReceiver<Question>) -> io::Result<()> {
-        let (stream, opened) = open(self.resolver, None, self.fastopen, &self.sockets).await?;
-        let _ = self.reports.send(Report::ResolverConnected(opened));
-        let (mut from, mut to) = tokio::io::split(stream);
+        let stream = self.open().await?;
         let (answers, mut answered) = unbounded_channel();
-        tokio::spawn(async move {
-            while let Ok(message) = read_message(&mut from).await {
-                if answers.send(message).is_err() {
-                    return;
-                }
-            }
-        });
+        let mut queries = match self.resolver.names {
+            NameLookup::Doh => Queries::Https(Https::over(stream, self.resolver.address, answers).await?),
+            _ => Queries::over(stream, answers),
+        };
         let mut pending: BTreeMap<u16, Pending> = BTreeMap::new();
         let mut alarm = Alarm::new()?;
         loop {
             let next = pending.values().map(|one| one.until_ns).min().unwrap_or(u64::MAX);
             tokio::select! {
                 biased;
-                message = answered.recv() => {
-                    let Some(message) = message else { return Err(io::ErrorKind::ConnectionReset.into()) };
-                    let found = pending.keys().find_map(|id| Some((*id, read_answer(&message, *id)?)));
-                    if let Some((number, answer)) = found {
-                        let one = pending.remove(&number).expect("it is pending");
+                answer = answered.recv() => {
+                    let Some(answer) = answer else { return Err(io::ErrorKind::ConnectionReset.into()) };
+                    let (number, answer) = answer?;
+                    if let Some(one) = pending.remove(&number) {
                         self.report(one, Ok(Some(answer)));
                     }
                 }
                 question = questions.recv() => {
                     let Some(Question { host, number, asked_ns }) = question else { return Ok(()) };
                     let mut one = Pending { host, asked_ns, queries: 0, until_ns: 0 };
-                    match one.send(number, &mut to).await {
+                    match one.send(number, &mut queries).await {
                         Ok(()) => drop(pending.insert(number, one)),
                         Err(error) => self.report(one, Err(error)),
                     }
@@ -168,12 +177,28 @@ impl Stream {
                     if one.queries >= ATTEMPTS.into() {
                         self.report(one, Ok(None));
                     } else {
-                        one.send(number, &mut to).await?;
+                        one.send(number, &mut queries).await?;
                         pending.insert(number, one);
                     }
                 }
             }
         }
+    }
+
+    /// Opens the connection and does its TLS handshake, which the first query begins where it can go as early
+    /// data.
+    async fn open(&self) -> io::Result<Box<dyn Duplex>> {
+        let Resolver { address, tls, .. } = &self.resolver;
+        let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
+        let _ = self.reports.send(Report::ResolverConnected(opened));
+        let Some(config) = tls.clone() else { return Ok(Box::new(socket)) };
+        let reports = self.reports.clone();
+        let secured = move |record| drop(reports.send(Report::ResolverSecured(record)));
+        let mut stream = connect(config, &address.ip().to_string(), socket, secured)?;
+        if !stream.offers_early_data() {
+            stream.handshake().await?;
+        }
+        Ok(Box::new(stream))
     }
 
     fn report(&self, one: Pending, outcome: io::Result<Option<Answer>>) {
@@ -183,10 +208,106 @@ impl Stream {
 }
 
 impl Pending {
-    async fn send(&mut self, number: u16, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        write_message(to, &query(number, &self.host)?).await?;
+    async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
+        queries.send(number, &self.host).await?;
         self.queries += 1;
         self.until_ns = monotonic_ns() + TIMEOUT.as_nanos() as u64;
         Ok(())
     }
+}
+
+/// How queries are sent over a connection.
+enum Queries {
+    /// As messages with their lengths, over TCP or TLS.
+    Messages(WriteHalf<Box<dyn Duplex>>),
+    /// As requests of HTTP/2.
+    Https(Https),
+}
+
+impl Queries {
+    /// Sends messages over a connection, and their answers to `answers`.
+    fn over(stream: Box<dyn Duplex>, answers: UnboundedSender<Answered>) -> Self {
+        let (mut from, to) = tokio::io::split(stream);
+        tokio::spawn(async move {
+            loop {
+                let message = read_message(&mut from).await;
+                let ended = message.is_err();
+                let answer = message.map(|message| {
+                    let number = message_id(&message)?;
+                    Some((number, read_answer(&message, number)?))
+                });
+                if answer.transpose().is_some_and(|answer| answers.send(answer).is_err()) || ended {
+                    return;
+                }
+            }
+        });
+        Self::Messages(to)
+    }
+
+    /// Sends the query of a number for the address of `host`.
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<()> {
+        match self {
+            Self::Messages(to) => write_message(to, &query(number, host)?).await,
+            Self::Https(https) => https.send(number, host).await,
+        }
+    }
+}
+
+/// A connection of HTTP/2 to the resolver.
+struct Https {
+    resolver: SocketAddrV4,
+    sender: SendRequest<Bytes>,
+    /// What moves the frames; it starts with the first request, whose packet the preface shares.
+    driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    answers: UnboundedSender<Answered>,
+}
+
+impl Https {
+    async fn over(
+        stream: Box<dyn Duplex>,
+        resolver: SocketAddrV4,
+        answers: UnboundedSender<Answered>,
+    ) -> io::Result<Self> {
+        let (stream, cork) = corked(stream);
+        let handshake = Builder::new().enable_push(false).handshake(stream).await;
+        let (sender, mut connection) = handshake.map_err(io::Error::other)?;
+        let ended = answers.clone();
+        let driver = async move {
+            let step = |context: &mut Context<'_>| {
+                cork.flush_after(context, |context| Pin::new(&mut connection).poll(context))
+            };
+            let outcome = poll_fn(step).await;
+            let error = outcome.err().map_or(io::ErrorKind::ConnectionReset.into(), io::Error::other);
+            let _ = ended.send(Err(error));
+        };
+        Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
+    }
+
+    /// Sends a request on a stream of its own. For caches every query has the message ID 0 (RFC 8484 section
+    /// 4.1).
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<()> {
+        let request = https_request(self.resolver, &query(0, host)?)?;
+        poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
+        let (response, _) = self.sender.send_request(request, true).map_err(io::Error::other)?;
+        let answers = self.answers.clone();
+        tokio::spawn(async move {
+            // A query without an answer is repeated when its time is over.
+            if let Ok(Some(answer)) = receive(response).await {
+                let _ = answers.send(Ok((number, answer)));
+            }
+        });
+        self.driver.take().map(tokio::spawn);
+        Ok(())
+    }
+}
+
+async fn receive(response: ResponseFuture) -> Result<Option<Answer>, h2::Error> {
+    let (head, mut body) = response.await?.into_parts();
+    let mut message = Vec::new();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        message.extend_from_slice(&chunk);
+    }
+    Ok(read_answer(&message, 0).filter(|_| head.status.is_success()))
 }

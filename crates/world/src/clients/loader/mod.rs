@@ -28,10 +28,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, Opened, QueuedRequest, Report};
+pub use self::lookup::TIMEOUT as LOOKUP_TIMEOUT;
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
-use crate::clients::{Loaded, Loading, UserAgent};
-use crate::contract::{ConnectionRecord, Fault, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
+use crate::clients::{Loaded, Loading, Resolver, UserAgent};
+use crate::contract::{
+    ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, SeenAt, TlsRecord,
+};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::is_name;
 
@@ -42,8 +45,18 @@ const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Loader;
 
 impl UserAgent for Loader {
-    /// Gets session tickets from each host that speaks TLS, over connections that carry no request.
+    /// Gets session tickets from each host that speaks TLS, and from a resolver that does, over connections
+    /// that carry no request.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
+        let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
+            fetch_tickets(secure, loading.tls_settings.tickets, servers, VISIT_TIMEOUT)
+                .blame(Fault::World, "the earlier visit")
+        };
+        if let Some(Resolver { address, tls: Some(tls), .. }) = &loading.resolver {
+            let secure = Secure { tls: tls.clone(), quic: None };
+            let resolver = (address.ip().to_string(), (*address, HttpVersion::Http2));
+            fetch(&secure, &BTreeMap::from([resolver]))?;
+        }
         let Some(tls) = loading.tls.clone() else { return Ok(()) };
         let secure = Secure { tls, quic: loading.quic.clone() };
         let urls = loading.page.resources.iter().map(|resource| &resource.url);
@@ -54,8 +67,7 @@ impl UserAgent for Loader {
                 (url.host().to_owned(), (address, loading.http_at(url)))
             })
             .collect();
-        fetch_tickets(&secure, loading.tls_settings.tickets, &hosts, VISIT_TIMEOUT)
-            .blame(Fault::World, "the earlier visit")
+        fetch(&secure, &hosts)
     }
 
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
@@ -91,8 +103,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             quic: loading.quic.clone(),
             quic_table: quic_table.clone(),
             first_port: loading.first_port,
-            resolver: loading.resolver,
-            over_tcp: loading.lookups_over_tcp,
+            resolver: loading.resolver.clone(),
             stream: None,
             addresses: BTreeMap::new(),
             lookups: Vec::new(),
@@ -188,9 +199,7 @@ struct PageLoad {
     quic_table: Arc<QuicTable>,
     first_port: Option<u16>,
     /// None: all addresses are known.
-    resolver: Option<SocketAddrV4>,
-    /// Whether the resolver is asked over TCP.
-    over_tcp: bool,
+    resolver: Option<Resolver>,
     /// The connection to the resolver, from the first question on.
     stream: Option<ResolverStream>,
     /// By name.
@@ -240,6 +249,7 @@ impl PageLoad {
         let event = match report {
             Report::LookedUp(lookup) => return self.looked_up(lookup),
             Report::ResolverConnected(opened) => return self.resolver_connected(opened),
+            Report::ResolverSecured(tls) => return self.resolver_secured(tls),
             Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
                 let at_ns = opened.at_ns.saturating_sub(self.start_ns);
@@ -351,8 +361,9 @@ impl PageLoad {
     /// Begins the connection, or has it wait until the address of its host is known.
     fn begin(&mut self, connection: Waiting) {
         let server = &self.scheduler.origins()[connection.origin];
-        let resolver = self.resolver.filter(|_| is_name(&server.host));
-        let Some(resolver) = resolver else { return self.connect(connection, None) };
+        if self.resolver.is_none() || !is_name(&server.host) {
+            return self.connect(connection, None);
+        }
         match self.addresses.get_mut(&server.host) {
             Some(Address::Known(address)) => {
                 let address = *address;
@@ -367,17 +378,18 @@ impl PageLoad {
                 let lookup = LookupRecord { host: host.clone(), asked_ns, ..LookupRecord::default() };
                 self.lookups.push(lookup);
                 self.addresses.insert(host.clone(), Address::Asked(vec![connection]));
-                self.ask(resolver, host, number);
+                self.ask(host, number);
             }
         }
     }
 
-    /// Asks the resolver for the address of a host, over UDP or over the one connection of TCP.
-    fn ask(&mut self, resolver: SocketAddrV4, host: String, number: u16) {
+    /// Asks the resolver for the address of a host, over UDP or over the one connection.
+    fn ask(&mut self, host: String, number: u16) {
         let reports = self.reports.clone();
-        if !self.over_tcp {
+        let Some(resolver) = self.resolver.clone() else { return };
+        if !resolver.names.is_over_tcp() {
             tokio::spawn(async move {
-                let lookup = look_up(resolver, host, number).await;
+                let lookup = look_up(resolver.address, host, number).await;
                 let _ = reports.send(Report::LookedUp(lookup));
             });
             return;
@@ -386,9 +398,11 @@ impl PageLoad {
         let stream = self.stream.get_or_insert_with(|| {
             let (questions, asked) = unbounded_channel();
             let (fastopen, sockets) = (self.fastopen, self.sockets.clone());
+            let (host, port) = (resolver.address.ip().to_string(), resolver.address.port());
+            let multiplexed = resolver.names == NameLookup::Doh;
+            let record = ConnectionRecord { multiplexed, ..connection_record(0, host, port, now) };
             tokio::spawn(Stream { resolver, fastopen, sockets, reports }.run(asked));
-            let (host, port) = (resolver.ip().to_string(), resolver.port());
-            ResolverStream { questions, record: connection_record(0, host, port, now), four_tuple: None }
+            ResolverStream { questions, record, four_tuple: None }
         });
         stream.record.requests += 1;
         let _ = stream.questions.send(Question { host, number, asked_ns: monotonic_ns() });
@@ -402,6 +416,13 @@ impl PageLoad {
         stream.record.connected_ns = Some(at_ns);
         stream.record.handshake_us =
             opened.established.then(|| at_ns.saturating_sub(stream.record.opened_ns) / 1000);
+    }
+
+    fn resolver_secured(&mut self, tls: TlsRecord) {
+        let secured_ns = tls.secured_ns.saturating_sub(self.start_ns);
+        if let Some(stream) = &mut self.stream {
+            stream.record.tls = Some(TlsRecord { secured_ns, ..tls });
+        }
     }
 
     /// Fails the lookups that are under way.

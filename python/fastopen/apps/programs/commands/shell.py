@@ -17,6 +17,7 @@ from fastopen.common import units
 from fastopen.common.errors import InputError
 from fastopen.common.temporary import filling, temporary_file
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins, Tcp
+from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program
 from fastopen.engines.bodies import BodiesFile
 from fastopen.experiments import COMMAND_LINE, of_part, read_asked
@@ -68,6 +69,9 @@ def command(
     if several:
         raise asked.fault("a shell has one network", several, "no lists here")
     (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
+    if network.names in ENCRYPTED_NAMES:
+        message = "programs ask the system's resolver, which asks in the clear"
+        raise asked.fault(message, ("names",), "use do53 or tcp")
     imported = reading.pages([page], quiet=True)
     if len(imported) != 1:
         raise InputError(f"holds {len(imported)} pages", page, "name one")

@@ -47,6 +47,8 @@ pub(super) enum Report {
     LookedUp(Lookup),
     /// The connection to the resolver is there.
     ResolverConnected(Opened),
+    /// The TLS handshake with the resolver is complete; the record's time is of the monotonic clock.
+    ResolverSecured(TlsRecord),
     /// There is no connection to the resolver.
     ResolverFailed(io::Error),
     /// Its UDP socket is open, and its handshake begins.
