@@ -1,22 +1,22 @@
-//! A delay line: packets on their way, ordered by when they are due.
+//! Packets in flight, ordered by due time.
 //!
-//! Packets of one delay are due in the order in which they set out, so they wait in a FIFO, where nothing is
-//! sorted. Those that overtake its last one, as packets of nearer hosts do, wait in a sorted map beside it.
+//! Packets with equal delay are due in the order in which they set out, so they wait in a FIFO that needs no
+//! sorting. A packet that overtakes the last one, such as that of a nearer host, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::Nanos;
 
-/// Packets that are due at known moments.
+/// A queue of packets with known due times.
 #[derive(Debug)]
 pub struct DelayLine<P> {
     fifo: VecDeque<(Key, P)>,
     overtaking: BTreeMap<Key, P>,
-    /// How many packets were ever put in: the order among those due at one moment.
+    /// Number of packets put in so far; orders packets with equal due times.
     pushed: u64,
 }
 
-/// When a packet is due, and its number.
+/// The due time of a packet, and its number.
 type Key = (Nanos, u64);
 
 impl<P> Default for DelayLine<P> {
@@ -26,8 +26,8 @@ impl<P> Default for DelayLine<P> {
 }
 
 impl<P> DelayLine<P> {
-    /// Puts in a packet that sets out at `begins`, which mostly grows from call to call, and is due `delay`
-    /// later.
+    /// Adds a packet that sets out at `begins` and is due `delay` later. `begins` may decrease between calls,
+    /// but that is slower.
     pub fn push(&mut self, begins: Nanos, delay: Nanos, payload: P) {
         let key = (begins.saturating_add(delay), self.pushed);
         self.pushed += 1;
@@ -43,13 +43,13 @@ impl<P> DelayLine<P> {
         self.overtaking.keys().next().copied().into_iter().chain(of_fifo).min()
     }
 
-    /// When the next packet is due; `None` when nothing is on its way.
+    /// Returns the due time of the next packet; `None` if the line is empty.
     pub fn next_due(&self) -> Option<Nanos> {
         self.first().map(|(due, _)| due)
     }
 
-    /// Takes out the packet that is due first, if it is due by `now`, with when it was due: in order of due
-    /// times, and of putting in among equal ones.
+    /// Removes the packet that is due first if it is due by `now`, and returns it with its due time. Packets
+    /// with equal due times leave in the order of their [`DelayLine::push`].
     pub fn pop(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         let first = self.first().filter(|(due, _)| *due <= now)?;
         let overtaking = self.overtaking.remove(&first);

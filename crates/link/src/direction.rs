@@ -1,4 +1,4 @@
-//! The way of a packet through one direction: from stage to stage, then out.
+//! The path of a packet through one direction: stage after stage, then out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,47 +9,47 @@ use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::stages::{DirectionConfig, stages};
 use crate::{Nanos, Stats};
 
-/// One direction of a link for packets `P`: a buffer, a reference to one, or nothing at all.
+/// One direction of a link. `P` is the payload that it carries: a buffer, a reference, or `()`.
 pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// When which stage is to release a packet that it keeps.
+    /// The next time at which a stage releases a packet that it keeps, and the index of the stage.
     due: Option<(Nanos, usize)>,
-    /// Packets that a middlebox turned into answers, and when.
+    /// Packets that a middlebox turned into answers, with the time at which it did.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
-    /// The latest moment that a packet was offered at or kept until.
+    /// The latest time at which a packet was offered or a kept one released.
     now: Nanos,
 }
 
-/// A packet that will not arrive, given back so that its buffer can be used again.
+/// A packet that was dropped. The caller gets it back to reuse its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped<P> {
     /// The packet.
     pub packet: P,
-    /// Why it was dropped.
+    /// The reason for the drop.
     pub cause: DropCause,
 }
 
-/// Why a packet was dropped.
+/// The reason for a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
-    /// It was lost at random.
+    /// Random loss.
     Loss,
-    /// The queue had no room for it, or its management dropped it.
+    /// The queue was full, or its AQM dropped the packet.
     Queue,
-    /// A middlebox dropped it.
+    /// A middlebox dropped the packet.
     Path,
 }
 
 impl<P: Datagram> Direction<P> {
-    /// An idle direction; a trace starts at `start`.
+    /// Creates an idle direction. A trace starts at `start`.
     pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
         Self::of(stages(config, start, None), start)
     }
 
-    /// Both directions of a link, down and up, whose packets cross the same middlebox.
+    /// Creates both directions of a link, down and up. Their packets cross the same middlebox.
     pub fn pair(down: &DirectionConfig, up: &DirectionConfig, path: &PathRule, start: Nanos) -> (Self, Self) {
         let middlebox = Arc::new(Mutex::new(Middlebox::new(path.clone())));
         let direction = |config, way| {
@@ -61,7 +61,7 @@ impl<P: Datagram> Direction<P> {
 }
 
 impl<P> Direction<P> {
-    /// A direction of these stages, in the order in which packets meet them.
+    /// Creates a direction of `stages`, in the order in which packets meet them.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
         Self {
             stages,
@@ -73,15 +73,14 @@ impl<P> Direction<P> {
         }
     }
 
-    /// Offers a packet of `bytes` (its IP length) at `now`; a `now` before that of an earlier packet counts
-    /// as that packet's.
+    /// Offers a packet with an IP length of `bytes` at `now`. A `now` before that of an earlier packet counts
+    /// as the earlier packet's.
     ///
-    /// `extra_delay` is the one-way delay of the packet's host, beyond that of the link. Hosts with different
-    /// ones overtake each other. Each different value costs a queue that is kept, so it is for a delay of the
-    /// host, not for jitter.
+    /// `extra_delay` is the one-way delay of the packet's host in addition to that of the link. Packets of
+    /// hosts with different extra delays overtake each other.
     ///
     /// # Errors
-    /// [`Dropped`] when the packet itself is dropped at once.
+    /// Returns [`Dropped`] if a stage drops the packet at once.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -96,7 +95,7 @@ impl<P> Direction<P> {
         self.pass(0, self.now, Packet { bytes, extra_delay, payload })
     }
 
-    /// Takes a packet from the stage `first` on as far as it gets at once.
+    /// Takes a packet from stage `first` on as far as it gets without waiting.
     fn pass(&mut self, first: usize, mut at: Nanos, mut packet: Packet<P>) -> Result<(), Dropped<P>> {
         for number in first..self.stages.len() {
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
@@ -123,13 +122,13 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    /// Has the stages that keep packets release those that are due by `now`, in order of time.
+    /// Lets stages release the packets that they keep and that are due by `now`, in order of time.
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
             if let Some(packet) = stage.release(at, &mut downstream) {
-                // A drop is counted; nobody waits for the buffer any more.
+                // The drop is counted already, and no caller waits for the buffer.
                 let _dropped = self.pass(number + 1, at, packet);
             }
             self.find_due();
@@ -146,30 +145,31 @@ impl<P> Direction<P> {
         self.due = numbers.filter_map(due_of).min();
     }
 
-    /// When [`Direction::release`] is to be called next; `None` when nothing is on its way.
+    /// Returns the time of the next call of [`Direction::release`]; `None` if nothing is in flight.
     pub fn next_release(&self) -> Option<Nanos> {
         self.departures.next_due().into_iter().chain(self.due.map(|(at, _)| at)).min()
     }
 
-    /// The next packet that is due at or before `now`, and when it was due: in order of due times, and of
-    /// offering among equal ones. To be called until it gives `None`.
+    /// Removes the next packet that is due by `now`, and returns it with its due time. Packets with equal due
+    /// times leave in the order in which they passed the last stage. Call it until it returns `None`.
     pub fn release(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.release_kept(now);
         self.departures.pop(now)
     }
 
-    /// The next packet that has become the answer to itself, which goes the other way, and when it did.
+    /// Removes the next answer that a middlebox made of a packet, and returns it with its time. The driver
+    /// sends it in the other direction.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }
 
-    /// What was counted since the beginning.
+    /// Returns the counts since the start.
     pub fn stats(&self) -> Stats {
         self.stats
     }
 }
 
-/// A stage and what is behind it.
+/// Splits the stages into stage `number` and the stages behind it.
 fn split<'a, P>(
     stages: &'a mut [Box<dyn Stage<P>>],
     stats: &'a mut Stats,

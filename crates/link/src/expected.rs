@@ -1,22 +1,21 @@
-//! What an idle direction does with a few packets, to hold a measured link against: the model itself is
-//! asked.
+//! Expected times on an idle direction, computed by the model itself. They are compared with a measured link.
 
 use crate::{Direction, DirectionConfig, Nanos};
 
-/// How long after the first of `packets` packets of `bytes` each the last one is released, when all are
-/// offered at once to the idle direction, and nothing but its rate and its delay is there. 0 for fewer than
-/// two packets.
+/// Returns the time between the release of the first and the last of `packets` packets of `bytes` each, all
+/// offered at once to an idle direction that has only a rate and a delay. Returns 0 for fewer than two
+/// packets.
 ///
-/// With a trace they are offered at its start.
+/// With a trace, the packets are offered at its start.
 pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Nanos {
     let released = released(config, packets, bytes);
     released.last().unwrap_or(&0) - released.first().unwrap_or(&0)
 }
 
-/// How long one packet of `bytes` takes from offering to release when the direction is idle: serialisation
-/// and delay.
+/// Returns the time from offering to release of one packet of `bytes` on an idle direction: serialisation and
+/// delay.
 ///
-/// With a trace it is offered at its start.
+/// With a trace, the packet is offered at its start.
 pub fn expected_transit(config: &DirectionConfig, bytes: u32) -> Nanos {
     released(config, 1, bytes)[0]
 }

@@ -1,22 +1,21 @@
-//! One direction of an access link as a pure model: it is told the time and says which packet leaves when.
+//! One direction of an access link as a pure model: the caller passes the time, the model decides when each
+//! packet leaves.
 //!
-//! A packet that is offered to a [`Direction`] meets stages (see `stage.rs`), each of which sees the time and
-//! the packet and answers pass, hold (until when) or drop (why). They are, in this order (see
-//! `stages/mod.rs`),
+//! A packet that is offered to a [`Direction`] passes through stages (see `stage.rs`). Each stage sees the
+//! time and the packet, and lets it pass, holds it until a given time, or drops it with a reason. The stages
+//! are, in this order (see `stages/mod.rs`):
 //!
-//! 1. **random loss** from a seeded generator;
-//! 2. a **tail-drop queue** limited in bytes of what waits;
-//! 3. **serialisation**, first in first out, at a fixed [`Rate`] or after a [`Trace`];
-//! 4. **propagation**: the direction's delay;
+//! 1. **random loss** from a seeded generator
+//! 2. a **queue**, limited in waiting bytes: tail drop, or an AQM
+//! 3. **serialisation**, first in first out, at a fixed [`Rate`] or by a [`Trace`]
+//! 4. **propagation**: the direction's delay
 //!
-//! with a middlebox among them where the path is to have one ([`path`]),
+//! A [`path`] rule adds a middlebox. After the last stage, the packet is delayed by the extra delay of its
+//! host. If packets of distant hosts enter the link instead of leaving it, their extra delay comes first: the
+//! driver keeps them in a [`DelayLine`] of its own.
 //!
-//! and leaves after the extra delay of its host. Where the packets of distant hosts come to the link, instead
-//! of leaving it, their extra delay is before all this: a [`DelayLine`] of its own has them until they are
-//! there.
-//!
-//! Nothing here reads a clock, waits, or does I/O. The driver offers packets, sleeps until
-//! [`Direction::next_release`], and takes out what is due with [`Direction::release`].
+//! The crate reads no clock, does not wait, and does no I/O. The driver offers packets, sleeps until
+//! [`Direction::next_release`], and removes due packets with [`Direction::release`].
 //!
 //! ```
 //! use fastopen_link::{Direction, DirectionConfig, Rate};
@@ -29,7 +28,7 @@
 //! };
 //! let mut down = Direction::new(&config, 0);
 //! down.offer(0, 1500, 0, "a packet").expect("an idle link takes a packet");
-//! // 1500 bytes at 4 Mbit/s take 3 ms; 10 ms later they are there.
+//! // 1500 bytes at 4 Mbit/s take 3 ms; the delay adds 10 ms.
 //! assert_eq!(down.next_release(), Some(13_000_000));
 //! assert_eq!(down.release(12_999_999), None);
 //! assert_eq!(down.release(13_000_000), Some((13_000_000, "a packet")));
@@ -53,8 +52,7 @@ pub use expected::{expected_train, expected_transit};
 pub use stages::*;
 pub use stats::Stats;
 
-/// A moment or a span in whole nanoseconds, of whichever clock the driver uses.
+/// A time or a duration in nanoseconds, on the driver's clock.
 ///
-/// Moments must stay below 2^63 (292 years after the clock's zero), which leaves room for every sum made
-/// here.
+/// Times must stay below 2^63 (292 years after the clock's zero), so that sums do not overflow.
 pub type Nanos = u64;

@@ -1,25 +1,25 @@
-//! The types of the QUIC packets in a datagram, from its bytes alone (RFC 9000 section 17).
+//! Types of the QUIC packets in a datagram, read from its cleartext header fields (RFC 9000 section 17).
 
-/// The high bit of a packet: a long header (RFC 9000 section 17.2).
+/// Header form bit, set in long headers (RFC 9000 section 17.2).
 const LONG_HEADER: u8 = 0x80;
 
-/// What a packet is for.
+/// The type of a QUIC packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketType {
-    /// The first messages of the TLS handshake.
+    /// First messages of the TLS handshake.
     Initial,
     /// Early data.
     ZeroRtt,
     /// The rest of the TLS handshake.
     Handshake,
-    /// The server asks the client to begin anew, with a token.
+    /// The server's request to start again with a token.
     Retry,
-    /// All that follows the handshake: those with a short header.
+    /// Packets after the handshake, which have a short header.
     OneRtt,
 }
 
-/// The types of the packets in a datagram, in their order. Coalesced packets are told apart by their length
-/// fields (RFC 9000 section 12.2).
+/// Returns the types of the packets in a datagram, in order. Length fields separate coalesced packets (RFC
+/// 9000 section 12.2).
 pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     let mut rest = Some(datagram);
     std::iter::from_fn(move || {
@@ -29,17 +29,17 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// The type of the packet that `bytes` begin with, and what follows it; none behind the last one. The fixed
-/// bit tells nothing: to peers that allow it packets are sent without (RFC 9287).
+/// Returns the type of the first packet in `bytes`, and the bytes after it. The fixed bit is ignored, because
+/// peers may agree to clear it (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;
     if first & LONG_HEADER == 0 {
-        // Zeros pad the datagram (RFC 9000 section 12.2).
+        // Zeros are padding (RFC 9000 section 12.2).
         return bytes.iter().any(|byte| *byte != 0).then_some((PacketType::OneRtt, None));
     }
     let (version, rest) = rest.split_at_checked(4)?;
     if version == [0; 4] {
-        // A Version Negotiation packet has no length, and none after it.
+        // A Version Negotiation packet has no length and is the last in its datagram.
         return None;
     }
     let (_, rest) = sized(rest)?;
@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, behind(packet_type, rest)))
 }
 
-/// What follows a packet, of its bytes behind the connection IDs.
+/// Returns the bytes after a packet, given its bytes after the connection IDs.
 fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -63,13 +63,13 @@ fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Splits bytes with a length of one byte before them, as connection IDs have.
+/// Splits off a field that starts with its length in one byte, such as a connection ID.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())
 }
 
-/// A variable-length integer (RFC 9000 section 16), and what follows it.
+/// Reads a variable-length integer (RFC 9000 section 16), and returns it with the bytes after it.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

@@ -1,20 +1,21 @@
-//! What a stage of a direction is: it sees the time and a packet, and answers pass, hold (until when) or drop
-//! (why).
+//! The stages of a direction. A stage sees the time and a packet, and lets it pass, holds it until a given
+//! time, or drops it with a reason.
 //!
-//! A queue that can still drop a packet when it takes it out (an AQM) answers that it keeps the packet, and
-//! is asked for it when the stage behind it is free. All other stages settle at once when a packet goes on.
-//! So a packet runs through them ahead of time in one call, and costs no timer but that of its release.
+//! Most stages decide at once when a packet goes on. So a packet runs through them ahead of time in one call,
+//! and needs only the timer of its release. A queue that may drop a packet when it dequeues it (an AQM) keeps
+//! the packet instead, and releases it when the next stage is free.
 //!
-//! A new stage is a file in `stages/` and an entry in its `stages()`.
+//! To add a stage, add a file to `stages/` and an entry to its function `stages()`.
 
 use crate::{DropCause, Nanos, Stats};
 
-/// What a direction carries.
+/// The payload of a direction.
 pub trait Datagram: Send + 'static {
-    /// The IP packet from its version field on, for stages that tell flows apart or rewrite headers in place;
-    /// empty where a model is fed with sizes and times alone. A stage that shortens the packet sets the
-    /// header's total length, to which the receiver trims it (`ip_rcv` in Linux's `net/ipv4/ip_input.c`), and
-    /// [`Packet::bytes`].
+    /// Returns the IP packet from its version field on, for stages that classify flows or rewrite headers in
+    /// place. It is empty if a model is fed only with sizes and times.
+    ///
+    /// A stage that shortens the packet sets [`Packet::bytes`] and the total length in the IP header. The
+    /// receiver trims the packet to that length (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).
     fn ip(&mut self) -> &mut [u8];
 }
 
@@ -24,7 +25,7 @@ impl Datagram for Vec<u8> {
     }
 }
 
-/// Packets of sizes and times alone.
+/// Payloads without contents, for models that need only sizes and times.
 macro_rules! without_contents {
     ($($packet:ty),*) => {
         $(impl Datagram for $packet {
@@ -39,72 +40,72 @@ without_contents!((), u64, usize, &'static str);
 /// A packet on its way through the stages.
 #[derive(Debug)]
 pub struct Packet<P> {
-    /// Its IP length.
+    /// IP length.
     pub bytes: u32,
-    /// One-way delay of its host beyond that of the link, after the last stage.
+    /// One-way delay of the packet's host in addition to the link's, applied after the last stage.
     pub extra_delay: Nanos,
-    /// What the direction carries.
+    /// The payload.
     pub payload: P,
 }
 
-/// What becomes of a packet at a stage.
+/// A stage's decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on to the next stage at once.
+    /// Give it to the next stage at once.
     Pass,
-    /// It goes on to the next stage at this moment.
+    /// Give it to the next stage at this time.
     Hold(Nanos),
-    /// It goes no further.
+    /// Drop it.
     Drop(DropCause),
-    /// It has become the answer to itself, and goes the other way ([`crate::Direction::take_answer`]).
+    /// Send it in the other direction: it has become its own answer ([`crate::Direction::take_answer`]).
     Answer,
-    /// The stage takes it ([`Stage::keep`]), and gives it out later or drops it ([`Stage::next_due`]).
+    /// Give it to [`Stage::keep`]. The stage releases or drops it later ([`Stage::next_due`]).
     Keep,
 }
 
 /// One stage of a direction.
 ///
-/// Randomness comes from a generator of the stage's own that is seeded by [`crate::DirectionConfig::seed`].
+/// A stage that needs randomness has its own generator, seeded by [`crate::DirectionConfig::seed`].
 pub trait Stage<P>: Send {
-    /// What becomes of a packet that reaches the stage at `now`, which never decreases from call to call. For
-    /// the next stage to be promised the same, only the last stage may hold a packet for less long than the
-    /// one before it.
+    /// Decides on a packet that reaches the stage at `now`, which never decreases between calls. To keep that
+    /// promise to the next stage, only the last stage may hold a packet for less time than the packet before
+    /// it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
-    /// When the stage could take a packet that reaches it at `now`: later than `now` where it is busy (back
-    /// pressure). The stage before offers its packets at such moments.
+    /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). A
+    /// stage before it that keeps packets releases them at these times.
     fn free_at(&mut self, now: Nanos) -> Nanos {
         now
     }
 
-    /// Takes a packet of which [`Stage::offer`] has answered that the stage keeps it.
+    /// Takes a packet for which [`Stage::offer`] returned [`Verdict::Keep`].
     fn keep(&mut self, _now: Nanos, _packet: Packet<P>, _rest: &mut Downstream<P>) {
         unreachable!("a stage that keeps packets takes them");
     }
 
-    /// When the stage is to release the next packet that it keeps; asked after each [`Stage::keep`] and
+    /// Returns the time of the next [`Stage::release`]. Called after each [`Stage::keep`] and
     /// [`Stage::release`].
     fn next_due(&mut self, _rest: &mut Downstream<P>) -> Option<Nanos> {
         None
     }
 
-    /// Takes a kept packet out at the moment that [`Stage::next_due`] named; `None` where all that were due
-    /// are dropped, and counted so.
+    /// Removes a kept packet at the time that [`Stage::next_due`] returned. `None` if the stage dropped, and
+    /// counted, every packet that was due.
     fn release(&mut self, _now: Nanos, _rest: &mut Downstream<P>) -> Option<Packet<P>> {
         None
     }
 }
 
-/// The stages behind one, and what their direction has counted.
+/// The stages behind a stage, and the counts of their direction.
 pub struct Downstream<'a, P> {
-    /// The stages behind it.
+    /// The stages behind.
     pub stages: &'a mut [Box<dyn Stage<P>>],
-    /// What the direction has counted.
+    /// The counts of the direction.
     pub stats: &'a mut Stats,
 }
 
 impl<P> Downstream<'_, P> {
-    /// When the stages behind could take a packet that would leave this stage at `now`.
+    /// Returns the time at which the stages behind can take a packet that leaves this stage at `now`.
     pub fn free_at(&mut self, now: Nanos) -> Nanos {
         self.stages.iter_mut().fold(now, |at, stage| stage.free_at(at))
     }

@@ -1,33 +1,34 @@
-//! What a direction has counted.
+//! Counts of a direction.
 
 use crate::DropCause;
 
-/// Counts since the direction was made.
+/// Counts since the direction was created.
 ///
-/// Every packet offered is in exactly one of `packets`, `dropped_queue`, `dropped_loss` and `dropped_path`.
+/// Every offered packet is counted in exactly one of `packets`, `dropped_queue`, `dropped_loss` and
+/// `dropped_path`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Packets accepted: released already or still on their way.
+    /// Accepted packets, released or still in flight.
     pub packets: u64,
-    /// Bytes of the packets accepted.
+    /// Bytes of the accepted packets.
     pub bytes: u64,
-    /// Packets dropped by the queue: because it was full, or by its management.
+    /// Packets dropped by the queue because it was full, or by its AQM.
     pub dropped_queue: u64,
     /// Packets lost at random.
     pub dropped_loss: u64,
-    /// Packets that a middlebox dropped, or answered itself.
+    /// Packets that a middlebox dropped or answered.
     pub dropped_path: u64,
-    /// The most bytes that ever waited at once behind the packet being serialised.
+    /// Maximum of the bytes that waited behind the packet on the wire.
     pub queue_bytes_max: u64,
 }
 
 impl Stats {
-    /// Counts `bytes` that wait at one moment.
+    /// Records that `bytes` wait.
     pub fn count_waiting(&mut self, bytes: u64) {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet, accepted until then, as dropped.
+    /// Moves a packet from the accepted to the dropped ones.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

@@ -1,4 +1,4 @@
-//! Bodies of exact sizes: recorded bytes, filler, or pieces of both; sent at once or paced.
+//! Bodies of exact sizes: recorded bytes, filler, or both; sent at once or paced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::paced::Pacer;
 
-/// Filler for bodies that were not recorded. Its content has no effect: nothing here compresses.
+/// Filler for bodies that were not recorded. Its content does not matter, because nothing compresses it.
 static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
 /// A body whose length is known from the start.
@@ -30,12 +30,12 @@ enum Piece {
 }
 
 impl SizedBody {
-    /// A body of `bytes` bytes of filler.
+    /// Creates a body of `bytes` bytes of filler.
     pub fn filler(bytes: u64) -> Self {
         Self::default().and_filler(bytes)
     }
 
-    /// A recorded body.
+    /// Creates a recorded body.
     pub fn recorded(bytes: Bytes) -> Self {
         Self::default().and_bytes(bytes)
     }
@@ -56,22 +56,22 @@ impl SizedBody {
         self
     }
 
-    /// Paces the body evenly: it sends the first bytes at once, the last `duration_ns` nanoseconds later.
+    /// Paces the body evenly: the first bytes leave at once, the last ones `duration_ns` nanoseconds later.
     #[must_use]
     pub fn paced(mut self, duration_ns: u64) -> Self {
         self.pacer = (duration_ns > 0).then(|| Pacer::new(self.left, duration_ns));
         self
     }
 
-    /// Bytes that are left to send.
+    /// Returns the number of bytes left to send.
     pub fn len(&self) -> u64 {
         self.left
     }
 
-    /// Writes what is left of it, at once.
+    /// Writes the remaining bytes at once.
     ///
     /// # Errors
-    /// As `to`.
+    /// Returns the errors of `to`.
     pub fn write_to(mut self, to: &mut impl io::Write) -> io::Result<()> {
         loop {
             let chunk = self.take(usize::MAX);
@@ -82,14 +82,14 @@ impl SizedBody {
         }
     }
 
-    /// Whether no bytes are left to send.
+    /// Returns whether no bytes are left to send.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
 }
 
 impl SizedBody {
-    /// The next bytes, at most `most`; no bytes at the end.
+    /// Takes the next bytes, `most` at most. Returns no bytes at the end.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.pop_front() {
             let (chunk, rest) = match piece {

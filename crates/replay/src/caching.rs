@@ -6,23 +6,23 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, 
 /// The freshness lifetime and the validator of a response.
 #[derive(Debug, Clone)]
 pub struct CachePolicy {
-    /// Freshness lifetime in seconds; none for a response without `Cache-Control`, where the client may use
-    /// heuristics.
+    /// Freshness lifetime in seconds. `None` for a response without `Cache-Control`, for which the client may
+    /// use heuristics.
     pub fresh_s: Option<u64>,
-    /// The entity tag; none for a response that a cache cannot revalidate.
+    /// The entity tag. `None` for a response that a cache cannot revalidate.
     pub validator: Option<HeaderValue>,
 }
 
 impl CachePolicy {
-    /// The policy of a response of `body_bytes` bytes. Its length is its entity tag, since a page records no
-    /// more of it.
+    /// Creates the policy of a response of `body_bytes` bytes. The length serves as the entity tag, because a
+    /// page does not record tags.
     pub fn new(fresh_s: Option<u64>, validator: bool, body_bytes: u64) -> Self {
         let tag =
             || HeaderValue::try_from(format!("\"{body_bytes}\"")).expect("digits are allowed in a header");
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` where its CORS headers are the origin's own.
+    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` if the CORS headers are the origin's own.
     pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,
@@ -36,14 +36,14 @@ impl CachePolicy {
             }
         }
         if own_cors {
-            // They depend on the request's `Origin`. A preload may have none where the request that it is for
-            // has one, so recorded headers vary as they did.
+            // The origin's own CORS headers depend on `Origin`. Recorded ones keep their `Vary`, because a
+            // preload may lack the `Origin` of the request that it serves.
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
     }
 
-    /// Whether the request is conditional and its `If-None-Match` has this entity tag (RFC 9110 section
-    /// 13.1.2).
+    /// Returns whether the request is conditional and its `If-None-Match` has this entity tag (RFC 9110
+    /// section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request
             .get_all(IF_NONE_MATCH)

@@ -1,5 +1,4 @@
-//! CORS headers that allow every cross-origin request, as on a page that works (Fetch standard, CORS
-//! protocol).
+//! CORS headers that allow every cross-origin request (Fetch standard, CORS protocol).
 
 use hyper::Method;
 use hyper::header::{
@@ -8,18 +7,19 @@ use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderValue, ORIGIN,
 };
 
-/// Whether a request is a CORS preflight.
+/// Returns whether a request is a CORS preflight.
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Whether recorded headers let the requesting origin read the response.
+/// Returns whether recorded headers let the requesting origin read the response.
 pub fn allows(request: &HeaderMap, recorded: &HeaderMap) -> bool {
     let allowed = recorded.get(ACCESS_CONTROL_ALLOW_ORIGIN);
     allowed.is_some_and(|allowed| allowed == "*" || Some(allowed) == request.get(ORIGIN))
 }
 
-/// Sets the headers that let the requesting origin read a response; none for a request without an `Origin`.
+/// Sets the headers that let the requesting origin read a response. Does nothing for a request without
+/// `Origin`.
 pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     let Some(origin) = request.get(ORIGIN) else { return };
     response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -30,7 +30,7 @@ pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     ] {
         if let Some(value) = request.get(requested) {
             response.insert(allowed, value.clone());
-            // A browser would cache the result of a preflight, and omit later preflights of the page.
+            // Otherwise a browser caches the preflight's result and omits later preflights of the page.
             response.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("0"));
         }
     }

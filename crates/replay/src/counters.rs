@@ -1,4 +1,4 @@
-//! Streams that count their traffic, and when it crossed them.
+//! Streams that count their bytes and record the times.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use tokio_util::io::{InspectReader, InspectWriter};
 
 use crate::lock;
 
-/// Times (in nanoseconds of the monotonic clock) and numbers of the bytes on a byte stream.
+/// Byte counts of a stream, and times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
     /// First write.
@@ -47,18 +47,18 @@ impl TrafficCounters for Traffic {
     }
 }
 
-/// Traffic of a connection that carries requests one after another, apart for each request.
+/// Traffic by request, for a connection that carries one request after another.
 #[derive(Debug, Default)]
 pub struct SerialTraffic(Vec<Traffic>);
 
 impl SerialTraffic {
-    /// Starts to count for the next request, and returns its number.
+    /// Starts the count of the next request, and returns its number.
     pub fn start_request(&mut self) -> usize {
         self.0.push(Traffic::default());
         self.0.len() - 1
     }
 
-    /// The traffic since that request, until the next one.
+    /// Returns the traffic from this request until the next one.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }
@@ -78,12 +78,12 @@ impl TrafficCounters for SerialTraffic {
     }
 }
 
-/// A stream of bytes in both directions: TCP or TLS.
+/// A bidirectional byte stream: TCP or TLS.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Duplex for T {}
 
-/// A handle on the counters of a stream, which another owner has.
+/// A handle on the counters of a stream with another owner.
 #[derive(Debug)]
 pub struct CountersHandle<C = Traffic>(Arc<Mutex<C>>);
 
@@ -100,11 +100,11 @@ impl<C: TrafficCounters> CountersHandle<C> {
     }
 }
 
-/// Counts the traffic of `stream` from now on.
+/// Wraps `stream` to count its traffic.
 pub fn counted<C: TrafficCounters>(stream: impl Duplex) -> (impl Duplex, CountersHandle<C>) {
     let counters = CountersHandle(Arc::<Mutex<C>>::default());
     let (reads, writes) = (counters.clone(), counters.clone());
-    // Boxed: otherwise HTTP and TLS would be compiled for each kind of stream.
+    // Box the stream. Otherwise HTTP and TLS are compiled for each kind of stream.
     let stream: Box<dyn Duplex> = Box::new(stream);
     let stream = InspectReader::new(stream, move |bytes: &[u8]| {
         if !bytes.is_empty() {

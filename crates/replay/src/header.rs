@@ -1,8 +1,8 @@
-//! Headers of requests and responses of exactly the page's sizes.
+//! Heads of requests and responses with exactly the page's sizes.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Bytes of a header section on the wire of HTTP/1: a first line of `first_line` bytes without its CRLF, the
+/// Returns the size of a header section in HTTP/1: a first line of `first_line` bytes without its CRLF, the
 /// field lines and an empty line (RFC 9112 section 2.1).
 pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + 2 + value.len() + 2).sum();
@@ -10,10 +10,10 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
 }
 
 /// Pads the value of field `name` until the header section has `wanted` bytes. A longer header section stays
-/// as it is.
+/// unchanged.
 ///
 /// # Panics
-/// If the field is missing.
+/// Panics if the field is missing.
 pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize) {
     let missing = wanted.saturating_sub(header_bytes(first_line, headers));
     let value = headers.get_mut(name).expect("the field to pad is present");
@@ -22,12 +22,12 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
     *value = HeaderValue::from_bytes(&padded).expect("dots are valid in a field value");
 }
 
-/// Pads a header section like [`pad`], but with field lines of 32 bytes, 64, 128 and so on; only the rest
-/// goes to field `name`. So most lines of two header sections are equal, as a browser's are, and HPACK writes
-/// them once a connection (RFC 7541 section 2.3.2).
+/// Pads a header section like [`pad`], but with field lines of 32, 64, 128 bytes and so on. Only the rest
+/// goes to field `name`. Two header sections thus share most lines, like a browser's, and HPACK sends these
+/// lines once a connection (RFC 7541 section 2.3.2).
 ///
 /// # Panics
-/// If the field is missing.
+/// Panics if the field is missing.
 pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize) {
     for power in FILLER_POWERS.rev() {
         let line = 1_usize << power;
@@ -40,9 +40,9 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
         }
     }
     pad(headers, name, first_line, wanted);
-    // Its length differs each time, so it is not worth a place in the HPACK table.
+    // Keep this field out of the HPACK table: its length always differs.
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Exponents of the filler lines' lengths: from a line with room for a name to the longest header section.
+/// Exponents of the filler lines' lengths, from a line with room for a name to the longest header section.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use version::HttpVersion;
 
-/// Locks a value that is whole even where a thread has panicked with it.
+/// Locks a value that stays consistent even if a thread panicked with it.
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

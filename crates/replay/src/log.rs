@@ -13,20 +13,20 @@ use crate::watch_cell::WatchCell;
 pub struct AcceptedConnection {
     /// Addresses and ports of both ends.
     pub four_tuple: FourTuple,
-    /// Time in nanoseconds of the monotonic clock. Without data in the SYN, the kernel accepts a connection
-    /// when the last ACK of the handshake has arrived.
+    /// Time of accept in nanoseconds of the monotonic clock. Without data in the SYN, the kernel accepts a
+    /// connection when the last ACK of the handshake arrives.
     pub at_ns: u64,
     /// The TLS handshake, if it was completed or early data was read.
     pub tls: Option<TlsHandshake>,
 }
 
-/// A TLS handshake, as the origin saw it last.
+/// The latest state of a TLS handshake at the origin.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {
-    /// When that was, in nanoseconds of the monotonic clock: of a completed one, when the client's last
-    /// message had arrived.
+    /// Time of the state in nanoseconds of the monotonic clock. For a completed handshake, it is the arrival
+    /// of the client's last message.
     pub at_ns: u64,
-    /// How far it was.
+    /// The state.
     pub handshake: Handshake,
     /// The traffic of the connection until then.
     pub traffic: Traffic,
@@ -37,13 +37,13 @@ pub struct TlsHandshake {
 pub struct Arrived {
     /// The connection.
     pub four_tuple: FourTuple,
-    /// Index of the resource; none if the page has no such resource (404 or a permitted preflight).
+    /// Index of the resource. `None` if the page has no such resource (404 or a permitted preflight).
     pub resource: Option<usize>,
-    /// The URL that was asked for, unless it is exactly the resource's.
+    /// The requested URL, unless it is exactly the resource's.
     pub url: Option<Arc<str>>,
-    /// When the last byte of the request had arrived, in nanoseconds of the monotonic clock.
+    /// Arrival of the last byte of the request, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// When the server's think time is over.
+    /// End of the server think time.
     pub due_ns: u64,
     /// Status code of the response.
     pub status: u16,
@@ -54,16 +54,16 @@ pub struct Arrived {
 pub struct ServedRequest {
     /// The request.
     pub request: Arrived,
-    /// The part of the response that was written.
+    /// The written part of the response.
     pub written: Written,
 }
 
-/// The part of a response that was written; times in nanoseconds of the monotonic clock.
+/// The written part of a response, with times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
     /// First byte.
     pub first_byte_ns: Option<u64>,
-    /// Last byte; none if some bytes were not written.
+    /// Last byte; `None` if some bytes were not written.
     pub last_byte_ns: Option<u64>,
     /// Bytes of the header.
     pub header_bytes: u64,
@@ -76,9 +76,9 @@ pub struct Written {
 pub struct Query {
     /// The name, in lower case.
     pub name: String,
-    /// When it arrived, in nanoseconds of the monotonic clock.
+    /// Arrival, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Whether the resolver has sent an answer.
+    /// Set if the resolver sent an answer.
     pub answered: bool,
 }
 
@@ -91,7 +91,7 @@ struct Entries {
     accepted: Vec<AcceptedConnection>,
     requests: Vec<Entry>,
     queries: Vec<Query>,
-    /// How often the log was cleared.
+    /// Number of times that the log was cleared.
     number: u64,
 }
 
@@ -106,7 +106,7 @@ impl OriginLog {
         self.0.with(|log| *log = Entries { number: log.number + 1, ..Entries::default() });
     }
 
-    /// How often it was cleared.
+    /// Returns how often the log was cleared.
     pub(crate) fn number(&self) -> u64 {
         self.0.with(|log| log.number)
     }
@@ -116,7 +116,7 @@ impl OriginLog {
         self.0.with(|log| log.queries.push(query));
     }
 
-    /// The queries so far, in the order in which they arrived.
+    /// Returns the queries so far, in the order of arrival.
     pub fn queries(&self) -> Vec<Query> {
         self.0.with(|log| log.queries.clone())
     }
@@ -126,7 +126,7 @@ impl OriginLog {
         self.0.update(|log| log.accepted.push(AcceptedConnection { four_tuple, at_ns, tls: None }));
     }
 
-    /// Logs how far a TLS handshake is.
+    /// Logs the state of a TLS handshake.
     pub fn tls_handshake(&self, four_tuple: FourTuple, handshake: TlsHandshake) {
         self.0.with(|log| {
             if let Some(accepted) =
@@ -142,18 +142,18 @@ impl OriginLog {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }
 
-    /// Logs a request; `written` returns what has been written of its response so far.
+    /// Logs a request. `written` returns the part of its response written so far.
     pub fn arrived(&self, request: Arrived, written: impl Fn() -> Written + Send + 'static) {
         let written = Box::new(written);
         self.0.with(|log| log.requests.push(Entry { request, written }));
     }
 
-    /// The connections so far, in the order in which they were accepted.
+    /// Returns the connections so far, in the order in which they were accepted.
     pub fn connections(&self) -> Vec<AcceptedConnection> {
         self.0.with(|log| log.accepted.clone())
     }
 
-    /// The requests so far, in the order in which they arrived.
+    /// Returns the requests so far, in the order of arrival.
     pub fn requests(&self) -> Vec<ServedRequest> {
         let served =
             |entry: &Entry| ServedRequest { request: entry.request.clone(), written: (entry.written)() };

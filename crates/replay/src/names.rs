@@ -1,4 +1,4 @@
-//! The resolver of a world, and DNS messages of both ends (RFC 1035): questions for IPv4 addresses, over UDP,
+//! The resolver of a world, and DNS messages of both ends (RFC 1035): queries for IPv4 addresses over UDP,
 //! TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +28,9 @@ pub const PORT: u16 = 53;
 pub const TLS_PORT: u16 = 853;
 /// The port of DNS over HTTPS.
 pub const HTTPS_PORT: u16 = 443;
-/// The ALPN protocol of DNS over TLS, by IANA's registry.
+/// The ALPN protocol of DNS over TLS, from IANA's registry.
 pub const TLS_ALPN: &[u8] = b"dot";
-/// The ALPN protocol of DNS over HTTPS: HTTP/2, the least that RFC 8484 recommends (section 5.2).
+/// The ALPN protocol of DNS over HTTPS: HTTP/2, the lowest version that RFC 8484 recommends (section 5.2).
 pub const HTTPS_ALPN: &[u8] = b"h2";
 /// The path of the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
 const HTTPS_PATH: &str = "/dns-query";
@@ -38,45 +38,45 @@ const HTTPS_PATH: &str = "/dns-query";
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
 /// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
-/// How long clients may keep an address, in seconds: for any load.
+/// TTL of an address in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
-/// The same lifetime for caches of HTTP.
+/// The same lifetime for HTTP caches.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
-/// What a resolver does with queries.
+/// The behaviour of a resolver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conduct {
-    /// It answers them.
+    /// Answers all queries.
     #[default]
     Answers,
-    /// It ignores the first query for each name and type, as if the network had lost it.
+    /// Ignores the first query for each name and type, as if the network had lost it.
     DropFirst,
-    /// It ignores all.
+    /// Ignores all queries.
     Silent,
-    /// It knows no name.
+    /// Knows no name.
     Nxdomain,
 }
 
-/// The resolver and what it knows.
+/// The resolver and its data.
 #[derive(Debug, Clone)]
 pub struct Names {
     /// Its address.
     pub address: SocketAddrV4,
     /// The address of each name, in lower case.
     pub zone: BTreeMap<String, Ipv4Addr>,
-    /// What it does.
+    /// Its behaviour.
     pub conduct: Conduct,
-    /// How clients ask it.
+    /// The transport of queries.
     pub transport: Transport,
 }
 
-/// How clients ask the resolver.
+/// The transport of queries to the resolver.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// Over UDP.
+    /// UDP.
     Udp,
-    /// Over TCP, in the clear.
+    /// TCP in cleartext.
     Tcp,
     /// DNS over TLS.
     Tls(TlsNames),
@@ -94,7 +94,7 @@ pub struct TlsNames {
 }
 
 impl Names {
-    /// Its TLS; none where clients ask in the clear.
+    /// Returns its TLS; `None` if queries are in cleartext.
     pub fn tls(&self) -> Option<&TlsNames> {
         match &self.transport {
             Transport::Udp | Transport::Tcp => None,
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// The queries of a load that have been asked before.
+/// The queries of a load so far.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
@@ -111,18 +111,18 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether a query is the first for its name and type in the load of the log.
+    /// Returns whether a query is the first for its name and type in the load of `log`.
     pub(crate) fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
         if std::mem::replace(&mut self.load, log.number()) != self.load {
             self.queries.clear();
         }
-        // Behind the header, which has the message's ID.
+        // Skip the header, which holds the message's ID.
         self.queries.insert(message.get(12..).unwrap_or_default().to_vec())
     }
 }
 
 impl Conduct {
-    /// Whether a query is answered.
+    /// Returns whether a query is answered.
     pub(crate) fn answers(self, first: bool) -> bool {
         match self {
             Self::Answers | Self::Nxdomain => true,
@@ -132,20 +132,20 @@ impl Conduct {
     }
 }
 
-/// Reads a message with its length before it (RFC 1035 section 4.2.2).
+/// Reads a message with its length prefix (RFC 1035 section 4.2.2).
 ///
 /// # Errors
-/// If the stream ends.
+/// Returns an error if the stream ends.
 pub async fn read_message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut message = vec![0; stream.read_u16().await?.into()];
     stream.read_exact(&mut message).await?;
     Ok(message)
 }
 
-/// Writes a message with its length before it, both at once.
+/// Writes a message with its length prefix in one write.
 ///
 /// # Errors
-/// If the stream takes no more.
+/// Returns an error if the stream accepts no more data.
 pub async fn write_message(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> io::Result<()> {
     let length = (message.len() as u16).to_be_bytes();
     stream.write_all(&[&length, message].concat()).await
@@ -172,7 +172,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<i
     let mut asked = Asked::default();
     loop {
         let mut message = [0; MESSAGE_BYTES];
-        // An error is that of an answer whose client was gone.
+        // The error belongs to an earlier answer whose client was gone.
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
         let log: &OriginLog = (*log).as_ref();
         let Some((name, answer)) = answer(&message[..length], &names) else { continue };
@@ -183,7 +183,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<i
     }
 }
 
-/// The name that a query asks for, and the answer to it; none for what is no query.
+/// Returns the name in a query and the answer to it; `None` if the message is not a query.
 pub(crate) fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     let query = Packet::parse(message).ok()?;
     let question = query.questions.first()?.clone();
@@ -200,17 +200,17 @@ pub(crate) fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)>
             let data = RData::A(A::from(*address));
             reply.answers.push(ResourceRecord::new(question.qname.clone(), CLASS::IN, LIFETIME_S, data));
         }
-        // It has no other address.
+        // The name exists, but has no record of this type.
         Some(_) => {}
     }
     reply.questions.push(question);
     Some((name, reply.build_bytes_vec_compressed().ok()?))
 }
 
-/// A query for the IPv4 address of a name.
+/// Creates a query for the IPv4 address of a name.
 ///
 /// # Errors
-/// If no query can hold the name.
+/// Returns an error if no query can hold the name.
 pub fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {error}"));
     let mut query = Packet::new_query(id);
@@ -220,11 +220,11 @@ pub fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
     query.build_bytes_vec_compressed().map_err(invalid)
 }
 
-/// The request over HTTPS for the answer to a query. It has the method GET, which is safe and so may be early
-/// data (RFC 8470 section 4).
+/// Creates the HTTPS request for a query. The method is GET, which is safe and may thus be early data (RFC
+/// 8470 section 4).
 ///
 /// # Errors
-/// If no URI can hold the query.
+/// Returns an error if no URI can hold the query.
 pub fn https_request(resolver: SocketAddrV4, query: &[u8]) -> io::Result<Request<()>> {
     let encoded = BASE64_URL_SAFE_NO_PAD.encode(query);
     let uri = format!("https://{}{HTTPS_PATH}?dns={encoded}", resolver.ip());
@@ -232,8 +232,8 @@ pub fn https_request(resolver: SocketAddrV4, query: &[u8]) -> io::Result<Request
     request.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
-/// The query in a request over HTTPS: the parameter `dns` of a GET, or the body of a POST (RFC 8484 section
-/// 4.1).
+/// Returns the query in an HTTPS request: the parameter `dns` of a GET, or the body of a POST (RFC 8484
+/// section 4.1).
 pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     if request.uri.path() != HTTPS_PATH {
         return None;
@@ -248,8 +248,8 @@ pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// The head of the response with an answer of so many bytes, which caches may keep for the answer's lifetime
-/// (RFC 8484 section 5.1).
+/// Creates the head of a response with an answer of `bytes` bytes. Caches may keep it for the answer's
+/// lifetime (RFC 8484 section 5.1).
 pub(crate) fn https_response(bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -259,19 +259,19 @@ pub(crate) fn https_response(bytes: usize) -> Response<()> {
     response
 }
 
-/// The response to a request without a query.
+/// Creates the response to a request without a query.
 pub(crate) fn https_refusal() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::BAD_REQUEST;
     response
 }
 
-/// The ID of a message.
+/// Returns the ID of a message.
 pub fn message_id(message: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*message.first_chunk()?))
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The address.
@@ -282,7 +282,7 @@ pub enum Answer {
     Failed,
 }
 
-/// Reads the answer to the query `id`; none for what is no answer to it.
+/// Reads the answer to the query `id`; `None` if the message is not an answer to it.
 pub fn read_answer(message: &[u8], id: u16) -> Option<Answer> {
     let reply = Packet::parse(message).ok()?;
     if reply.id() != id || !reply.has_flags(PacketFlag::RESPONSE) {

@@ -1,4 +1,4 @@
-//! Pacing of a body that a server produces over a time: its first bytes at once, its last at the end.
+//! Paces a body that a server produces over time: the first bytes leave at once, the last ones at the end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,10 +6,11 @@ use std::{fmt, io};
 
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
 
-/// A paced body is sent in about this many pieces,
+/// Number of pieces of a paced body.
 const PIECES: u64 = 100;
-/// and each fills a TCP segment at least, with the 9 bytes of a DATA frame's header (RFC 9113 section 4.1),
-/// unless that were the whole body. A byte more would be a packet more, and Linux counts windows in packets.
+/// Minimum size of a piece, unless that is most of the body: a full TCP segment less the 9 bytes of a DATA
+/// frame's header (RFC 9113 section 4.1). A byte more would need a second packet, and Linux counts windows in
+/// packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// The progress of one body. A clone starts from the beginning.
@@ -21,13 +22,12 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Paces `total` bytes evenly over `duration_ns`, from the first call of [`Pacer::poll_piece`] on.
+    /// Paces `total` bytes evenly over `duration_ns`, starting with the first call of [`Pacer::poll_piece`].
     pub(crate) fn new(total: u64, duration_ns: u64) -> Self {
         Self { total, duration_ns, started_ns: None, waiting: None }
     }
 
-    /// Ready with the most bytes of the next piece when the piece is due; `left` bytes have not been sent
-    /// yet.
+    /// Returns the maximum size of the next piece when it is due. `left` is the number of bytes not yet sent.
     pub(crate) fn poll_piece(&mut self, left: u64, context: &mut Context<'_>) -> Poll<u64> {
         let piece = piece_bytes(self.total);
         let started = *self.started_ns.get_or_insert_with(monotonic_ns);
@@ -36,7 +36,7 @@ impl Pacer {
             u128::from(self.duration_ns) * u128::from((self.total - left).min(last_at)) / u128::from(last_at);
         let due_ns = started + after as u64;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep_until(due_ns)));
-        // Without a file descriptor for a timer the piece is sent at once; then the load fails for other
+        // Without a file descriptor for the timer, the piece is sent at once. The load then fails for other
         // reasons.
         let _ = ready!(waiting.as_mut().poll(context));
         self.waiting = None;
@@ -44,7 +44,7 @@ impl Pacer {
     }
 }
 
-/// Bytes of each piece of a body, but for the last.
+/// Returns the size of each piece except the last.
 fn piece_bytes(total: u64) -> u64 {
     total.div_ceil(PIECES).max(PIECE_MIN).min(total.div_ceil(2)).max(1)
 }

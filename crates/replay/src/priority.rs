@@ -1,8 +1,8 @@
-//! The priority of a response (RFC 9218), which a client requests with HTTP/2 and later versions.
+//! The priority of a response (RFC 9218), which a client requests with HTTP/2 and HTTP/3.
 
 use hyper::header::HeaderMap;
 
-/// The header field of a request (RFC 9218 section 5).
+/// The request header field (RFC 9218 section 5).
 pub const PRIORITY_HEADER: &str = "priority";
 
 /// The priority parameters of a response.
@@ -10,7 +10,7 @@ pub const PRIORITY_HEADER: &str = "priority";
 pub struct Priority {
     /// From 0, the most urgent, to 7.
     pub urgency: u8,
-    /// Whether the client can process parts of the response: incremental responses share the connection.
+    /// Set if the client can process parts of the response. Incremental responses share the connection.
     pub incremental: bool,
 }
 
@@ -21,7 +21,7 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// Parses the header field. Missing and invalid parameters have their default (RFC 9218 section 4).
+    /// Parses the header field. Missing and invalid parameters take their default (RFC 9218 section 4).
     pub fn of(headers: &HeaderMap) -> Self {
         let mut priority = Self::default();
         let text = headers.get(PRIORITY_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -39,7 +39,7 @@ impl Priority {
         priority
     }
 
-    /// The value of the header field.
+    /// Returns the value of the header field.
     pub fn header(self) -> String {
         format!("u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }

@@ -1,12 +1,12 @@
-//! The head of a recorded response, as an origin of a world can send it.
+//! The head of a recorded response, reduced to the fields that an origin of a world can send.
 
 use hyper::header::{
     AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, DATE, EXPIRES, HeaderMap, HeaderName,
     HeaderValue, LAST_MODIFIED, PRAGMA, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
-/// Fields of one connection or of one framing of the body (RFC 9110 section 7.6.1), and those that name
-/// servers which the world does not have.
+/// Fields of one connection or of one framing of the body (RFC 9110 section 7.6.1), and fields that name
+/// servers outside the world.
 const NOT_SENT: [HeaderName; 9] = [
     CONNECTION,
     CONTENT_LENGTH,
@@ -19,11 +19,11 @@ const NOT_SENT: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Fields that say how long the response is fresh, by the clock of the recording.
+/// Fields about freshness, which refer to the clock of the recording.
 const OF_CACHING: [HeaderName; 6] = [AGE, CACHE_CONTROL, DATE, EXPIRES, LAST_MODIFIED, PRAGMA];
 
-/// The fields of a head in the form of HTTP/1.1: its first line is skipped, and it ends with an empty line.
-/// Fields that cannot be sent are left out.
+/// Parses the fields of an HTTP/1.1 head. Skips the first line, stops at an empty line, and leaves out fields
+/// that cannot be sent.
 pub fn fields(head: &[u8]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).skip(1);
@@ -40,7 +40,7 @@ pub fn fields(head: &[u8]) -> HeaderMap {
     fields
 }
 
-/// Removes what says how long the response is fresh.
+/// Removes the fields about freshness.
 pub fn remove_caching(fields: &mut HeaderMap) {
     for name in OF_CACHING {
         fields.remove(name);

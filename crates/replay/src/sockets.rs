@@ -1,4 +1,4 @@
-//! TCP sockets by four-tuple: the open ones, and the last `TCP_INFO` of those that were closed.
+//! TCP sockets by four-tuple: the open ones, and the last `TCP_INFO` of closed ones.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -37,7 +37,7 @@ struct Sockets {
 }
 
 impl SocketTable {
-    /// `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
+    /// Returns `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, TcpInfo> {
         self.0.with(|sockets| {
             let mut evidence = sockets.closed.clone();
@@ -50,7 +50,7 @@ impl SocketTable {
         })
     }
 
-    /// `TCP_INFO` of the connections that are open.
+    /// Returns `TCP_INFO` of the open connections.
     pub fn open(&self) -> Vec<(FourTuple, TcpInfo)> {
         let info = |stream: &Weak<TcpStream>| tcp::info(&*stream.upgrade()?).ok();
         self.0.with(|sockets| {
@@ -62,12 +62,12 @@ impl SocketTable {
         })
     }
 
-    /// Has the open sockets send RST when they are closed (`SO_LINGER` of 0 s).
+    /// Makes the open sockets send RST on close (`SO_LINGER` of 0 s).
     pub fn reset_on_close(&self) {
         self.with_open(|socket| drop(socket.set_linger(Some(Duration::ZERO))));
     }
 
-    /// Resets all open connections, and so loses the data in flight.
+    /// Resets all open connections. Data in flight is lost.
     pub fn reset(&self) {
         self.reset_on_close();
         // After shutdown(2) the owner reads the end of the stream, drops the socket, and so closes it.
@@ -91,7 +91,7 @@ impl SocketTable {
     }
 }
 
-/// A TCP socket that enters its `TCP_INFO` in a [`SocketTable`] when it is dropped.
+/// A TCP socket that stores its `TCP_INFO` in a [`SocketTable`] when it is dropped.
 pub struct ObservedStream {
     stream: Arc<TcpStream>,
     four_tuple: FourTuple,
@@ -106,24 +106,24 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// As [`ObservedStream::new`], of a connection that was accepted. tokio takes such a one for readable and
-    /// tries it; what there is to read, epoll reports as well.
+    /// Like [`ObservedStream::new`], for an accepted connection. tokio assumes that such a socket is readable
+    /// and tries it, which costs a system call. epoll reports available data anyway.
     pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Self::new(stream, four_tuple, table);
         stream.clear_readiness();
         stream
     }
 
-    /// Waits for what the client sends first, and tells whether it begins with these bytes, 4 at most, which
-    /// a client sends together; they stay to be read.
+    /// Waits for the client's first bytes, and returns whether they start with `bytes`, which are at most 4
+    /// and sent together. The bytes stay in the socket.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
-    /// Clears tokio's readiness after a short read, so that no read(2) returns EAGAIN: a short read empties
-    /// the receive buffer, and edge-triggered epoll reports new data. A reported end of the stream stays
-    /// known.
+    /// Clears tokio's readiness after a short read, so that the next read(2) does not return EAGAIN: a short
+    /// read empties the receive buffer, and edge-triggered epoll reports new data. A reported end of the
+    /// stream stays known.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

@@ -1,4 +1,4 @@
-//! The versions of HTTP: what distinguishes each. Drivers are in `origins` and in the loader of the world.
+//! The versions of HTTP and their differences. Drivers are in `origins` and in the world's loader.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl fmt::Display for HttpVersion {
 }
 
 impl HttpVersion {
-    /// The version in requests and responses.
+    /// Returns the version in requests and responses.
     pub fn wire(self) -> Version {
         match self {
             Self::Http10 => Version::HTTP_10,
@@ -43,7 +43,8 @@ impl HttpVersion {
         }
     }
 
-    /// The ALPN protocol identifier (RFC 7301). An origin offers no other, so a response proves the version.
+    /// Returns the ALPN protocol identifier (RFC 7301). An origin offers no other, so a response proves the
+    /// version.
     pub fn alpn(self) -> &'static [u8] {
         match self {
             Self::Http10 => b"http/1.0",
@@ -53,7 +54,7 @@ impl HttpVersion {
         }
     }
 
-    /// The most requests in flight on a connection; none for a version without streams.
+    /// Returns the maximum of requests in flight on a connection; `None` for a version without streams.
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,
@@ -61,18 +62,18 @@ impl HttpVersion {
         }
     }
 
-    /// Whether a connection carries several requests at once, each on a stream, with compressed headers.
+    /// Returns whether a connection carries concurrent requests, each on a stream, with compressed headers.
     pub fn is_multiplexed(self) -> bool {
         self.max_streams().is_some()
     }
 
-    /// What a host that speaks this version speaks over TCP.
+    /// Returns the version that a host with this version speaks over TCP.
     #[must_use]
     pub fn over_tcp(self) -> Self {
         if self.is_quic() { Self::Http2 } else { self }
     }
 
-    /// Whether connections are QUIC's, which are encrypted always.
+    /// Returns whether connections use QUIC, which is always encrypted.
     pub fn is_quic(self) -> bool {
         self == Self::Http3
     }

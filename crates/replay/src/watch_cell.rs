@@ -1,5 +1,5 @@
 //! A value that one thread updates while another waits for it. An update without a waiting thread makes no
-//! system call, unlike `Condvar::notify_all` alone: system calls take most of the time of a load in virtual
+//! system call, unlike a plain `Condvar::notify_all`. System calls take most of the time of a load in virtual
 //! time.
 
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,8 +1,8 @@
-//! Middleboxes that break TCP Fast Open or QUIC: a pure function of time, packet, direction and what its flow
-//! did before.
+//! Middleboxes that break TCP Fast Open or QUIC: a pure function of time, packet, direction and the history
+//! of the flow.
 //!
-//! The middlebox stands between the access link and the hosts: packets of the client have crossed its queue,
-//! those of the hosts have not. What a behaviour does to Linux is in `docs/paths.md`.
+//! The middlebox stands between the access link and the hosts. Packets of the client have crossed the link's
+//! queue, packets of the hosts have not. See `docs/paths.md` for the effects on Linux.
 
 mod udp;
 
@@ -18,12 +18,12 @@ use crate::{DropCause, Nanos};
 pub use udp::rebound;
 use udp::{Datagrams, UdpDatagram};
 
-/// What a path does to the packets of TCP Fast Open (RFC 7413), whose option is of kind 34, or 254 with the
-/// magic number of RFC 7413's appendix A; or to those of QUIC.
+/// The effect of a path on packets of TCP Fast Open (RFC 7413) or QUIC. The Fast Open option has kind 34, or
+/// kind 254 with the magic number of RFC 7413's appendix A.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
-    /// Nothing.
+    /// No effect.
     #[default]
     None,
     /// Drops SYNs with data.
@@ -32,54 +32,53 @@ pub enum Behaviour {
     DropOption,
     /// Drops SYN-ACKs with the option.
     DropSynackOption,
-    /// Takes the option out of SYNs.
+    /// Removes the option from SYNs.
     StripOption,
-    /// Takes the data out of SYNs.
+    /// Removes the data from SYNs.
     StripData,
-    /// Takes both out of SYNs.
+    /// Removes the option and the data from SYNs.
     StripBoth,
-    /// Takes the option out of SYN-ACKs.
+    /// Removes the option from SYN-ACKs.
     StripSynackOption,
-    /// Changes the cookies in SYNs, so that no server takes them.
+    /// Changes the cookies in SYNs, so that servers reject them.
     BreakCookie,
     /// Answers SYNs with data by a RST.
     RstSynData,
     /// Drops the SYN-ACKs of flows whose SYN had data.
     DropSynack,
-    /// Drops all that a server sends after it has accepted data in a SYN.
+    /// Drops everything that a server sends after it has accepted data in a SYN.
     DropAnswers,
     /// Drops UDP.
     BlockUdp,
     /// Drops UDP above a rate, in each direction.
     LimitUdp,
-    /// Drops datagrams with 0-RTT packets of QUIC.
+    /// Drops datagrams with QUIC 0-RTT packets.
     #[serde(rename = "drop-0rtt")]
     DropZeroRtt,
-    /// Holds a client's first Initial packets of QUIC for a while, so that 0-RTT packets overtake them.
+    /// Holds a client's first QUIC Initial packets for a while, so that 0-RTT packets overtake them.
     DelayInitial,
-    /// Gives UDP flows another port of the client after a while, as a translator of addresses (NAT) does that
-    /// has forgotten them.
+    /// Changes the client's port of UDP flows after a while, like a NAT that has lost its mapping.
     Rebind,
 }
 
-/// A behaviour, and the hosts that lie behind it.
+/// A behaviour, and the hosts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathRule {
-    /// What it does.
+    /// The behaviour.
     pub behaviour: Behaviour,
-    /// The addresses of the hosts; none: all.
+    /// The addresses of the hosts; `None` for all hosts.
     pub hosts: Option<BTreeSet<[u8; 4]>>,
 }
 
 impl PathRule {
-    /// Whether a host lies behind the middlebox.
+    /// Returns whether a host is behind the middlebox.
     pub fn affects(&self, host: [u8; 4]) -> bool {
         self.behaviour != Behaviour::None && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
 }
 
-/// Which hosts, in their order, a middlebox stands before that stands before a share of them (0 to 1): each
-/// with that probability, by itself. Under one seed a larger share has the hosts of a smaller one.
+/// Decides for each host, in order, whether it is behind the middlebox: with probability `share` (0 to 1) and
+/// independently of other hosts. With one seed, a larger share selects a superset of a smaller one.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     Draws::new(share, seed)
 }
@@ -93,28 +92,28 @@ pub enum Way {
     Down,
 }
 
-/// What becomes of a packet.
+/// The middlebox's decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// It goes on with so many bytes.
+    /// Forward it with this many bytes.
     Forward(u32),
-    /// It goes on at this moment.
+    /// Forward it at this time.
     Hold(Nanos),
-    /// It goes no further.
+    /// Drop it.
     Drop,
-    /// It has become the answer to itself, as long as its header says.
+    /// Send it back: it has become its own answer, with the length in its header.
     Answer,
 }
 
-/// Addresses and ports, the client's first.
+/// The addresses and ports of a flow, the client's first.
 type FlowKey = ([u8; 4], u16, [u8; 4], u16);
 
-/// What a flow did.
+/// The state of a flow whose SYN had data.
 #[derive(Debug, Default)]
 struct Flow {
-    /// The sequence number after the SYN alone, of a SYN with data.
+    /// The sequence number that acknowledges the SYN without its data.
     after_syn: u32,
-    /// Whether the server has accepted the data.
+    /// Set once the server has acknowledged the data.
     accepted: bool,
 }
 
@@ -127,13 +126,13 @@ pub struct Middlebox {
 }
 
 impl Middlebox {
-    /// A middlebox that has seen nothing.
+    /// Creates a middlebox that has seen no packets.
     pub fn new(rule: PathRule) -> Self {
         Self { rule, ..Self::default() }
     }
 
-    /// Passes an IPv4 packet on, changed where the rule says so, with its checksums made anew. `now` never
-    /// decreases from call to call.
+    /// Applies the rule to an IPv4 packet, and updates its checksums if it changes. `now` must not decrease
+    /// between calls.
     pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
         if let Some(mut datagram) = UdpDatagram::of(ip) {
@@ -204,19 +203,19 @@ const PROTOCOL_TCP: u8 = 6;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
-/// RFC 7413 section 4.1.1; and the experimental one of its appendix A.
+/// RFC 7413 section 4.1.1, and the experimental option of its appendix A.
 const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
 
-/// A TCP segment in an IPv4 packet that is no fragment (RFC 791 section 3.1, RFC 9293 section 3.1).
+/// A TCP segment in an unfragmented IPv4 packet (RFC 791 section 3.1, RFC 9293 section 3.1).
 struct Segment<'a> {
     ip: &'a mut [u8],
-    /// Where the TCP header begins.
+    /// Offset of the TCP header.
     tcp: usize,
-    /// Where the payload begins.
+    /// Offset of the payload.
     payload: usize,
-    /// Whether anything was changed.
+    /// Set if [`Segment::finish`] must compute the checksums again.
     changed: bool,
 }
 
@@ -267,7 +266,7 @@ impl<'a> Segment<'a> {
         self.ip.len() - self.payload
     }
 
-    /// Where the Fast Open option begins and ends, and where its cookie begins.
+    /// Returns the start and end offsets of the Fast Open option, and the offset of its cookie.
     fn fast_open_option(&self) -> Option<(usize, usize, usize)> {
         let mut at = self.tcp + TCP_HEADER;
         while at + 1 < self.payload && self.ip[at] != OPTION_END {
@@ -302,13 +301,13 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Changes these bytes of the header, and its checksum by what they were and are (RFC 1624, equation 3).
+    /// Changes header bytes, and updates the checksum by their difference (RFC 1624, equation 3).
     fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
         let mut grown = 0;
         for (at, byte) in (start..).zip(&mut self.ip[start..end]) {
             let new = change(*byte);
             let by = i32::from(new) - i32::from(*byte);
-            // A header begins with a whole word, whose first byte is the high one.
+            // The header starts at an even offset, so even offsets are high bytes.
             grown += if at % 2 == 0 { by << 8 } else { by };
             *byte = new;
         }
@@ -323,7 +322,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Cuts the packet off after `bytes`.
+    /// Truncates the packet to `bytes`.
     fn shorten(&mut self, bytes: usize) {
         let ip = std::mem::take(&mut self.ip);
         self.ip = &mut ip[..bytes];
@@ -331,7 +330,7 @@ impl<'a> Segment<'a> {
         self.changed = true;
     }
 
-    /// Becomes the RST that answers this SYN (RFC 9293 section 3.10.7.1).
+    /// Turns this SYN into the RST that answers it (RFC 9293 section 3.10.7.1).
     fn reset(&mut self) {
         let acknowledged = self.sequence_number().wrapping_add(1);
         for byte in 0..4 {
@@ -350,7 +349,7 @@ impl<'a> Segment<'a> {
         self.finish();
     }
 
-    /// Makes the checksums anew where anything was changed. Returns the bytes of the packet.
+    /// Computes the checksums again if the length changed. Returns the length of the packet.
     fn finish(&mut self) -> u32 {
         if self.changed {
             self.ip[10..12].fill(0);
@@ -362,8 +361,8 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Makes the checksum at `at` of a header at `start` anew, over the pseudo header and all that follows (RFC
-/// 9293 section 3.1, RFC 768).
+/// Computes the checksum at offset `at` of a transport header at `start`, over the pseudo header and the rest
+/// of the packet (RFC 9293 section 3.1, RFC 768).
 fn sum_transport(ip: &mut [u8], start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let pseudo_header = u32::from(ip[9]) + (ip.len() - start) as u32;
@@ -373,20 +372,20 @@ fn sum_transport(ip: &mut [u8], start: usize, at: usize) {
     ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The Internet checksum (RFC 1071) of `bytes`, on top of the sum of other words.
+/// Returns the Internet checksum (RFC 1071) of `bytes`, added to a sum of other words.
 fn checksum(others: u32, bytes: &[u8]) -> u16 {
     !folded(others + words(bytes))
 }
 
-/// The sum of the words of `bytes`.
+/// Returns the sum of the 16-bit words of `bytes`.
 fn words(bytes: &[u8]) -> u32 {
-    // Chunks whose length the compiler knows become vector instructions.
+    // The compiler vectorises chunks of constant length.
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
     last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()
 }
 
-/// A sum with its carries added to it, as ones' complement has it.
+/// Adds the carries to a sum (ones' complement).
 fn folded(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -394,13 +393,13 @@ fn folded(mut sum: u32) -> u16 {
     sum as u16
 }
 
-/// The middlebox as a stage of one direction; both directions share it.
+/// The middlebox as a stage of one direction. Both directions share it.
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     way: Way,
-    /// Until when the packet that was offered last is held.
+    /// Release time of the packet that was offered last, if it is held.
     until: Nanos,
-    /// Packets that are held, in the order in which they go on.
+    /// Held packets, in the order of their release.
     held: VecDeque<(Nanos, Packet<P>)>,
 }
 

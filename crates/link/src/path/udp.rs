@@ -1,4 +1,4 @@
-//! Middleboxes that break QUIC: what becomes of UDP datagrams.
+//! Middleboxes that break QUIC: rules for UDP datagrams.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,27 @@ use crate::quic::{PacketType, packet_types};
 
 const PROTOCOL_UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
-/// What a limited path lets through of UDP in each direction, in the long run.
+/// Long-term rate of UDP in each direction on a limited path.
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
-/// What it lets through at once: ten full packets.
+/// Burst of UDP on a limited path: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
-/// After its first datagram a flow keeps its port for so long.
+/// Time from a flow's first datagram to the change of its port.
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
-/// For so long Initial packets are held: what follows at once overtakes them, and no timer ends.
+/// Time that Initial packets are held. Packets sent right after them overtake, and no timer expires.
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
-/// The client's port as hosts see it after [`Behaviour::Rebind`], and the other way round. Ports that Linux
-/// gives to clients (`net.ipv4.ip_local_port_range`) have the bit, so none is given twice.
+/// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back. Every port in
+/// Linux's default range for clients (`net.ipv4.ip_local_port_range`) has the bit set, so no two flows
+/// collide.
 pub fn rebound(port: u16) -> u16 {
     port ^ 0x8000
 }
 
-/// A UDP datagram in an IPv4 packet that is no fragment (RFC 791 section 3.1, RFC 768).
+/// A UDP datagram in an unfragmented IPv4 packet (RFC 791 section 3.1, RFC 768).
 pub(super) struct UdpDatagram<'a> {
     ip: &'a mut [u8],
-    /// Where the UDP header begins.
+    /// Offset of the UDP header.
     udp: usize,
 }
 
@@ -39,7 +40,7 @@ impl<'a> UdpDatagram<'a> {
         (whole && ip[0] >> 4 == 4 && ip[9] == PROTOCOL_UDP && fragment == 0).then_some(Self { ip, udp })
     }
 
-    /// The host that sends or receives it.
+    /// Returns the address of the host that sends or receives the datagram.
     pub(super) fn host(&self, way: Way) -> [u8; 4] {
         self.address(if way == Way::Up { 16 } else { 12 })
     }
@@ -48,7 +49,7 @@ impl<'a> UdpDatagram<'a> {
         [0, 1, 2, 3].map(|byte| self.ip[at + byte])
     }
 
-    /// Where the client's port is; the host's is beside it.
+    /// Returns the offset of the client's port.
     fn client_port_at(&self, way: Way) -> usize {
         self.udp + if way == Way::Up { 0 } else { 2 }
     }
@@ -69,17 +70,17 @@ impl<'a> UdpDatagram<'a> {
     }
 }
 
-/// The state that a middlebox has of UDP.
+/// The middlebox's state about UDP.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
-    /// Downwards and upwards.
+    /// Token buckets, down and up.
     limits: [Bucket; 2],
-    /// Client's port and host of a flow to when it began.
+    /// Start time of each flow, by the client's port and the host.
     flows: BTreeMap<(u16, [u8; 4]), Nanos>,
 }
 
 impl Datagrams {
-    /// What becomes of a datagram, which is changed where the behaviour says so.
+    /// Applies the behaviour to a datagram, and changes the datagram if required.
     pub(super) fn pass(
         &mut self,
         now: Nanos,
@@ -94,7 +95,7 @@ impl Datagrams {
             Behaviour::BlockUdp => false,
             Behaviour::LimitUdp => self.limits[usize::from(way == Way::Up)].take(now, bytes.into()),
             Behaviour::DropZeroRtt => !has(datagram, PacketType::ZeroRtt),
-            // With the end of the handshake in it, it is no first one.
+            // A datagram with a Handshake packet belongs to the end of the handshake.
             Behaviour::DelayInitial
                 if way == Way::Up
                     && has(datagram, PacketType::Initial)
@@ -127,15 +128,15 @@ impl Datagrams {
     }
 }
 
-/// A token bucket, full at first.
+/// A token bucket that starts full.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// When it would be full again, had it no bottom: this far from now it is empty.
+    /// Time at which the bucket is full again. It is empty if that is [`LIMIT_BURST_BYTES`] away at the rate.
     full_at: Nanos,
 }
 
 impl Bucket {
-    /// Whether there are so many bytes in it, which are then taken out.
+    /// Takes `bytes` out if the bucket has enough, and returns whether it did.
     fn take(&mut self, now: Nanos, bytes: u64) -> bool {
         let lasts = |bytes: u64| bytes * 8 * NS_PER_S / LIMIT_BIT_PER_S;
         let full_at = self.full_at.max(now) + lasts(bytes);

@@ -1,52 +1,52 @@
-//! A queue under active management (AQM): it keeps packets, and may drop one when it takes it out.
+//! Queues with active queue management (AQM): they keep packets, and may drop them on dequeue.
 //!
-//! Its length is limited in bytes of what waits, as that of the tail-drop queue. The packet on the wire is
-//! out of it: the next one is taken out when the wire is free, where its sojourn time ends.
+//! The limit applies to waiting bytes, as in the tail-drop queue. The packet on the wire is not part of the
+//! queue: the next packet is dequeued when the wire is free, and its sojourn time ends there.
 
 use serde::Deserialize;
 
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos, Stats};
 
-/// Which packets a queue drops.
+/// The queue discipline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aqm {
-    /// Those for which there is no room: the queue drops at its tail.
+    /// Drop packets at the tail of a full queue.
     #[default]
     None,
-    /// Those that have waited for too long, too: `CoDel` (RFC 8289).
+    /// Also drop packets that have waited for too long: `CoDel` (RFC 8289).
     #[serde(rename = "codel")]
     CoDel,
-    /// The same in a queue for each flow, of which those that send little go first: FQ-CoDel (RFC 8290).
+    /// `CoDel` in a queue for each flow, with priority for flows that send little: FQ-CoDel (RFC 8290).
     FqCodel,
-    /// Those for which the queue of their flow has no room: flows are served in turn by bytes (DRR).
+    /// A tail-drop queue for each flow, served in turn by bytes (DRR).
     Drr,
 }
 
-/// A managed queue. What it drops it counts in the [`Stats`].
+/// A managed queue, which counts its drops in the [`Stats`].
 pub(super) trait ManagedQueue<P>: Send {
-    /// The bytes that wait.
+    /// Returns the waiting bytes.
     fn bytes(&self) -> u64;
 
-    /// Puts in a packet, and drops what exceeds `limit_bytes`.
+    /// Adds a packet, and drops packets above `limit_bytes`.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats);
 
-    /// Takes out the next packet that is not dropped.
+    /// Removes the next packet that is not dropped.
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
-/// The stage of a managed queue.
+/// A managed queue as a stage.
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// As of when the wire is asked whether it is free: an opportunity of a trace serves what was there
-    /// before it.
+    /// The time passed to `free_at` of the wire. On a release it is just before `now`, because an opportunity
+    /// of a trace serves only packets that arrived before it.
     asked: Nanos,
 }
 
 impl<Q> Managed<Q> {
-    /// `None` for no limit.
+    /// Creates the stage; `None` means no limit.
     pub(super) fn new(queue: Q, limit_bytes: Option<u64>) -> Self {
         Self { queue, limit_bytes: limit_bytes.unwrap_or(u64::MAX), asked: 0 }
     }
@@ -59,7 +59,7 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
 
     fn keep(&mut self, now: Nanos, packet: Packet<P>, downstream: &mut Downstream<P>) {
         self.asked = now;
-        // What goes on the wire at once takes no room.
+        // The limit does not apply to a packet that goes on the wire at once.
         let waits = self.queue.bytes() > 0 || downstream.free_at(now) > now;
         self.queue.enqueue(now, packet, if waits { self.limit_bytes } else { u64::MAX }, downstream.stats);
         if waits {

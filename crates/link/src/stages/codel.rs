@@ -1,8 +1,8 @@
-//! `CoDel`, controlled delay (RFC 8289): drops packets at the head while the sojourn time of each has been
-//! above a target for a whole interval, and the sooner one after the other the longer that goes on.
+//! `CoDel`, controlled delay (RFC 8289). It drops packets at the head once their sojourn time has been above
+//! a target for a whole interval, at a rate that grows while that goes on.
 //!
-//! Names and order of steps are those of the RFC's pseudocode (section 5), constants those of its section
-//! 4.4, which are Linux's defaults (tc-codel(8)) as well.
+//! Names and steps follow the pseudocode in section 5 of the RFC. The constants are those of section 4.4,
+//! which are also Linux's defaults (tc-codel(8)).
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ use super::aqm::{ManagedQueue, drop_from_queue};
 use crate::stage::Packet;
 use crate::{Nanos, Stats};
 
-/// The sojourn time that a queue may keep up.
+/// The acceptable standing queueing delay.
 const TARGET: Nanos = 5_000_000;
-/// How long packets may have a longer one: a round trip that most paths stay below.
+/// The time for which the delay may exceed the target: a round trip that most paths stay below.
 const INTERVAL: Nanos = 100_000_000;
-/// A queue of no more than one full packet keeps the wire busy and no more.
+/// A queue of at most one full packet is never too long: it only keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
 /// A queue and the state of its controller.
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
-    /// When the sojourn time has been above the target for an interval; `None` while it is below.
+    /// Time at which the sojourn time will have been above the target for an interval; `None` if it is below.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
-    /// Packets dropped since drops began.
+    /// Packets dropped in this dropping state.
     count: u32,
     lastcount: u32,
 }
@@ -54,15 +54,15 @@ impl<P> CodelQueue<P> {
         self.packets.push_back((now, packet));
     }
 
-    /// Takes out the first packet, with when it came.
+    /// Removes the first packet, and returns it with its arrival time.
     pub(super) fn pop(&mut self) -> Option<(Nanos, Packet<P>)> {
         let first = self.packets.pop_front()?;
         self.bytes -= u64::from(first.1.bytes);
         Some(first)
     }
 
-    /// Takes out the first packet that is not dropped. `backlog` is what waits in all queues for the same
-    /// wire.
+    /// Removes the first packet that is not dropped. `backlog` is the number of bytes in other queues for the
+    /// same wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -78,7 +78,7 @@ impl<P> CodelQueue<P> {
         } else if taken.ok_to_drop {
             taken = self.drop_and_dequeue(taken, now, backlog, stats);
             self.dropping = true;
-            // Soon after the last time: the rate of drops that was right then is a good one to begin with.
+            // Shortly after the last dropping state, resume near its drop rate, which was about right.
             let delta = self.count - self.lastcount;
             let soon = now.saturating_sub(self.drop_next) < 16 * INTERVAL;
             self.count = if delta > 1 && soon { delta } else { 1 };
@@ -116,14 +116,14 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// `dodequeue_result`.
+/// The RFC's `dodequeue_result`.
 struct Taken<P> {
     packet: Option<Packet<P>>,
-    /// Whether the sojourn time has been above the target for an interval.
+    /// Set if the sojourn time has been above the target for an interval.
     ok_to_drop: bool,
 }
 
-/// The next drop: the interval over the square root of their number after the last.
+/// Returns the time of the next drop, an interval divided by the square root of `count` after `time`.
 fn control_law(time: Nanos, count: u32) -> Nanos {
     time + (INTERVAL * INTERVAL / u64::from(count)).isqrt()
 }

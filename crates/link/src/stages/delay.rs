@@ -1,12 +1,12 @@
-//! Propagation: a delay that is the same for all packets, or with jitter drawn anew for each, around that
-//! delay.
+//! Propagation: a constant delay, or one with random jitter for each packet.
 //!
 //! The distributions are those of netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
 //! `net/sched/sch_netem.c`): uniform within the jitter to either side, or normal with the jitter as standard
-//! deviation. A delay is never below 0. netem alone lets packets overtake each other then, and with a `rate`
-//! takes the jitter off every packet that waits; here packets keep their order unless they are to be
-//! reordered: one that would overtake the one before it arrives together with it, as behind a queue whose
-//! length varies.
+//! deviation. A delay is never below 0.
+//!
+//! netem lets packets with jitter overtake each other; with a `rate` it takes the jitter off every packet
+//! that waits. Here packets keep their order unless `reorder` is set: a packet that would overtake arrives
+//! together with the packet before it, as behind a queue of varying length.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// How the delay of packets varies.
+/// The distribution of the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
     /// Normal, with this standard deviation.
@@ -24,15 +24,15 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// The largest that may be asked for: a minute.
+    /// Upper limit of the jitter: a minute.
     pub const MAX: Nanos = 60_000_000_000;
 
-    /// How far the next packet is from the delay of all.
+    /// Draws the difference of the next packet's delay from the mean.
     fn draw(self, generator: &mut Xoshiro256PlusPlus) -> i64 {
         match self {
-            // The sum of twelve uniform numbers is all but normal (Irwin and Hall), and needs no logarithm,
-            // which platforms round differently. Of 16 bits each, its standard deviation is 2^16, its mean 6
-            // * (2^16 - 1).
+            // The sum of twelve uniform numbers is nearly normal (Irwin and Hall). It needs no logarithm,
+            // which platforms round differently. With 16 bits each, the standard deviation is 2^16 and the
+            // mean 6 * (2^16 - 1).
             Self::Normal(deviation) => {
                 let sum: i64 = (0..3).map(|_| sum_of_four(generator.next_u64())).sum();
                 ((i128::from(sum - 6 * 0xffff) * i128::from(deviation)) >> 16) as i64
@@ -49,19 +49,19 @@ fn sum_of_four(draw: u64) -> i64 {
     (0..4).map(|number| ((draw >> (16 * number)) & 0xffff) as i64).sum()
 }
 
-/// A delay that is the same for all packets, or one with jitter.
+/// The stage of the delay, with or without jitter.
 pub(crate) struct Delay {
     mean: Nanos,
     jitter: Option<Jitter>,
     generator: Xoshiro256PlusPlus,
-    /// Whether packets may overtake each other; else when the one before arrives.
+    /// Lets packets overtake each other. Otherwise none arrives before `last`.
     reorder: bool,
     last: Nanos,
 }
 
 impl Delay {
     pub(crate) fn new(mean: Nanos, jitter: Option<Jitter>, reorder: bool, seed: u64) -> Self {
-        // Not the numbers that losses are drawn from.
+        // Keep the generator independent of that for losses.
         let generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6a69_7474_6572_0000);
         Self { mean, jitter, generator, reorder, last: 0 }
     }

@@ -1,9 +1,9 @@
 //! A queue for each flow, served in turn by bytes (deficit round-robin): FQ-CoDel (RFC 8290), and plain DRR
 //! (Shreedhar and Varghese, SIGCOMM 1995) with a tail-drop limit for each flow.
 //!
-//! Terms and steps are those of section 4 of the RFC, constants those of its section 5.2: 1024 queues, and a
-//! quantum of a full packet. A flow is the hash of protocol, addresses and ports; the seed decides which
-//! flows collide. DRR has neither `CoDel` nor the priority for flows that were idle.
+//! Terms and steps are those of section 4 of RFC 8290, constants those of its section 5.2: 1024 queues, and a
+//! quantum of a full packet. A flow is a hash of protocol, addresses and ports; the seed decides which flows
+//! collide. DRR has neither `CoDel` nor priority for new flows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,25 +13,25 @@ use crate::stage::{Datagram, Packet};
 use crate::{Nanos, Stats};
 
 const QUEUES: u64 = 1024;
-/// The bytes that a queue may send in its turn.
+/// The bytes that a queue may send in one turn.
 const QUANTUM: i64 = MAXPACKET as i64;
 
-/// A flow's queue.
+/// The queue of a flow.
 struct FlowQueue<P> {
     queue: CodelQueue<P>,
-    /// What it may still send in its turn, in bytes.
+    /// The bytes that it may still send in this turn.
     credits: i64,
-    /// Whether it is on a list.
+    /// Set while the queue is on one of the lists.
     active: bool,
 }
 
-/// All queues, and whose turn it is.
+/// All queues, and the order of service.
 pub(super) struct FlowQueues<P> {
-    /// Whether this is FQ-CoDel; else DRR.
+    /// Selects FQ-CoDel; otherwise DRR.
     managed: bool,
-    /// The queues that were ever used, by number.
+    /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
-    /// Numbers of queues that were empty until a packet came: these go first.
+    /// Numbers of queues that were empty until a packet came; served first.
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,
@@ -114,8 +114,8 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
                 return Some(packet);
             }
             list.pop_front();
-            // An empty new queue waits for its turn among the old ones: else a flow that sends a packet now
-            // and then would always go first, and the old ones never (section 4.2).
+            // Move an empty new queue to the old ones. Otherwise a flow that sends a packet now and then
+            // would always go first and starve the old ones (RFC 8290 section 4.2).
             if of_new {
                 self.old.push_back(number);
             } else {
@@ -125,8 +125,8 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 }
 
-/// Protocol, addresses and ports of an IPv4 packet (RFC 791 section 3.1), as one number; no ports where there
-/// are none, and nothing of what is no IPv4 packet.
+/// Packs protocol, addresses and ports of an IPv4 packet (RFC 791 section 3.1) into a number. Ports are 0 if
+/// the packet has none; the key of a packet that is not IPv4 is 0.
 fn flow_key(ip: &[u8]) -> u128 {
     let Some(header) = ip.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else { return 0 };
     let fragment_offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
@@ -139,7 +139,7 @@ fn flow_key(ip: &[u8]) -> u128 {
     u128::from_be_bytes(key)
 }
 
-/// A hash of a flow: two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
+/// Hashes a flow by two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
 fn mix(key: u128, seed: u64) -> u64 {
     let round = |mut bits: u64| {
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -186,7 +186,7 @@ mod tests {
             (0..200).map(|port| mix(flow_key(&packet(6, 1000 + port, 0)), seed) % 1024).collect()
         };
         let different: std::collections::BTreeSet<_> = queues(1).into_iter().collect();
-        // Of 200 flows in 1024 queues 18 share one with another on average.
+        // With 200 flows in 1024 queues, 18 are expected to share one.
         assert!((165..200).contains(&different.len()), "{}", different.len());
         assert_ne!(queues(1), queues(2));
     }

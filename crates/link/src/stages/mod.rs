@@ -1,4 +1,4 @@
-//! What a direction is asked to be, what may not be asked, and the stages that follow from it.
+//! The configuration of a direction, its limits, and the stages that follow from it.
 
 mod aqm;
 mod codel;
@@ -20,34 +20,31 @@ use crate::stage::{Datagram, Stage};
 use crate::stages::aqm::Managed;
 use crate::stages::flow_queues::FlowQueues;
 
-/// Everything that decides how one direction treats packets. The default is an unshaped one, which passes
-/// every packet on at once.
+/// The configuration of a direction. The default passes every packet on at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionConfig {
-    /// Propagation delay, one way.
+    /// One-way propagation delay.
     pub delay: Nanos,
-    /// How fast packets are put on the wire.
+    /// Serialisation rate.
     pub rate: Rate,
-    /// How many bytes may wait behind the packet that is being serialised (see `stages/tail_drop.rs` for what
-    /// tbf, netem and Mahimahi count); `None` for no limit.
+    /// Limit of the bytes that wait behind the packet on the wire; `None` for no limit. See
+    /// `stages/tail_drop.rs` for the rules of tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
-    /// Which of the packets that wait the queue drops.
+    /// Queue discipline.
     pub aqm: Aqm,
     /// Share of packets that are lost at random.
     pub loss: Loss,
-    /// How the delay varies from packet to packet.
+    /// Variation of the delay.
     pub jitter: Option<Jitter>,
-    /// Whether packets may overtake each other where the delay varies.
+    /// Lets packets overtake each other if the delay varies.
     pub reorder: bool,
-    /// Where all randomness comes from: the same seed treats the same packets, counted in order of offering,
-    /// the same.
+    /// Seed of all randomness. The same seed gives the same result for the same sequence of packets.
     pub seed: u64,
 }
 
 impl DirectionConfig {
-    /// The direction as far as a few probes can tell it: nothing is left to chance, the queue drops at its
-    /// tail, and where packets leave at the times of a trace, which a probe meets at any point, only the
-    /// delay is there.
+    /// Returns the part of the configuration that a few probes can measure: no loss, no jitter and a
+    /// tail-drop queue. A trace becomes an unlimited rate, because a probe may meet it at any point.
     #[must_use]
     pub fn measurable(&self) -> Self {
         let rate = match &self.rate {
@@ -58,10 +55,10 @@ impl DirectionConfig {
     }
 }
 
-/// The stages in the order in which packets meet them.
+/// Creates the stages in the order in which packets meet them.
 ///
-/// The middlebox has the long way between itself and the client: it is before all that is done to packets
-/// down, and between the access link and the delay up.
+/// Most of the way lies between the middlebox and the client. So down, the middlebox comes before all other
+/// stages; up, it comes between the access link and the delay.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
@@ -94,21 +91,21 @@ pub(crate) fn stages<P: Datagram>(
     stages
 }
 
-/// How fast packets leave. Bytes are those of IP packets, without an Ethernet header.
+/// The serialisation rate. Bytes are those of IP packets, without an Ethernet header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Rate {
     /// No serialisation time, hence no queue.
     #[default]
     Unlimited,
-    /// A fixed rate in bit/s, which is not 0.
+    /// A fixed rate in bit/s; not 0.
     BitPerS(u64),
     /// Delivery opportunities at recorded times.
     Trace(Trace),
 }
 
 impl Rate {
-    /// The slowest fixed rate that may be asked for, in bit/s.
+    /// Lowest fixed rate, in bit/s.
     pub const MIN_BIT_PER_S: u64 = 64_000;
-    /// The fastest fixed rate that may be asked for, in bit/s.
+    /// Highest fixed rate, in bit/s.
     pub const MAX_BIT_PER_S: u64 = 1_000_000_000;
 }

@@ -1,27 +1,29 @@
-//! Random loss, before the queue: a lost packet takes no room and no transmission time, as with the `loss` of
-//! Linux's netem and with Mahimahi's `mm-loss`.
+//! Random loss before the queue. A lost packet takes no room and no transmission time, as with `loss` in
+//! Linux's netem and `mm-loss` in Mahimahi.
 
 use crate::draws::Draws;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// The share of packets that are lost at random, 0 to [`Loss::MAX_RATIO`].
+/// The share of packets that are lost at random, from 0 to [`Loss::MAX_RATIO`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Loss(f64);
 
 impl Loss {
-    /// Nothing is lost.
+    /// No loss.
     pub const NONE: Self = Self(0.0);
-    /// The largest ratio that may be asked for.
+    /// Highest ratio.
     pub const MAX_RATIO: f64 = 0.5;
 
+    /// Creates a loss ratio.
+    ///
     /// # Errors
-    /// When `ratio` is not a number within 0 and [`Loss::MAX_RATIO`].
+    /// Returns an error if `ratio` is not a number from 0 to [`Loss::MAX_RATIO`].
     pub fn new(ratio: f64) -> Result<Self, LossError> {
         if (0.0..=Self::MAX_RATIO).contains(&ratio) { Ok(Self(ratio)) } else { Err(LossError(ratio)) }
     }
 
-    /// The ratio, 0 to [`Loss::MAX_RATIO`].
+    /// Returns the ratio, from 0 to [`Loss::MAX_RATIO`].
     pub fn ratio(self) -> f64 {
         self.0
     }
@@ -32,7 +34,7 @@ impl Loss {
 #[error("loss of {0} is not within 0 and {max}", max = Loss::MAX_RATIO)]
 pub struct LossError(f64);
 
-/// Draws for one packet after the other whether it is lost.
+/// The stage that drops packets at random.
 pub(crate) struct RandomLoss(Draws);
 
 impl RandomLoss {

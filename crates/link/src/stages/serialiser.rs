@@ -1,17 +1,17 @@
-//! A wire of a fixed rate: one packet after the other, each for as long as its bits take.
+//! A wire with a fixed rate, which sends one packet after another.
 //!
-//! While the wire is busy nothing is rounded away: after b bits it is free `floor(b * 10^9 / rate)` ns after
-//! the busy period began, however the bits were packed.
+//! Rounding does not accumulate while the wire is busy: after b bits it is free `floor(b * 10^9 / rate)` ns
+//! after the start of the busy period, for any division into packets.
 
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// A wire of a fixed rate.
+/// A wire with a fixed rate.
 pub(crate) struct FixedRate {
     bit_per_s: u64,
-    /// When all packets so far are sent, rounded down.
+    /// End of the transmission of all packets so far, rounded down.
     free_at: Nanos,
-    /// What the rounding left over, in 1/`bit_per_s` of a nanosecond.
+    /// Remainder of the rounding, in 1/`bit_per_s` of a nanosecond.
     remainder: u64,
 }
 

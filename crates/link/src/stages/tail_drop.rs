@@ -1,34 +1,35 @@
-//! A tail-drop queue: first in, first out, limited in bytes of what waits.
+//! A tail-drop queue: first in, first out, with a limit of the waiting bytes.
 //!
-//! A packet is dropped when it would have to wait and the waiting bytes with it would exceed the limit
-//! (`waiting + packet <= limit` is accepted). The packet on the wire does not count, as in Mahimahi's
-//! droptail queue, which a packet leaves when its transmission starts, and as in a router, where it sits in
-//! the transmit ring. Linux's tbf uses the same comparison, but a packet stays in its queue until the tokens
-//! for all of it are there, so there the packet on the wire counts too: the same behaviour needs a `limit`
-//! larger by one packet there. netem's
-//! `limit` counts packets, those in propagation included, and corresponds to nothing here.
+//! A packet is dropped if it would have to wait and the waiting bytes with it would exceed the limit
+//! (`waiting + packet <= limit` is accepted). The packet on the wire does not count. Mahimahi's droptail
+//! queue does the same, because a packet leaves it when its transmission starts. So does a router, which has
+//! that packet in its transmit ring.
+//!
+//! Linux's tbf uses the same comparison, but a packet stays in its queue until there are tokens for all of
+//! it. The packet on the wire thus counts, and tbf needs a `limit` larger by one packet. netem's `limit`
+//! counts packets, including those in propagation, and has no equivalent here.
 
 use std::collections::VecDeque;
 
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// A packet waits from its offering until its serialisation begins, which is known when it is offered:
-/// nothing that comes later changes it.
+/// The queue. A packet waits until its serialisation begins. That time is known on arrival, because later
+/// packets do not change it.
 pub(crate) struct TailDrop {
     limit_bytes: u64,
     bytes: u64,
-    /// When each waiting packet's serialisation begins, and its bytes; the earliest first.
+    /// Start of serialisation and bytes of each waiting packet, the earliest first.
     packets: VecDeque<(Nanos, u32)>,
 }
 
 impl TailDrop {
-    /// `None` for no limit.
+    /// Creates the queue; `None` means no limit.
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
         Self { limit_bytes: limit_bytes.unwrap_or(u64::MAX), bytes: 0, packets: VecDeque::new() }
     }
 
-    /// Lets go of the packets whose serialisation has begun by `now`.
+    /// Removes the packets whose serialisation has begun by `now`.
     fn settle(&mut self, now: Nanos) {
         while let Some(&(_, bytes)) = self.packets.front().filter(|(begins, _)| *begins <= now) {
             self.packets.pop_front();

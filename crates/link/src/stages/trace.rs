@@ -1,21 +1,23 @@
-//! Mahimahi's traces: recorded times at which a packet may leave, repeated for ever.
+//! Mahimahi's traces: recorded times at which a packet may leave, repeated without end.
 //!
-//! The meaning is that of `src/frontend/link_queue.cc` in ravinet/mahimahi. Each opportunity carries
-//! [`OPPORTUNITY_BYTES`]. It serves what was offered before its moment: packets in order, several small ones
-//! if they fit, and the beginning of one that does not; the rest of that one takes the next opportunity. What
-//! an opportunity does not need is lost, and so is an opportunity that nobody waits for. The last time of the
-//! list is also the period, so an opportunity at 0 falls together with the last of the period before.
+//! The rules are those of `src/frontend/link_queue.cc` in ravinet/mahimahi:
+//!
+//! - Each opportunity carries [`OPPORTUNITY_BYTES`], and serves packets that arrived before it, in order.
+//! - Several small packets share an opportunity. A packet that does not fit continues in the next one.
+//! - Unused bytes and unused opportunities are lost.
+//! - The last time of the list is also the period, so an opportunity at 0 coincides with the last one of the
+//!   period before.
 
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// Bytes that one opportunity carries: an IP packet of the usual MTU. (Mahimahi's 1504 are the same packet
-/// and the four bytes that its TUN device puts before it.)
+/// Bytes that one opportunity carries: an IP packet of the usual MTU. Mahimahi's 1504 bytes are this packet
+/// and the four bytes that its TUN device adds.
 pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const NANOS_PER_MS: Nanos = 1_000_000;
 
-/// A list of delivery opportunities, in order, which repeats with the last of them as its period.
+/// A sorted list of delivery opportunities, which repeats with its last time as the period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Never empty, never decreasing, the last one not 0.
@@ -23,13 +25,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The latest time that a trace may hold: a day, in milliseconds.
+    /// Latest time of a trace: a day, in milliseconds.
     pub const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
-    /// A trace from times in milliseconds after its start.
+    /// Creates a trace from times in milliseconds after its start.
     ///
     /// # Errors
-    /// [`TraceError`] when the list is empty, decreases, ends at 0, or goes beyond [`Trace::MAX_MS`].
+    /// Returns [`TraceError`] if the list is empty, decreases, ends at 0, or exceeds [`Trace::MAX_MS`].
     pub fn from_millis(times_ms: &[u64]) -> Result<Self, TraceError> {
         let last = *times_ms.last().ok_or(TraceError::Empty)?;
         if let Some(at) = times_ms.windows(2).position(|pair| pair[1] < pair[0]) {
@@ -48,26 +50,26 @@ impl Trace {
         Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() })
     }
 
-    /// After how long the trace repeats.
+    /// Returns the period after which the trace repeats.
     pub fn period(&self) -> Nanos {
         self.times[self.times.len() - 1]
     }
 }
 
-/// Why a trace is refused. Entries are counted from 1.
+/// A reason to refuse a trace. Entries are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// No time at all.
+    /// The list is empty.
     #[error("trace has no entries")]
     Empty,
     /// A time is smaller than the one before it.
     #[error("trace entry {entry}: {ms} ms is before the {before_ms} ms of the entry before it")]
     Decreases {
-        /// The entry.
+        /// Number of the entry.
         entry: usize,
-        /// Its time.
+        /// Time of the entry.
         ms: u64,
-        /// The time of the entry before it.
+        /// Time of the entry before it.
         before_ms: u64,
     },
     /// The last time, which is the period, is 0.
@@ -81,25 +83,26 @@ pub enum TraceError {
     },
 }
 
-/// A wire that sends at the opportunities of a trace: which one is open, and which comes next.
+/// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// The opportunity that the last packet ended in, or that is promised to the next, and its bytes that are
-    /// free.
+    /// The opportunity in which the last packet ended, or that is promised to the next one, and its free
+    /// bytes.
     open_at: Nanos,
     open_bytes: u32,
-    /// The opportunity after it: the start of its period, and its index in the trace.
+    /// The opportunity after the open one, as the start of its period and its index in the trace.
     period_start: Nanos,
     next: usize,
 }
 
 impl<P> Stage<P> for Opportunities {
-    /// The next opportunity with room: one at `now` itself is lost on a packet that comes at `now`.
+    /// Returns the next opportunity with room after `now`. An opportunity at `now` itself does not serve a
+    /// packet that arrives at `now`.
     fn free_at(&mut self, now: Nanos) -> Nanos {
         self.open_after(now)
     }
 
-    /// A packet that comes at the moment of the open opportunity was waiting for it.
+    /// A packet that arrives at the time of the open opportunity has waited for it in the queue.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
@@ -135,7 +138,7 @@ impl Opportunities {
         self.period_start + self.trace.times[self.next]
     }
 
-    /// Lets pass every opportunity up to and at `now`.
+    /// Skips all opportunities up to and including `now`.
     fn skip_past(&mut self, now: Nanos) {
         if self.next_at() > now {
             return;

@@ -1,5 +1,5 @@
-//! Corking: frames that are ready at the same time leave in one write. Else each small frame would be a
-//! packet, and the congestion window counts packets.
+//! Corking: frames that are ready at the same time leave in one write. Otherwise each small frame is a packet
+//! of its own, and congestion windows count packets.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::counters::Duplex;
 use crate::http2::send::MAX_DATA_BYTES;
 use crate::lock;
 
-/// A stream that buffers writes until a [`Cork`] flushes them or the buffer fills a TLS record.
+/// A stream that buffers writes until its [`Cork`] flushes them or the buffer fills a TLS record.
 pub struct Corked<S>(Arc<Mutex<BufWriter<S>>>);
 
 /// The handle that flushes a [`Corked`] stream.
@@ -25,10 +25,10 @@ pub fn corked<S: Duplex>(stream: S) -> (Corked<S>, Cork<S>) {
 }
 
 impl<S: Duplex> Cork<S> {
-    /// Calls `step`, which writes to the stream, and flushes what it wrote.
+    /// Calls `step`, which writes to the stream, and flushes its writes.
     pub fn flush_after<T>(&self, context: &mut Context<'_>, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let done = step(context);
-        // The next step returns the error again; a full socket buffer wakes the task when it has room.
+        // An error returns in the next step. If the socket buffer is full, it wakes the task later.
         let _ = Pin::new(&mut *lock(&self.0)).poll_flush(context);
         done
     }

@@ -1,11 +1,11 @@
-//! Traffic counters of an HTTP/2 connection: they parse its frames, and count the bytes of each stream.
+//! Traffic counters of an HTTP/2 connection. They parse its frames and count the bytes of each stream.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
 use crate::counters::TrafficCounters;
 
-/// Traffic of one stream in one direction; times in nanoseconds of the monotonic clock.
+/// Traffic of one stream in one direction, with times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DirectionTraffic {
     /// First byte.
@@ -14,18 +14,18 @@ pub struct DirectionTraffic {
     pub last_ns: Option<u64>,
     /// Bytes of HEADERS and CONTINUATION frames.
     pub header_bytes: u64,
-    /// Bytes in DATA frames, with padding (RFC 9113 section 6.1), which neither end here uses.
+    /// Bytes in DATA frames, including padding (RFC 9113 section 6.1), which neither end uses.
     pub body_bytes: u64,
-    /// Whether a frame had `END_STREAM`.
+    /// Set once a frame had `END_STREAM`.
     pub ended: bool,
 }
 
 /// Traffic of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamTraffic {
-    /// Bytes that this end wrote.
+    /// Bytes written by this end.
     pub written: DirectionTraffic,
-    /// Bytes that this end read.
+    /// Bytes read by this end.
     pub read: DirectionTraffic,
 }
 
@@ -34,18 +34,18 @@ pub struct StreamTraffic {
 pub struct FrameCounters {
     written: DirectionCounters,
     read: DirectionCounters,
-    /// By stream: who waits for more of its body than these bytes.
+    /// Wakers of readers that wait until more than this many bytes of a stream's body have been read.
     waiting: BTreeMap<u32, (u64, Waker)>,
 }
 
 impl FrameCounters {
-    /// The traffic so far on the stream with this identifier.
+    /// Returns the traffic so far on stream `id`.
     pub fn stream(&self, id: u32) -> StreamTraffic {
         let of = |direction: &DirectionCounters| direction.streams.get(&id).copied().unwrap_or_default();
         StreamTraffic { written: of(&self.written), read: of(&self.read) }
     }
 
-    /// How many bytes of the stream's body were read so far, also of a DATA frame that is not whole yet.
+    /// Returns how many bytes of the stream's body have been read, including those of incomplete DATA frames.
     /// Wakes `waker` when there are more.
     pub fn poll_body(&mut self, id: u32, waker: &Waker) -> u64 {
         let bytes = self.body_read(id);
@@ -77,7 +77,7 @@ impl TrafficCounters for FrameCounters {
     }
 }
 
-/// The first bytes of a client (RFC 9113 section 3.4).
+/// The connection preface of a client (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// RFC 9113 section 4.1.
@@ -92,13 +92,13 @@ const END_HEADERS: u8 = 0x4;
 #[derive(Debug, Default)]
 struct DirectionCounters {
     streams: BTreeMap<u32, DirectionTraffic>,
-    /// The bytes so far of the next frame header, or of the preface.
+    /// Bytes so far of the next frame header, or of the preface.
     header: Vec<u8>,
     started: bool,
     frame: Frame,
     /// Bytes of the frame's payload that have not arrived.
     left: usize,
-    /// Whether the HEADERS frame had `END_STREAM`: then its last CONTINUATION ends the stream.
+    /// Set if the HEADERS frame had `END_STREAM`. Its last CONTINUATION then ends the stream.
     header_ends_stream: bool,
 }
 
@@ -126,7 +126,7 @@ impl DirectionCounters {
 
     /// Parses bytes of a frame header or the preface, and returns how many.
     fn parse_header(&mut self, at_ns: u64, bytes: &[u8]) -> usize {
-        // A server's first frame is a short SETTINGS, whose length begins with a byte of 0.
+        // A server's first frame is a short SETTINGS, whose length starts with a zero byte.
         let is_preface = !self.started && self.header.first().unwrap_or(&bytes[0]) == &PREFACE[0];
         let length = if is_preface { PREFACE.len() } else { FRAME_HEADER_BYTES };
         let used = (length - self.header.len()).min(bytes.len());
@@ -152,7 +152,7 @@ impl DirectionCounters {
         self.count(at_ns, if self.frame.kind == DATA { 0 } else { FRAME_HEADER_BYTES });
     }
 
-    /// Counts bytes of the current frame, and the end of its stream after the last of them.
+    /// Counts bytes of the current frame, and marks the end of its stream after the last of them.
     fn count(&mut self, at_ns: u64, bytes: usize) {
         let Frame { kind, flags, stream } = self.frame;
         let ends_stream = match kind {

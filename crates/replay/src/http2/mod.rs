@@ -1,13 +1,13 @@
 //! HTTP/2 for the origins and the loader: the `h2` crate, with flow-control windows that never limit the
-//! rate, and with responses in the order of their priorities.
+//! rate, and responses in the order of their priorities.
 
 pub mod cork;
 pub mod frame_counters;
 pub mod send;
 pub mod stream_scheduler;
 
-/// The streams that an origin allows at once (`SETTINGS_MAX_CONCURRENT_STREAMS`). Servers commonly allow 100,
-/// and clients such as Chromium assume 100 before they have read the setting (RFC 9113 section 6.5.2).
+/// Maximum of concurrent streams of an origin (`SETTINGS_MAX_CONCURRENT_STREAMS`). Servers commonly allow
+/// 100, and clients such as Chromium assume 100 until they have read the setting (RFC 9113 section 6.5.2).
 pub const MAX_CONCURRENT_STREAMS: u32 = 100;
 
 /// Flow-control window of a stream in bytes: `kSpdyStreamMaxRecvWindowSize` in Chromium's
@@ -20,10 +20,10 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// `TCP_NOTSENT_LOWAT` of an origin in bytes: a more urgent response overtakes all data that is not in the
-/// kernel yet.
+/// `TCP_NOTSENT_LOWAT` of an origin in bytes. A more urgent response overtakes only data that is not yet in
+/// the kernel.
 pub const NOTSENT_LOWAT: u32 = 16_384;
 
-/// The longest header that either end accepts (`SETTINGS_MAX_HEADER_LIST_SIZE`), in bytes: more than a page
-/// may have.
+/// Longest header that either end accepts (`SETTINGS_MAX_HEADER_LIST_SIZE`), in bytes: more than a page may
+/// have.
 pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;

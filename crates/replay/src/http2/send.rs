@@ -13,14 +13,14 @@ use crate::body::SizedBody;
 use crate::http2::stream_scheduler::{PendingSend, StreamScheduler};
 use crate::priority::Priority;
 
-/// The most bytes of a DATA frame: with its header it fills one TLS record (RFC 8446 section 5.1). As much of
-/// a response is buffered, so this bounds the wait of a more urgent one.
+/// Maximum payload of a DATA frame: with its header it fills one TLS record (RFC 8446 section 5.1). Up to
+/// this much of a response is buffered, so it limits the wait of a more urgent one.
 pub const MAX_DATA_BYTES: usize = 16_384 - 9;
 
 /// Sends the body and ends the stream.
 ///
 /// # Errors
-/// If the stream was reset or the connection is closed.
+/// Returns an error if the stream was reset or the connection is closed.
 pub async fn send_body(
     stream: &mut SendStream<Bytes>,
     mut body: SizedBody,
@@ -46,7 +46,7 @@ async fn next_chunk(body: &mut SizedBody) -> Option<Bytes> {
     frame.into_data().ok()
 }
 
-/// The flow-control capacity of the stream, once the scheduler selects it.
+/// Returns the flow-control capacity of the stream once the scheduler selects it.
 fn capacity(
     stream: &mut SendStream<Bytes>,
     pending: &PendingSend,

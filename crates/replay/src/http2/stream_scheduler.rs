@@ -1,5 +1,5 @@
-//! The stream scheduler of a connection that carries several responses: the most urgent stream sends first
-//! (RFC 9218 section 10).
+//! The stream scheduler of a connection with concurrent responses: the most urgent stream sends first (RFC
+//! 9218 section 10).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,20 +10,20 @@ use crate::priority::Priority;
 
 /// A priority queue of the streams with pending data.
 ///
-/// Of equal urgency, non-incremental streams send one after another, in the order of their requests; after
-/// them the incremental streams send round-robin.
+/// Of equal urgency, non-incremental streams send one after another, in the order of their requests. After
+/// them, the incremental streams send round-robin.
 #[derive(Debug, Clone, Default)]
 pub struct StreamScheduler(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
     pending: BTreeMap<Key, Waker>,
-    /// Number of sends so far: the order of incremental streams.
+    /// Number of sends so far, which orders incremental streams.
     sends: u64,
 }
 
-/// The sort key: by urgency, incremental streams last, then by stream identifier or, round-robin, by the last
-/// send.
+/// The sort key: urgency, then incremental streams last, then the stream identifier (non-incremental) or the
+/// last send (incremental, round-robin).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     urgency: u8,
@@ -52,7 +52,7 @@ pub struct PendingSend {
 }
 
 impl PendingSend {
-    /// Ready while this stream is the first in the queue.
+    /// Returns ready while this stream is the first in the queue.
     pub fn poll_first(&self, context: &Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.scheduler.0);
         queue.pending.insert(self.key, context.waker().clone());

@@ -1,4 +1,4 @@
-//! The frames on a request stream (RFC 9114 section 7.1): which of its bytes are head, and which body.
+//! A parser of the frames on a request stream (RFC 9114 section 7.1), which counts bytes of heads and bodies.
 
 use crate::http2::frame_counters::DirectionTraffic;
 use fastopen_link::quic::varint;
@@ -9,15 +9,15 @@ const DATA: u64 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
-    /// The bytes so far of the next type and length: 16 at most, since either has 8 at most.
+    /// Bytes so far of the next type and length: 16 at most, 8 for each.
     header: Vec<u8>,
-    /// Bytes of the frame that have not come, and whether they are a body's.
+    /// Bytes of the frame that have not arrived, and whether it is a DATA frame.
     left: u64,
     is_data: bool,
 }
 
 impl Frames {
-    /// Counts bytes; all but the payload of DATA frames are of heads.
+    /// Counts bytes. All bytes except the payload and header of DATA frames count as head.
     pub(super) fn count(&mut self, at_ns: u64, mut bytes: &[u8]) {
         if bytes.is_empty() {
             return;

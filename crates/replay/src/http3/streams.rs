@@ -1,4 +1,4 @@
-//! QUIC connections and streams of quinn, as h3 wants them.
+//! Adapts quinn's connections and streams to h3's traits.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -17,14 +17,14 @@ use crate::http2::frame_counters::StreamTraffic;
 use crate::lock;
 use crate::priority::Priority;
 
-/// The most bytes that are read at once.
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 65_536;
 
-/// What one end knows of the streams of a connection.
+/// The traffic and priority of each stream of a connection, as one end sees it.
 #[derive(Clone, Default)]
 pub struct StreamTable(Arc<Mutex<Streams>>);
 
-/// Called with the number of bytes that were read of the requests' streams.
+/// Callback with the number of bytes of each read on a request stream.
 type OnRead = Arc<dyn Fn(u64) + Send + Sync>;
 
 #[derive(Default)]
@@ -41,12 +41,12 @@ struct StreamState {
 }
 
 impl StreamTable {
-    /// A table that calls `on_read` with the number of bytes of each read.
+    /// Creates a table that calls `on_read` with the number of bytes of each read.
     pub fn calling(on_read: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Mutex::new(Streams { on_read: Some(Arc::new(on_read)), ..Streams::default() })))
     }
 
-    /// The traffic so far on a stream.
+    /// Returns the traffic so far on a stream.
     pub fn stream(&self, id: StreamId) -> StreamTraffic {
         let streams = lock(&self.0);
         let stream = streams.by_id.get(&id.into_inner());
@@ -56,7 +56,7 @@ impl StreamTable {
         })
     }
 
-    /// Bytes that were handed to QUIC on all streams of requests.
+    /// Returns the bytes passed to QUIC on all request streams.
     pub fn bytes_written(&self) -> u64 {
         let streams = lock(&self.0);
         let of =
@@ -64,10 +64,11 @@ impl StreamTable {
         streams.by_id.values().map(of).sum()
     }
 
-    /// Has a stream send as its priority says (RFC 9218 section 10): the most urgent first; of equal urgency,
-    /// those that are not incremental one after another, and then the others in turn, packet by packet.
+    /// Sets the priority of a stream (RFC 9218 section 10). The most urgent stream sends first. Of equal
+    /// urgency, non-incremental streams send one after another, then incremental ones in turn, packet by
+    /// packet.
     pub fn prioritise(&self, id: StreamId, priority: Priority) {
-        // The streams of requests have every fourth number (RFC 9000 section 2.1).
+        // Identifiers of request streams are multiples of four (RFC 9000 section 2.1).
         let order = (id.into_inner() / 4).min((1 << 23) - 1) as i32;
         let behind = if priority.incremental { 1 << 23 } else { order };
         lock(&self.0).by_id.entry(id.into_inner()).or_default().priority =
@@ -96,7 +97,7 @@ impl StreamTable {
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
 
-/// Polls the call that is pending on the connection; makes it where none is.
+/// Polls the pending call on the connection, and starts one if there is none.
 fn poll_pending<T, F>(
     pending: &mut Pending<T>,
     connection: &quinn::Connection,
@@ -114,14 +115,14 @@ where
 
 type Bidirectional = (quinn::SendStream, quinn::RecvStream);
 
-/// What became of a client's early data.
+/// The outcome of a client's early data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Early {
     /// The handshake is not complete.
     Pending,
-    /// There was none, or the server has taken it.
+    /// The server accepted it, or there was none.
     Taken,
-    /// The server has rejected it.
+    /// The server rejected it.
     Rejected,
 }
 
@@ -135,10 +136,11 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// `table` counts the streams of requests. Where early data is pending, and may be rejected, another h3
-    /// may take this one's place: this one then does not close the connection, and takes no stream of the
-    /// server before early data is taken (to drop a control stream ends the connection, RFC 9114 section
-    /// 6.2.1).
+    /// Creates a connection whose request streams are counted in `table`.
+    ///
+    /// If early data is pending and rejected, another h3 replaces this one. Until then this one does not
+    /// close the connection and accepts no streams of the server: dropping a control stream would end the
+    /// connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
         let open = OpenStreams {
@@ -151,13 +153,13 @@ impl Quic {
         Self { connection, early, open, accepting_bi: None, accepting_uni: None }
     }
 
-    /// A connection whose h3 no other replaces: a server's, or a client's after the handshake.
+    /// Creates a connection whose h3 is never replaced: a server's, or a client's after the handshake.
     pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
         Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
     }
 }
 
-/// Returns once early data is taken, so never where it is rejected.
+/// Returns once early data is accepted; never if it is rejected.
 async fn early_data_taken(mut early: watch::Receiver<Early>) {
     if early.wait_for(|early| *early == Early::Taken).await.is_err() {
         std::future::pending::<()>().await;
@@ -266,7 +268,7 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
         let call = |connection: quinn::Connection| async move { connection.open_uni().await };
         let stream = ready!(poll_pending(&mut self.opening_uni, &self.connection, call, context))
             .map_err(stream_lost)?;
-        // What h3 says of the connection itself goes before all requests.
+        // h3's control streams go before all requests.
         let _ = stream.set_priority(1);
         Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
     }
@@ -278,11 +280,11 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     }
 }
 
-/// A stream that sends.
+/// A sending stream.
 pub struct SendStream<B: Buf> {
     stream: quinn::SendStream,
     writing: Option<WriteBuf<B>>,
-    /// Of a request's stream.
+    /// Set for a request stream.
     table: Option<StreamTable>,
 }
 
@@ -323,10 +325,10 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 }
 
-/// A stream that receives.
+/// A receiving stream.
 pub struct RecvStream {
     stream: quinn::RecvStream,
-    /// Of a request's stream.
+    /// Set for a request stream.
     table: Option<StreamTable>,
 }
 

@@ -1,5 +1,5 @@
-//! Origins that speak HTTP/2: h2 carries the requests of a connection at once, and the most urgent response
-//! is sent first.
+//! Origins that speak HTTP/2: h2 carries concurrent requests of a connection, and the most urgent response is
+//! sent first.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         .max_header_list_size(MAX_HEADER_LIST_SIZE)
         .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
-    // The client causes all errors (it resets its connections at the end of a load) and records them.
+    // All errors come from the client, which resets its connections at the end of a load and records them.
     let Ok(mut accepted) = handshake.await else { return };
     let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {
@@ -92,7 +92,7 @@ impl Streams {
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }
 
-    /// Answers a query for a name (RFC 8484).
+    /// Answers a DNS query (RFC 8484).
     async fn answer_query(
         self,
         request: Request<RecvStream>,
@@ -112,7 +112,7 @@ impl Streams {
         let answers = names.conduct.answers(first);
         shared.log.queried(Query { name, at_ns, answered: answers });
         if !answers {
-            // To drop it would reset the stream.
+            // Dropping `respond` would reset the stream.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
         }
         let mut stream = respond.send_response(names::https_response(answer.len()), false)?;

@@ -1,4 +1,4 @@
-//! Origins that speak HTTP/3: h3 carries the requests of a QUIC connection at once, and quinn sends the most
+//! Origins that speak HTTP/3: h3 carries concurrent requests of a QUIC connection, and quinn sends the most
 //! urgent response first.
 
 use std::future::poll_fn;
@@ -32,7 +32,7 @@ pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
     while let Some(incoming) = origin.endpoint.accept().await {
         let (origin, shared) = (origin.clone(), shared.clone());
         tokio::spawn(async move {
-            // The client causes all errors and records them.
+            // All errors come from the client, which records them.
             let _ = serve(&origin, incoming, shared).await;
         });
     }
@@ -66,7 +66,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     let table = {
         let (report, shared) = (report.clone(), shared.clone());
         StreamTable::calling(move |bytes| {
-            // Until the client's Finished has come, in a Handshake packet, early data alone can be read.
+            // Until a Handshake packet with the client's Finished arrives, only early data can be read.
             if shared.quic.seen(four_tuple).received.handshake == 0 {
                 early_bytes.fetch_add(bytes, Ordering::Relaxed);
                 report(false);

@@ -1,5 +1,5 @@
-//! Finds the resource of a request: by host, method and path; then by port and query. Other choices of a
-//! recorded picture find that picture.
+//! Finds the resource of a request by host, method and path, then by port and query. Alternatives of a
+//! recorded picture, such as other sizes, find that picture.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,13 @@ use hyper::http::request::Parts;
 
 use super::{RESOURCE_HEADER, ServedResource};
 
-/// The resources, by host, method and path.
+/// The resources by host, method and path.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     candidates: BTreeMap<(Ipv4Addr, String, String), Vec<Candidate>>,
-    /// By resource: how often it was found without [`RESOURCE_HEADER`].
+    /// How often each resource was found without [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
-    /// Whether a request may differ from its resource in port and query, or ask for another choice.
+    /// Accept requests that differ in port or query, or that request an alternative.
     nearest: bool,
 }
 
@@ -26,7 +26,7 @@ struct Candidate {
     resource: usize,
     port: u16,
     query: String,
-    /// Whether this is the resource's URL, and not one of its alternatives.
+    /// Set if the URL is the resource's own, not one of its alternatives.
     own: bool,
 }
 
@@ -34,11 +34,11 @@ struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,
-    /// Whether port and query are the resource's.
+    /// Set if port and query are the resource's.
     pub(super) exact: bool,
 }
 
-/// How near a resource is to a request. Web Page Replay and Mahimahi count the same.
+/// The similarity of a resource to a request, with the criteria of Web Page Replay and Mahimahi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
     exact: bool,
@@ -70,13 +70,13 @@ impl Index {
         index
     }
 
-    /// Forgets how often each resource was found.
+    /// Resets the counts of how often each resource was found.
     pub(super) fn reset(&self) {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// The resource of a request: the named one, else of the nearest the n-th for the n-th request, the last
-    /// for all later.
+    /// Returns the resource of a request: the named one, or the nearest. If several are equally near,
+    /// successive requests get one after another, and the last one for all later requests.
     pub(super) fn find(&self, origin: SocketAddrV4, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
@@ -95,7 +95,7 @@ impl Index {
         let named = ranked.clone().find(|(near, one)| near.exact && Some(one.resource) == named);
         let (nearness, chosen) = named.or_else(|| {
             let number = |one: &Candidate| self.found[one.resource].load(Ordering::Relaxed);
-            // Of those that are equally near the first that was not found yet, else the last.
+            // Prefer the first resource that was not found yet, then the last one.
             let chosen = ranked.max_by_key(|(nearness, one)| {
                 let order = one.resource as isize;
                 let order = if number(one) == 0 { (true, -order) } else { (false, order) };
@@ -132,14 +132,15 @@ impl Candidate {
     }
 }
 
-/// Whether no script can read the answer of a POST (`Navigator.sendBeacon`, `ping`). Browsers without these
-/// ask for an image in its place, so that recordings have the same report as a GET.
+/// Returns whether no script can read the answer of a POST (`Navigator.sendBeacon`, `ping`). Browsers without
+/// these request an image instead, so a recording may hold the same report as a GET.
 fn is_beacon(request: &Parts) -> bool {
     let is = |name: &str, value: &str| request.headers.get(name).is_some_and(|field| field == value);
     request.method == Method::POST && is("sec-fetch-mode", "no-cors") && is("sec-fetch-dest", "empty")
 }
 
-/// The path, and what follows its first `;` or `?`: parameters and query (RFC 3986 sections 3.3 and 3.4).
+/// Splits a target before its first `;` or `?` into the path and the parameters and query (RFC 3986 sections
+/// 3.3 and 3.4).
 fn split(target: &str) -> (&str, &str) {
     target.split_at(target.find([';', '?']).unwrap_or(target.len()))
 }

@@ -1,5 +1,5 @@
-//! The origins: one listener a port for all hosts, and a QUIC endpoint where any speaks HTTP/3; the address
-//! that a client connects to tells the host.
+//! The origins: one listener a port for all hosts, and a QUIC endpoint if a host speaks HTTP/3. The
+//! destination address of a connection identifies the host.
 
 mod http1;
 mod http2;
@@ -40,26 +40,26 @@ use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream, letting_
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
-/// The most connections in a listener's accept queue.
+/// Length of a listener's accept queue.
 const BACKLOG: u32 = 8192;
 
-/// The type of the record that a TLS handshake begins with (RFC 8446 section 5.1).
+/// The record type of a TLS handshake (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22];
-/// The connection preface of HTTP/2 begins so (RFC 9113 section 3.4), and no request of HTTP/1.1 does.
+/// Start of HTTP/2's connection preface (RFC 9113 section 3.4). No HTTP/1.1 request starts with it.
 const HTTP2_PREFACE: &[u8] = b"PRI ";
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     site: Site,
     index: Index,
     sockets: Arc<SocketTable>,
     quic: Arc<QuicTable>,
     log: OriginLog,
-    /// Whether the load uses TLS.
+    /// Set if the load uses TLS.
     encrypted: AtomicBool,
     /// How later connections may begin.
     later: Mutex<SessionStart>,
-    /// Whether this is an earlier visit.
+    /// Set during an earlier visit.
     visit: AtomicBool,
 }
 
@@ -77,10 +77,10 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Starts them on a thread of their own inside `namespace`; they are listening when this returns.
+    /// Starts the servers on a thread inside `namespace`. They are listening when this returns.
     ///
     /// # Errors
-    /// If the thread cannot enter the namespace or listen on a port.
+    /// Returns an error if the thread cannot enter the namespace or listen on a port.
     pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             index: Index::of(&site.resources, site.nearest),
@@ -113,34 +113,34 @@ impl Origins {
         Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The origins' sockets.
+    /// Returns the origins' sockets.
     pub fn sockets(&self) -> &SocketTable {
         &self.shared.sockets
     }
 
-    /// The origins' QUIC connections.
+    /// Returns the origins' QUIC connections.
     pub fn quic(&self) -> &QuicTable {
         &self.shared.quic
     }
 
-    /// The same as [`Self::sockets`], for another thread.
+    /// Returns the same as [`Self::sockets`], for another thread.
     pub fn shared_sockets(&self) -> Arc<SocketTable> {
         self.shared.sockets.clone()
     }
 
-    /// The log of the current load.
+    /// Returns the log of the current load.
     pub fn log(&self) -> &OriginLog {
         &self.shared.log
     }
 
-    /// Clears the log and the request counts of URLs. From now on all origins speak TLS on their ports, or
-    /// none does, and let `later` connections begin so.
+    /// Clears the log and the request counts of URLs. With `encrypted`, origins use TLS from here on. `later`
+    /// limits how later connections may begin.
     pub fn begin_load(&self, encrypted: bool, later: SessionStart) {
         self.begin(encrypted, later, false);
     }
 
-    /// The same for an earlier visit: no request is answered before the handshake is complete, so that each
-    /// connection has its tickets before its answer.
+    /// Like [`Self::begin_load`], for an earlier visit. No request is answered before the handshake is
+    /// complete, so a connection has its tickets before its answer.
     pub fn begin_visit(&self, encrypted: bool, later: SessionStart) {
         self.begin(encrypted, later, true);
     }
@@ -173,7 +173,7 @@ impl Drop for Origins {
     }
 }
 
-/// Where the resolver is asked.
+/// The socket of the resolver.
 enum NamesSocket {
     Udp(UdpSocket),
     Tcp(TcpListener),
@@ -197,13 +197,14 @@ impl Listening {
             socket.set_reuseaddr(true)?;
             socket.bind(address.into())?;
             set_fastopen_queue(&socket, site.fastopen_queue)?;
-            // Accepted sockets inherit it.
+            // Accepted sockets inherit this option.
             socket.set_nodelay(true)?;
             socket.listen(BACKLOG)
         };
         let every_host = |port: &u16| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, *port);
         let listeners = site.ports.iter().map(every_host).map(listen).collect::<io::Result<_>>()?;
-        // A certificate of some host for what is the same of all; each connection has its own host's.
+        // Any host's configuration serves for the common part. Each connection gets its own host's
+        // certificate.
         let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
         let quic = match tls {
             None => Vec::new(),
@@ -221,7 +222,7 @@ impl Listening {
                     socket.set_nonblocking(true)?;
                     NamesSocket::Udp(UdpSocket::from_std(socket)?)
                 }
-                // The listener of the page's port has every address.
+                // The listener of the page's port covers every address.
                 _ if site.ports.contains(&names.address.port()) => return Ok(None),
                 _ => NamesSocket::Tcp(listen(names.address)?),
             };
@@ -257,7 +258,7 @@ impl Listening {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // accept(2) fails for a connection that was reset before, and while there are no file descriptors.
+        // accept(2) fails for a connection that was already reset, and while file descriptors are exhausted.
         match listener.accept().await {
             Ok((stream, SocketAddr::V4(client))) => drop(tokio::spawn(serve(stream, client, shared.clone()))),
             Ok(_) => {}
@@ -285,8 +286,8 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
         Some(Security::Recorded) => stream.begins_with(TLS_HANDSHAKE).await,
     };
     if !encrypted {
-        // Among connections with TLS those without it speak HTTP/1.1, as everywhere on the web, unless the
-        // client has prior knowledge (RFC 9113 section 3.3).
+        // In a load with TLS, cleartext connections speak HTTP/1.1, as on the web, unless the client has
+        // prior knowledge (RFC 9113 section 3.3).
         let http2 = tls.is_none() || stream.begins_with(HTTP2_PREFACE).await;
         let connection = Connection { four_tuple, encrypted, http2, secured: Secured::default() };
         return serve_http(stream, connection, shared).await;
@@ -299,7 +300,7 @@ async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
     }
 }
 
-/// Does the TLS handshake of a connection, and logs how far it is.
+/// Performs the TLS handshake of a connection, and logs its state.
 async fn accept_tls(
     config: Arc<ServerConfig>,
     stream: ObservedStream,
@@ -336,18 +337,17 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 #[derive(Clone)]
 struct Connection {
     four_tuple: FourTuple,
-    /// Whether it speaks TLS.
+    /// Set if it uses TLS.
     encrypted: bool,
-    /// Whether it speaks HTTP/2 if the host does.
+    /// Set if it speaks HTTP/2 when the host does.
     http2: bool,
-    /// Whether its TLS handshake is complete.
+    /// Completion of its TLS handshake.
     secured: Secured,
 }
 
 impl Connection {
-    /// Waits until a request may be processed: what came as early data may have been replayed, so that a
-    /// method that is not safe waits for the end of the handshake (RFC 8470 section 3); in an earlier visit
-    /// all do.
+    /// Waits until a request may be processed. Early data may be a replay, so an unsafe method waits for the
+    /// end of the handshake (RFC 8470 section 3). In an earlier visit all requests wait.
     async fn may_process(&self, method: &Method, shared: &Shared) {
         if !method.is_safe() || shared.visit.load(Ordering::Relaxed) {
             self.secured.wait().await;
@@ -366,13 +366,13 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 }
 
 impl Shared {
-    /// The resolver, if this is its address.
+    /// Returns the resolver if this is its address.
     fn resolver_at(&self, address: SocketAddrV4) -> Option<&Names> {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
 
-    /// The resource of a request and, unless the request is exactly the resource's, the URL that was asked
-    /// for; with the method for a request without a resource.
+    /// Returns the resource of a request and, unless it matches exactly, the requested URL. For a request
+    /// without a resource, the URL is preceded by the method.
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {
@@ -387,7 +387,7 @@ impl Shared {
         (found.map(|found| found.resource), (!exact).then(url))
     }
 
-    /// The resources as the current load gets them.
+    /// Returns the resources of the current load.
     fn resources(&self) -> &[ServedResource] {
         match &self.site.tls {
             Some(tls) if self.encrypted.load(Ordering::Relaxed) => &tls.resources,
@@ -396,7 +396,7 @@ impl Shared {
     }
 }
 
-/// When the server's think time for a request that arrived at `arrived_ns` is over.
+/// Returns the end of the server think time for a request that arrived at `arrived_ns`.
 fn due_ns(served: Option<&ServedResource>, arrived_ns: u64) -> u64 {
     arrived_ns + served.map_or(0, |served| served.think_ns)
 }

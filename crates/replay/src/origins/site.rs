@@ -1,4 +1,4 @@
-//! What origins serve: the page's resources and their responses.
+//! The page's resources and their responses, as origins serve them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -22,52 +22,53 @@ use crate::quic;
 use crate::recorded_head;
 use crate::tls::{Security, SessionStart, Sessions, letting_begin};
 
-/// The request header by which a client names the resource (by index) if several have the same URL.
+/// The request header with the index of the resource, for clients to choose among resources with the same
+/// URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
 
-/// What is served, and how.
+/// The content and settings of the origins.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Every resource, by its index in the page, as it is served in the clear.
+    /// Every resource by its index in the page, as served in cleartext.
     pub resources: Vec<ServedResource>,
     /// Ports to listen on, each for every host.
     pub ports: BTreeSet<u16>,
-    /// Whether connections of HTTP/1 are persistent.
+    /// Keep HTTP/1 connections open.
     pub keep_alive: bool,
-    /// Length of the listeners' Fast Open queue: connections with data in the SYN whose handshake is not
-    /// over.
+    /// Length of the listeners' Fast Open queue: connections with data in the SYN and an incomplete
+    /// handshake.
     pub fastopen_queue: i32,
-    /// The version that each host speaks: over TLS by ALPN, in the clear with prior knowledge (RFC 9113
-    /// section 3.3).
+    /// The version of each host: by ALPN over TLS, with prior knowledge in cleartext (RFC 9113 section 3.3).
     pub versions: BTreeMap<Ipv4Addr, HttpVersion>,
-    /// How the site is served over TLS, if any load uses TLS.
+    /// The TLS settings, if any load uses TLS.
     pub tls: Option<TlsSite>,
-    /// Whether requests get the nearest resource: what differs in port and query, or is another choice.
+    /// Answer requests with the nearest resource if port or query differ, or if they request an alternative.
     pub nearest: bool,
-    /// Whether responses over HTTP/3 say that the host speaks it (`Alt-Svc`), as real ones do. By that alone
-    /// Chromium knows that the host honours priorities, and has more than six images in flight.
+    /// Send `Alt-Svc` in responses over HTTP/3, as real servers do. It is Chromium's only sign that the host
+    /// honours priorities, and lets it have more than six images in flight.
     pub alt_svc: bool,
-    /// The resolver; none where clients know all addresses.
+    /// The resolver; `None` if clients know all addresses.
     pub names: Option<Names>,
 }
 
-/// How a site is served over TLS.
+/// The TLS settings of a site.
 #[derive(Debug, Clone)]
 pub struct TlsSite {
     /// The TLS configuration of each host.
     pub servers: BTreeMap<Ipv4Addr, Arc<ServerConfig>>,
-    /// The resources; those of the clear with other URLs in their bodies.
+    /// The resources. Their bodies hold other URLs than those of the cleartext ones.
     pub resources: Vec<ServedResource>,
-    /// The connections that speak TLS: all, or those that the client begins with a TLS record.
+    /// The connections that use TLS: all, or those that start with a TLS record.
     pub security: Security,
     /// The sessions that can be resumed.
     pub sessions: Arc<Sessions>,
-    /// How QUIC is spoken, where any host speaks HTTP/3.
+    /// The QUIC settings, if a host speaks HTTP/3.
     pub quic: Option<quic::Settings>,
 }
 
 impl TlsSite {
-    /// The TLS configuration of the host at `address`, which lets `later` connections begin so.
+    /// Returns the TLS configuration of the host at `address`. `later` limits how later connections may
+    /// begin.
     pub(super) fn server(&self, address: Ipv4Addr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(letting_begin(config, later)))
     }
@@ -84,35 +85,36 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers write them.
     pub normalized_target: String,
-    /// What else gets this response where it is the nearest: origin, path and query as browsers write them.
+    /// Other URLs that get this response if it is the nearest: origin, and path and query as browsers write
+    /// them.
     pub alternatives: Vec<(SocketAddrV4, String)>,
     /// Status code of the response.
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The fields of the recorded head, which are sent as they are; none for a head of the page's size.
+    /// The recorded fields, sent unchanged; `None` for a generated head of the page's size.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,
-    /// Bytes of the response header; the header is longer if its mandatory fields are.
+    /// Bytes of the response header. The header is longer if its mandatory fields are.
     pub header_bytes: u32,
     /// The body.
     pub body: SizedBody,
-    /// Time from the last byte of the request to the first of the response, in nanoseconds.
+    /// Server think time: from the last byte of the request to the first of the response, in nanoseconds.
     pub think_ns: u64,
-    /// Freshness and validator; none for a response without caching headers, which is never revalidated.
+    /// Freshness and validator; `None` for a response without caching headers, which is never revalidated.
     pub cache_policy: Option<CachePolicy>,
-    /// Whether to refuse a CORS preflight with this request.
+    /// Refuse a CORS preflight with this request.
     pub refuses_preflight: bool,
 }
 
 impl Site {
-    /// The version that the host at `address` speaks.
+    /// Returns the version of the host at `address`.
     pub(super) fn version(&self, address: Ipv4Addr) -> HttpVersion {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// The response to a request for a resource, or for what the page does not have.
+    /// Creates the response to a request for a resource, or for a URL that the page does not have.
     pub(super) fn response(&self, served: Option<&ServedResource>, request: &Parts) -> Response<SizedBody> {
         match served {
             Some(served) => self.response_of(served, request),
@@ -164,7 +166,7 @@ impl Site {
             set(CONNECTION, "close");
         } else if asks_to_keep_alive(&request.headers) {
             // HTTP/1.0 closes the connection unless both ends send `keep-alive` (RFC 9112 appendix C.2.2).
-            // Some clients of HTTP/1.1 expect it as well.
+            // Some HTTP/1.1 clients expect it as well.
             set(CONNECTION, "keep-alive");
         }
         if self.alt_svc && request.version == Version::HTTP_3 {
@@ -186,18 +188,18 @@ fn asks_to_keep_alive(headers: &HeaderMap) -> bool {
     headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
-/// Bytes of a status line without its CRLF.
+/// Returns the size of a status line without its CRLF.
 fn status_line_bytes(status: StatusCode) -> usize {
     "HTTP/1.1 200 ".len() + status.canonical_reason().unwrap_or("<none>").len()
 }
 
-/// Bytes of a response header on the wire of HTTP/1.
+/// Returns the size of a response header in HTTP/1.
 pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// The response to a request that the page does not have: 404, or a permitted preflight, since a recording
-/// need not have the preflights of its requests.
+/// Creates the response to a request that the page does not have: 404, or a permitted preflight, because a
+/// recording need not contain preflights.
 fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());
@@ -208,7 +210,7 @@ fn not_found(request: &Parts) -> Response<SizedBody> {
     let text = "not part of this page\n";
     let mut response = Response::new(SizedBody::recorded(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = StatusCode::NOT_FOUND;
-    // hyper would add it, and the header's size must be known before.
+    // hyper would add this field later, but the header's size must be known here.
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
     response
 }

@@ -1,4 +1,4 @@
-//! The client's end of QUIC connections, each with a socket of its own.
+//! The client's end of QUIC connections, each with its own socket.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -21,7 +21,7 @@ use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
 use crate::tls::{self, Authority, Handshake, KeyShare};
 
-/// How a client's QUIC connections begin, with what earlier ones left.
+/// A client of QUIC connections, with the tickets and tokens of earlier ones.
 #[derive(Debug, Clone)]
 pub struct QuicClient {
     config: quinn::ClientConfig,
@@ -36,30 +36,31 @@ pub struct Connected {
     pub connection: Connection,
     /// Addresses and ports of both ends.
     pub four_tuple: FourTuple,
-    /// Of a connection that may send early data: resolves when its handshake is over, to whether it was
+    /// Set if the connection may send early data. Resolves at the end of the handshake to whether it was
     /// accepted.
     pub early: Option<ZeroRttAccepted>,
     provider: Arc<CryptoProvider>,
     certified: Arc<AtomicBool>,
-    // Its socket goes with it.
+    // Owns the socket.
     endpoint: Endpoint,
     table: Arc<QuicTable>,
 }
 
 impl Drop for Connected {
-    /// The socket counts into the table: an open connection there would keep it, and its port, for ever.
+    /// Removes the connection from the table. The socket counts into the table, so an open connection there
+    /// would keep the socket and its port forever.
     fn drop(&mut self) {
         self.table.closed(self.four_tuple);
     }
 }
 
 impl Connected {
-    /// Closes the connection, with what is under way on it.
+    /// Closes the connection and aborts its requests.
     pub fn close(&self) {
         self.connection.close(VarInt::from_u32(0), b"");
     }
 
-    /// What the handshake came to, once it is complete.
+    /// Returns the result of a complete handshake.
     pub fn handshake(&self, early_bytes: u64) -> Handshake {
         let data = self.connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
         let resumed = !self.certified.load(Ordering::Relaxed);
@@ -68,12 +69,11 @@ impl Connected {
 }
 
 impl QuicClient {
-    /// A client that trusts `authority` alone and has nothing of an earlier visit yet, with room for the
-    /// tickets of `hosts`. With `early` it sends early data where it has a ticket; `clock` says how old that
-    /// is.
+    /// Creates a client that trusts only `authority` and has no tickets, with room for the tickets of
+    /// `hosts`. With `early`, it sends early data if it has a ticket. `clock` determines the age of tickets.
     ///
     /// # Errors
-    /// If the authority's certificate is invalid.
+    /// Returns an error if the authority's certificate is invalid.
     pub fn new(
         settings: Settings,
         key_share: KeyShare,
@@ -105,12 +105,12 @@ impl QuicClient {
         Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 
-    /// Opens a connection to `host` at `address` from `port` (none: the kernel's choice), and tells `begun`
-    /// between which ports. Returns when it can carry a request: at once with a ticket for early data, else
-    /// when the handshake is complete.
+    /// Opens a connection to `host` at `address` from `port` (`None` lets the kernel choose), and passes the
+    /// four-tuple to `begun`. Returns when the connection can carry a request: at once with a ticket for
+    /// early data, otherwise when the handshake is complete.
     ///
     /// # Errors
-    /// If there is no socket, or the handshake fails.
+    /// Returns an error if no socket can be opened or the handshake fails.
     pub async fn connect(
         &self,
         host: &str,
@@ -141,10 +141,10 @@ impl QuicClient {
         Ok(Connected { connection, four_tuple, early, provider, certified, endpoint, table: table.clone() })
     }
 
-    /// Visits a host once, for its tickets and a token for each, and closes the connection.
+    /// Visits a host once for its tickets, and a token for each of them, and closes the connection.
     ///
     /// # Errors
-    /// If the visit fails.
+    /// Returns an error if the visit fails.
     pub async fn visit(&self, host: &str, address: SocketAddrV4, tickets: usize) -> io::Result<()> {
         let mut received = self.ticket_store.received();
         let (had_tickets, had_tokens) = *received.borrow_and_update();

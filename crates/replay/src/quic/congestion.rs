@@ -1,13 +1,15 @@
-//! Room in an origin's congestion window for what ends its handshake.
+//! Leaves room in an origin's congestion window for the packets that end its handshake.
 //!
-//! Where a packet of a handshake is lost, early answers fill the window and nothing makes room: a client can
-//! neither read them without the keys of a lost `ServerHello`, nor are its acknowledgments read before a
-//! lost `Finished`. quinn 0.11 stands still then. While the handshake goes on, the `ServerHello` is sent
-//! again only if the origin's own timer probes for it; once the acknowledgment of a later Initial packet has
-//! shown the loss, it waits for room that never comes (as in quicwg/base-drafts#2984 and nginx#1616). And
-//! when the handshake is over, the loss timer does not run: it is set while the connection still counts as
-//! handshaking, when 1-RTT packets have none. There is no room either for the `HANDSHAKE_DONE` whose
-//! acknowledgment would show the loss.
+//! If a handshake packet is lost, early answers fill the window and no acknowledgment makes room. A client
+//! cannot read the answers without the keys of a lost `ServerHello`, and the origin cannot read
+//! acknowledgments before a lost `Finished`. quinn 0.11 then stalls in two ways:
+//!
+//! - During the handshake, the `ServerHello` is retransmitted only as a probe of the origin's own timer. If
+//!   the acknowledgment of a later Initial packet reveals the loss first, it waits for room that never comes
+//!   (as in quicwg/base-drafts#2984 and nginx#1616).
+//! - After the handshake, the loss timer does not run. It was set while the connection still counted as
+//!   handshaking, when 1-RTT packets have none. There is no room for `HANDSHAKE_DONE` either, whose
+//!   acknowledgment would reveal the loss.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -18,17 +20,17 @@ use quinn::congestion::{Controller, ControllerFactory};
 
 use super::DATAGRAM_BYTES;
 
-/// The probes that a timer would send (RFC 9002 section 6.2.4).
+/// Number of probes that a timer would send (RFC 9002 section 6.2.4).
 const PROBES: u64 = 2;
-/// What it waits for after a first round trip, in round trips (sections 5.3 and 6.2.1),
+/// Probe timeout after the first RTT sample, in round trips (RFC 9002 sections 5.3 and 6.2.1).
 const PTO_RTTS: u32 = 3;
-/// and before that (section 6.2.2).
+/// Probe timeout before that (RFC 9002 section 6.2.2).
 const INITIAL_PTO: Duration = Duration::from_millis(999);
 
-/// Makes the controller of one origin's connection.
+/// Creates the controller of one origin's connection.
 pub(super) struct RoomFactory {
     pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
-    /// When the handshake was over, in nanoseconds of the monotonic clock.
+    /// End of the handshake, in nanoseconds of the monotonic clock.
     pub(super) completed_ns: Arc<OnceLock<u64>>,
 }
 
@@ -46,14 +48,14 @@ impl ControllerFactory for RoomFactory {
 }
 
 /// A controller whose window has room for two datagrams after each loss in a handshake, and from the end of
-/// that handshake to the first acknowledgment after it. Without a loss that the origin knows of, that begins
-/// when a probe would be due.
+/// the handshake to the first acknowledgment after it. If the origin knows of no loss, that second period
+/// begins when a probe is due.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
-    /// After which time without acknowledgment a probe is due.
+    /// Time without acknowledgment after which a probe is due.
     probe_after: Duration,
-    /// Bytes of before the end of the handshake that nobody acknowledged: no fewer than are in flight.
+    /// Unacknowledged bytes sent before the end of the handshake; an upper bound of the bytes in flight.
     unacknowledged: u64,
     /// The same at the last loss.
     when_lost: Option<u64>,
@@ -105,7 +107,7 @@ impl Controller for Room {
             None => self.when_lost,
             Some(&at) => (self.when_lost.is_some() || is_due(at)).then_some(self.unacknowledged),
         };
-        // What is sent may not reach the window itself.
+        // quinn sends a datagram only if the bytes in flight with it stay below the window.
         stuck.map_or(window, |stuck| window.max(stuck + PROBES * u64::from(DATAGRAM_BYTES) + 1))
     }
 
@@ -133,7 +135,7 @@ mod tests {
     const INITIAL_WINDOW: u64 = 12_000;
     const PROBES_BYTES: u64 = PROBES * DATAGRAM_BYTES as u64 + 1;
 
-    /// A controller after a window of early answers, and what says when its handshake was over.
+    /// Returns a controller after a window of early answers, and the cell that ends its handshake.
     fn full() -> (Box<dyn Controller>, Arc<OnceLock<u64>>, Instant) {
         let mut cubic = CubicConfig::default();
         cubic.initial_window(INITIAL_WINDOW);
@@ -151,7 +153,7 @@ mod tests {
         let (mut room, completed_ns, now) = full();
         room.on_congestion_event(now, now, false, 1200);
         assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
-        // What is sent then makes no more room, until the handshake is over.
+        // Packets sent in this room make no more room until the handshake is over.
         room.on_sent(now, 2400, 11);
         assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
         completed_ns.set(monotonic_ns()).expect("it is set once");

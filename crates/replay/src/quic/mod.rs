@@ -26,18 +26,18 @@ pub use self::client::{Connected, QuicClient};
 pub use self::reactor::Runtime;
 pub(crate) use self::server::{QuicOrigin, accept};
 
-/// Bytes of a full datagram, the least that every path carries (RFC 9000 section 14.1). Paths are not probed
-/// for more.
+/// Bytes of a full datagram, the minimum that every path carries (RFC 9000 section 14.1). Larger ones are not
+/// probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
 /// Headers of UDP and IPv4.
 pub const UDP_HEADER_BYTES: u32 = 28;
 
-/// Payload of a TCP segment on Ethernet, with timestamps: an initial window of so many segments is as many
-/// bytes of QUIC's.
+/// Payload of a TCP segment on Ethernet with timestamps. QUIC's initial window has the bytes of as many
+/// segments.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
-/// The congestion controls that quinn has as Linux has them.
+/// The congestion controls that quinn and Linux share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
     /// RFC 9438.
@@ -47,7 +47,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// By the kernel's name.
+    /// Returns the congestion control with the kernel's `name`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cubic" => Some(Self::Cubic),
@@ -57,21 +57,21 @@ impl CongestionControl {
     }
 }
 
-/// How both ends of a world's QUIC connections send.
+/// Settings of both ends of a world's QUIC connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// The congestion control.
     pub congestion_control: CongestionControl,
     /// TCP's initial window in segments.
     pub initial_window_segments: u32,
-    /// Whether an origin gives out address tokens, and takes them.
+    /// Origins issue and accept address tokens.
     pub address_tokens: bool,
-    /// Whether it validates the addresses of others by a Retry.
+    /// Origins answer clients without an address token with a Retry.
     pub retry: bool,
 }
 
 impl Settings {
-    /// The initial window in bytes.
+    /// Returns the initial window in bytes.
     pub fn initial_window_bytes(self) -> u64 {
         u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES
     }
@@ -80,7 +80,7 @@ impl Settings {
         transport(self.control())
     }
 
-    /// That of an origin's connection, which says by `completed_ns` when its handshake was over.
+    /// Returns the settings of an origin's connection. `completed_ns` is set at the end of its handshake.
     fn origins_transport(self, completed_ns: Arc<OnceLock<u64>>) -> Arc<TransportConfig> {
         transport(Arc::new(RoomFactory { inner: self.control(), completed_ns }))
     }
@@ -106,7 +106,7 @@ fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<Transport
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))
-        // As TCP: a connection that says nothing stays.
+        // Like TCP, keep idle connections.
         .max_idle_timeout(None)
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
@@ -122,13 +122,13 @@ fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<Transport
 
 fn endpoint_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
-    // It draws the packet numbers to be skipped, whose acknowledgments have other lengths.
+    // The generator selects packet numbers to skip, which changes the lengths of acknowledgments.
     config.grease_quic_bit(false).rng_seed(Some([0; 32]));
     config
 }
 
-/// A handshake between ends with the same preferences: quinn does not tell what was chosen. Its first flight
-/// is made of whole datagrams, so the bytes of its `ClientHello` are not counted.
+/// Describes a handshake between ends with equal preferences, because quinn does not report the choice. The
+/// bytes of the `ClientHello` are not counted, because the first flight consists of full datagrams.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

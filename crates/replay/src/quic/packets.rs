@@ -1,9 +1,9 @@
-//! How many QUIC packets of which type crossed a socket.
+//! Counts of the QUIC packets that cross a socket, by type.
 
 use fastopen_link::quic::{PacketType, packet_types};
 use serde::{Deserialize, Serialize};
 
-/// Numbers of datagrams and of the packets in them, by their type, in one direction of a connection.
+/// Counts of datagrams, and of their packets by type, in one direction of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PacketCounts {
@@ -17,7 +17,7 @@ pub struct PacketCounts {
     pub zero_rtt: u64,
     /// Handshake packets.
     pub handshake: u64,
-    /// 1-RTT packets, those with a short header.
+    /// 1-RTT packets, which have a short header.
     pub one_rtt: u64,
     /// Retry packets.
     pub retry: u64,

@@ -1,6 +1,6 @@
-//! What all QUIC endpoints of a thread ask of its kernel between two waits, asked once: datagrams leave
-//! together, and one timer stands for those of all connections. A system call in the virtual engine's
-//! kernel costs several switches between processes of the host.
+//! Batches the system calls of all QUIC endpoints of a thread between two waits: datagrams leave together,
+//! and one timer serves all connections. A system call in the virtual engine's kernel costs several process
+//! switches of the host.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_netns::system_calls::{deferring, make_deferred};
 use fastopen_netns::udp::{self, BatchSocket, Departure, Leaving, SEND_BATCH};
 
-/// After how long a full socket is tried again.
+/// Time after which a full socket is tried again.
 const RETRY_NS: u64 = 1_000_000;
 
 thread_local! {
@@ -22,25 +22,25 @@ thread_local! {
 
 #[derive(Default)]
 struct Reactor {
-    /// Whether the thread has a [`Runtime`].
+    /// Set if the thread has a [`Runtime`].
     running: bool,
     queued: Vec<Queued>,
     /// The datagrams of `queued`, one after another.
     bytes: Vec<u8>,
-    /// Of the first of `queued`: on their way to the kernel.
+    /// Sends in progress, of the first datagrams in `queued`.
     leaving: Vec<Departure>,
-    /// When the kernel had no room for more.
+    /// Time at which the kernel had no room for more.
     full_ns: Option<u64>,
-    /// How often the thread was about to wait.
+    /// Number of times that the thread was about to wait.
     turn: u64,
-    /// Of tasks that go on before the thread waits.
+    /// Tasks to wake before the thread waits.
     waking: Vec<Waker>,
     /// By deadline on the monotonic clock, and number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
-    /// None where there are no descriptors left: then the load fails for other reasons.
+    /// `None` if file descriptors are exhausted. The load then fails for other reasons.
     alarm: Option<Alarm>,
-    /// When the alarm goes off.
+    /// Time at which the alarm goes off.
     armed_ns: Option<u64>,
 }
 
@@ -51,14 +51,14 @@ struct Queued {
     bytes: Range<usize>,
 }
 
-/// A tokio runtime of the calling thread whose tasks may have QUIC endpoints.
+/// A tokio runtime of the calling thread, whose tasks may have QUIC endpoints.
 pub struct Runtime(tokio::runtime::Runtime);
 
 impl Runtime {
-    /// To be used on this thread alone, one at a time.
+    /// Creates a runtime for this thread. A thread may have only one at a time.
     ///
     /// # Errors
-    /// If the kernel gives no epoll instance.
+    /// Returns an error if the kernel provides no epoll instance.
     pub fn new() -> io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().on_thread_park(before_wait).on_thread_unpark(after_wait);
@@ -67,7 +67,7 @@ impl Runtime {
         Ok(Self(runtime))
     }
 
-    /// Runs a future to its end; what was sent by then has left.
+    /// Runs a future to its end. All datagrams sent until then have left when this returns.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _deferring = deferring();
         let output = self.0.block_on(future);
@@ -88,7 +88,7 @@ impl Deref for Runtime {
     }
 }
 
-/// Whether the calling thread has a [`Runtime`], without which no datagram would leave.
+/// Returns whether the calling thread has a [`Runtime`]. Without one, no datagram leaves.
 pub(super) fn is_running() -> bool {
     REACTOR.with_borrow(|reactor| reactor.running)
 }
@@ -103,7 +103,7 @@ pub(super) fn send(socket: &Arc<BatchSocket>, leaving: Leaving, datagram: &[u8])
     });
 }
 
-/// How often the calling thread was about to wait, since no task could go on.
+/// Returns how often the calling thread was about to wait because no task was ready.
 pub(super) fn turn() -> u64 {
     REACTOR.with_borrow(|reactor| reactor.turn)
 }
@@ -116,7 +116,7 @@ pub(super) fn wake_before_wait(waker: &Waker) {
 /// A timer of a connection.
 pub(super) struct Timer {
     number: u64,
-    /// When it wakes.
+    /// Deadline.
     set_ns: Option<u64>,
 }
 
@@ -129,8 +129,8 @@ impl Timer {
         Self { number, set_ns: None }
     }
 
-    /// Wakes `waker`, and it alone, at `at_ns` of the monotonic clock, or at an earlier time to which it is
-    /// set: the deadline of a connection moves with each packet, mostly to later.
+    /// Wakes only `waker`, at `at_ns` of the monotonic clock. If the timer is already set to an earlier time,
+    /// it keeps that: a connection's deadline moves with each packet, usually later.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {
@@ -144,10 +144,10 @@ impl Timer {
         });
     }
 
-    /// Wakes nobody any more.
+    /// Disarms the timer.
     pub(super) fn clear(&mut self) {
         if let Some(set_ns) = self.set_ns.take() {
-            // A waker may be the last owner of a task, whose end may come back here.
+            // The waker may be the last owner of a task, whose drop may call this again.
             let _waker = REACTOR
                 .try_with(|reactor| reactor.borrow_mut().timers.remove(&(set_ns, self.number)))
                 .unwrap_or_default();
@@ -161,8 +161,8 @@ impl Drop for Timer {
     }
 }
 
-/// Before the thread waits: all datagrams leave, and the alarm is set to the first deadline. It is set anew
-/// only to go off sooner.
+/// Runs before the thread waits: sends all datagrams, and sets the alarm to the first deadline. The alarm is
+/// set again only to an earlier time.
 fn before_wait() {
     let waking = REACTOR.with_borrow_mut(|reactor| {
         reactor.turn += 1;
@@ -187,7 +187,7 @@ fn before_wait() {
     });
 }
 
-/// After the thread has waited: the tasks whose deadline is over go on.
+/// Runs after the thread has waited: wakes the tasks whose deadline is over.
 fn after_wait() {
     udp::wake_receiver();
     let due: Vec<_> = REACTOR.with_borrow_mut(|reactor| {
@@ -205,10 +205,9 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Gives the queued datagrams to the kernel in their order, those that leave one socket alike with one
-    /// call.
+    /// Passes the queued datagrams to the kernel in order, equal ones of a socket in one call.
     fn flush(&mut self) {
-        // Without a moment passed there is no more room.
+        // A full socket has no more room at the same instant.
         while self.full_ns.is_none_or(|full_ns| full_ns < monotonic_ns()) {
             let given = self.leaving.iter().map(Departure::count).sum();
             let Some(first) = self.queued.get(given) else { break };
@@ -231,8 +230,8 @@ impl Reactor {
         }
     }
 
-    /// Takes what has left from the queue. What finds no room stays; what the kernel refuses is lost, as on a
-    /// link.
+    /// Removes sent datagrams from the queue. Datagrams without room stay; those that the kernel refuses are
+    /// lost, as on a link.
     fn settle(&mut self) {
         let mut sent = 0;
         self.full_ns = None;
@@ -243,7 +242,7 @@ impl Reactor {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.full_ns = Some(monotonic_ns());
                 }
-                // Of an earlier datagram (ICMP), and gone with this call.
+                // The error belongs to an earlier datagram (ICMP). This call has cleared it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => sent += 1,
             }

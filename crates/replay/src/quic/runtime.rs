@@ -1,4 +1,4 @@
-//! quinn on a tokio runtime with timers of the kernel's precision: tokio's own round up to a millisecond.
+//! Runs quinn on tokio with timers of the kernel's precision. tokio's own round up to a millisecond.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -15,11 +15,11 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 use super::reactor::Timer;
 
 tokio::task_local! {
-    /// Of the tasks of a client's connection: whether its server has shown a certificate.
+    /// Set once the server of a client's connection has shown a certificate; per task of that connection.
     static CERTIFIED: Arc<AtomicBool>;
 }
 
-/// Notes that the server of the current task's connection has shown a certificate.
+/// Records that the server of the current task's connection has shown a certificate.
 pub(super) fn note_certificate() {
     let _ = CERTIFIED.try_with(|certified| certified.store(true, Ordering::Relaxed));
 }
@@ -27,7 +27,7 @@ pub(super) fn note_certificate() {
 /// The runtime of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct ExactRuntime {
-    /// Whether the server of an endpoint with one connection has shown a certificate.
+    /// Set once the server has shown a certificate, for an endpoint with one connection.
     pub(super) certified: Arc<AtomicBool>,
 }
 
@@ -40,13 +40,13 @@ impl Runtime for ExactRuntime {
         tokio::spawn(CERTIFIED.scope(self.certified.clone(), future));
     }
 
-    /// Endpoints are given sockets of our own.
+    /// Not supported: endpoints get sockets of our own.
     fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// The monotonic clock's time at an instant; now for one that is past.
+/// Converts an instant to the monotonic clock; a past instant becomes the current time.
 fn ns_at(instant: Instant) -> u64 {
     let left = instant.saturating_duration_since(Instant::now());
     monotonic_ns().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))

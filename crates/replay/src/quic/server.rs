@@ -23,22 +23,22 @@ use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
 use crate::tls::{Handshake, SessionStart, letting_begin};
 
-/// One port on which origins listen for QUIC.
+/// A port on which origins listen for QUIC.
 pub(crate) struct QuicOrigin {
     pub(crate) endpoint: Endpoint,
     port: u16,
-    /// What all connections of the port have in common.
+    /// The common configuration of all connections of the port.
     config: ServerConfig,
     settings: Settings,
-    /// Whether addresses are validated by a Retry.
+    /// Validate addresses by a Retry.
     pub(crate) retry: bool,
 }
 
 impl QuicOrigin {
-    /// Listens on `port` of all addresses; `tls` is any host's. To be called inside the runtime.
+    /// Listens on `port` of all addresses; `tls` is any host's configuration. Call it inside the runtime.
     ///
     /// # Errors
-    /// If the port cannot be bound, or the configuration lacks TLS 1.3.
+    /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
     pub(crate) fn listen(
         port: u16,
         settings: Settings,
@@ -47,7 +47,7 @@ impl QuicOrigin {
     ) -> io::Result<Self> {
         let mut config = ServerConfig::with_crypto(crypto(tls.clone())?);
         let mut tokens = ValidationTokenConfig::default();
-        // As many as tickets, since each connection takes one of either.
+        // As many tokens as tickets, because each connection uses one of either.
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
         config.transport_config(settings.transport()).validation_token_config(tokens);
@@ -58,7 +58,7 @@ impl QuicOrigin {
         Ok(Self { endpoint, port, config, settings, retry: settings.retry })
     }
 
-    /// Addresses and ports of both ends of a connection attempt.
+    /// Returns the addresses and ports of both ends of a connection attempt.
     pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
         match (incoming.remote_address(), incoming.local_ip()) {
             (SocketAddr::V4(client), Some(IpAddr::V4(own))) => {
@@ -68,8 +68,8 @@ impl QuicOrigin {
         }
     }
 
-    /// The configuration of one connection to a host with this TLS configuration, which lets `later` ones
-    /// begin so; and what is known of the connection.
+    /// Returns the configuration of one connection to a host with this TLS configuration, and the progress of
+    /// its handshake. `later` limits how later connections may begin.
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
@@ -98,16 +98,16 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
     QuicServerConfig::try_from(tls).map(Arc::new).map_err(io::Error::other)
 }
 
-/// How far a handshake has come.
+/// The progress of a handshake.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    /// Whether a certificate was shown.
+    /// Set if a certificate was shown.
     certified: Arc<AtomicBool>,
-    /// When it was over, in nanoseconds of the monotonic clock.
+    /// End of the handshake, in nanoseconds of the monotonic clock.
     completed_ns: Arc<OnceLock<u64>>,
 }
 
-/// An accepted connection, whose handshake goes on.
+/// An accepted connection whose handshake continues.
 pub(crate) struct Accepted {
     pub(crate) connection: Connection,
     /// Resolves when the handshake is over.
@@ -120,7 +120,7 @@ pub(crate) struct Accepted {
 /// Accepts a connection. Returns when its `ClientHello` has been answered, which may take two datagrams.
 ///
 /// # Errors
-/// If the handshake fails.
+/// Returns an error if the handshake fails.
 pub(crate) async fn accept(
     incoming: Incoming,
     (config, progress): (Arc<ServerConfig>, Progress),
@@ -140,8 +140,8 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Reports what the handshake came to so far: of the bytes of early data that were read, and whether it
-    /// is complete.
+    /// Returns a function that describes the handshake, given the bytes of early data read and whether it is
+    /// complete.
     pub(crate) fn handshake_reporter(
         &self,
     ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
@@ -153,7 +153,7 @@ impl Accepted {
     }
 }
 
-/// Notes that a certificate was shown: its key signed. A resumed session needs none.
+/// Records that a certificate was shown, when its key is chosen for signing. A resumed session needs none.
 #[derive(Debug)]
 struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! A UDP socket for quinn that counts QUIC packets as they cross it, without offloads.
+//! A UDP socket for quinn, without offloads, that counts QUIC packets.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSliceMut};
@@ -15,22 +15,24 @@ use super::reactor;
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
 
-/// What is asked of the kernel for datagrams that wait, in bytes. TCP's buffers grow with its windows, those
-/// of UDP do not.
+/// Socket buffer size to request, in bytes. TCP's buffers grow with its windows, UDP's do not.
 const BUFFER_BYTES: usize = 8 << 20;
 
 pub(super) struct CountedSocket {
     socket: Arc<BatchSocket>,
-    /// Of a client's connection.
+    /// Set for a client's connection.
     origin: Option<SocketAddrV4>,
-    /// The [`reactor::turn`] of its beginning.
+    /// The [`reactor::turn`] at its creation.
     turn: u64,
     table: Arc<QuicTable>,
 }
 
 impl CountedSocket {
-    /// A socket of the origins behind `port`, or of a client's connection to `origin` from there. To be
-    /// called inside a [`reactor::Runtime`].
+    /// Creates a socket of the origins on `port`, or of a client's connection to `origin` from `port`. Call
+    /// it inside a [`reactor::Runtime`].
+    ///
+    /// # Errors
+    /// Returns an error without a runtime, or if the port cannot be bound.
     pub(super) fn new(port: u16, origin: Option<SocketAddrV4>, table: Arc<QuicTable>) -> io::Result<Self> {
         if !reactor::is_running() {
             return Err(io::Error::other("a QUIC endpoint needs the runtime that sends its datagrams"));
@@ -39,12 +41,12 @@ impl CountedSocket {
         Ok(Self { socket, origin, turn: reactor::turn(), table })
     }
 
-    /// Its own address and port.
+    /// Returns its own address and port.
     pub(super) fn local(&self) -> SocketAddrV4 {
         self.socket.local()
     }
 
-    /// The connection of a datagram to or from `peer`; `own` is the address of this end.
+    /// Returns the connection of a datagram to or from `peer`; `own` is the address of this end.
     fn four_tuple(&self, peer: SocketAddr, own: Option<IpAddr>) -> Option<FourTuple> {
         match (self.origin, peer, own) {
             (Some(origin), ..) => Some(FourTuple { client: self.local(), origin }),
@@ -115,8 +117,8 @@ impl AsyncUdpSocket for CountedSocket {
     }
 }
 
-/// A client's connection begins when all tasks that can go on have done so, so that its first flight holds
-/// all early data that there is. Later what finds no room in the socket waits in the reactor.
+/// Delays the start of a client's connection until all ready tasks have run, so that its first flight holds
+/// all early data. After that the socket is always writable: datagrams without room wait in the reactor.
 #[derive(Debug)]
 struct Begun(Arc<CountedSocket>);
 

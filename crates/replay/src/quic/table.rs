@@ -1,4 +1,4 @@
-//! QUIC connections by four-tuple: the open ones, and what crossed the sockets of all.
+//! QUIC connections by four-tuple: the open ones, and the evidence of all.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -13,12 +13,12 @@ use crate::counters::{Traffic, TrafficCounters};
 use crate::sockets::FourTuple;
 use crate::watch_cell::WatchCell;
 
-/// What one end of a connection sent and received.
+/// Packets and bytes of one end of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QuicEvidence {
-    /// Packets that it sent.
+    /// Packets sent.
     pub sent: PacketCounts,
-    /// Packets that it received.
+    /// Packets received.
     pub received: PacketCounts,
     /// Times and bytes of its datagrams.
     pub traffic: Traffic,
@@ -39,7 +39,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// What was seen of a connection, also after a middlebox gave it another port of the client.
+    /// Returns the evidence of a connection, also after a middlebox has changed the client's port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddrV4::new(*client.ip(), rebound(client.port()));
@@ -57,7 +57,7 @@ impl QuicTable {
 
     /// Removes a connection; its evidence stays.
     pub fn closed(&self, four_tuple: FourTuple) {
-        // It is dropped when the table is free again: its socket may go with it.
+        // Drop the connection after the table is unlocked, because its socket may be dropped with it.
         let _connection = self.0.update(|connections| {
             let connection = connections.open.remove(&four_tuple)?;
             connections.seen.entry(four_tuple).or_default().complete(&connection);
@@ -83,12 +83,12 @@ impl QuicTable {
         });
     }
 
-    /// What one connection sent and received so far.
+    /// Returns the evidence of one connection so far.
     pub fn seen(&self, four_tuple: FourTuple) -> QuicEvidence {
         self.0.with(|connections| connections.seen.get(&four_tuple).copied().unwrap_or_default())
     }
 
-    /// The evidence of every connection since the last call of [`QuicTable::forget`].
+    /// Returns the evidence of every connection since the last call of [`QuicTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, QuicEvidence> {
         self.0.with(|connections| {
             let mut evidence = connections.seen.clone();

@@ -1,4 +1,4 @@
-//! What a visit leaves to later ones: session tickets, and address tokens (RFC 9000 section 8.1.3).
+//! Session tickets and address tokens (RFC 9000 section 8.1.3) that a visit leaves to later ones.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::lock;
 pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
     tokens: Mutex<BTreeMap<String, VecDeque<Bytes>>>,
-    /// How many tickets and tokens have come.
+    /// Numbers of tickets and tokens received.
     received: watch::Sender<(usize, usize)>,
 }
 
 impl TicketStore {
-    /// With room for so many tickets.
+    /// Creates a store with room for `room` tickets.
     pub(super) fn new(room: usize) -> Arc<Self> {
         Arc::new(Self {
             sessions: ClientSessionMemoryCache::new(room),
@@ -33,7 +33,7 @@ impl TicketStore {
         })
     }
 
-    /// How many tickets and tokens have come so far, now and later.
+    /// Watches the numbers of tickets and tokens received.
     pub(super) fn received(&self) -> watch::Receiver<(usize, usize)> {
         self.received.subscribe()
     }
@@ -81,8 +81,8 @@ impl TokenStore for TicketStore {
     }
 }
 
-/// The address tokens that origins have taken: each is good for one connection. Without a limit, since a
-/// token that is refused would make a load differ by chance.
+/// The address tokens that origins have accepted: each is good for one connection. The log is unlimited,
+/// because a token refused by chance would make loads differ.
 #[derive(Debug, Default)]
 pub(super) struct UsedTokens(Mutex<HashSet<u128>>);
 

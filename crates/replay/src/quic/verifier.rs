@@ -1,4 +1,4 @@
-//! A client's check of certificates, which notes that there was one: a resumed session has none.
+//! A client's certificate check that records its use. A resumed session has no certificate.
 
 use std::sync::Arc;
 

@@ -21,13 +21,13 @@ use time::{Duration, OffsetDateTime};
 use super::Error;
 use super::signer::{IssuerKey, ServerKey};
 
-/// An extension without meaning, in the OID arc for documentation (RFC 5612). It stands for the extensions of
-/// real certificates: signed certificate timestamps, policies, authority information.
+/// A meaningless extension in the OID arc for documentation (RFC 5612). It stands for the extensions of real
+/// certificates: signed certificate timestamps, policies, authority information.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
-/// Corrections of the filler's length: DER writes lengths with a length of their own.
+/// Maximum corrections of the filler's length. DER encodes lengths in a variable number of bytes.
 const CORRECTIONS: usize = 4;
 
-/// A certificate authority with new keys in each world. The sizes of its certificates are always the same.
+/// A certificate authority with new keys in each world. Its certificates always have the same sizes.
 pub struct Authority {
     now: OffsetDateTime,
     root: Certificate,
@@ -40,10 +40,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// An authority whose certificates are valid for some weeks around `now_ns` (since 1970).
+    /// Creates an authority whose certificates are valid for some weeks around `now_ns` (since 1970).
     ///
     /// # Errors
-    /// If the system has no randomness.
+    /// Returns an error if the system has no randomness.
     pub fn new(now_ns: u64) -> Result<Self, Error> {
         let now = OffsetDateTime::UNIX_EPOCH + Duration::seconds((now_ns / 1_000_000_000) as i64);
         let root = authority(now, "fastopen root", 1);
@@ -63,37 +63,37 @@ impl Authority {
         })
     }
 
-    /// The root's certificate.
+    /// Returns the root's certificate.
     pub fn root(&self) -> &CertificateDer<'static> {
         self.root.der()
     }
 
-    /// The root's certificate in PEM.
+    /// Returns the root's certificate in PEM.
     pub fn root_pem(&self) -> String {
         self.root.pem()
     }
 
-    /// The pin of the intermediate, by which a browser trusts all certificates that it signed: SHA-256 of its
-    /// `SubjectPublicKeyInfo`, in base64 (RFC 7469 section 2.4).
+    /// Returns the pin of the intermediate, with which a browser trusts all certificates signed by it:
+    /// SHA-256 of its `SubjectPublicKeyInfo`, in base64 (RFC 7469 section 2.4).
     pub fn pin(&self) -> String {
         STANDARD.encode(digest(&SHA256, &self.public_key))
     }
 
-    /// The certificate chain and key of an origin with these names. The chain has `chain_bytes` bytes, or
-    /// more if its certificates are longer without filler.
+    /// Creates the certificate chain and key of an origin with these names. The chain has `chain_bytes`
+    /// bytes, or more if its certificates are longer without filler.
     ///
     /// # Errors
-    /// If a certificate cannot have one of the names.
+    /// Returns an error if a certificate cannot hold one of the names.
     pub fn identity(&self, names: &BTreeSet<String>, chain_bytes: usize) -> Result<CertifiedKey, Error> {
         let leaf = self.sized_leaf(names, chain_bytes)?;
         let chain = vec![leaf.der().clone(), self.intermediate.der().clone()];
         Ok(CertifiedKey::new(chain, self.signing_key.clone()))
     }
 
-    /// The same chain and its key in PEM, for servers of others.
+    /// Returns the same chain and its key in PEM, for external servers.
     ///
     /// # Errors
-    /// As of [`Authority::identity`].
+    /// Returns the errors of [`Authority::identity`].
     pub fn identity_pem(
         &self,
         names: &BTreeSet<String>,
@@ -144,7 +144,7 @@ fn alternative(name: &str) -> Result<SanType, Error> {
     })
 }
 
-/// The IP address that a host is written as, if it is no name.
+/// Returns the IP address of a host that is not a name.
 pub fn address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
@@ -161,7 +161,7 @@ fn authority(now: OffsetDateTime, name: &str, path_length: u8) -> CertificatePar
     params
 }
 
-/// A serial number for each name (RFC 5280 section 4.1.2.2); all have the same length.
+/// Returns a serial number derived from the name (RFC 5280 section 4.1.2.2). All have the same length.
 fn serial_of(name: &str) -> SerialNumber {
     let mut bytes = [0x40; 16];
     bytes[1..].copy_from_slice(&digest(&SHA256, name.as_bytes()).as_ref()[..15]);

@@ -1,4 +1,4 @@
-//! The time of day as a client has it.
+//! A client's clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Sets it ahead.
+    /// Sets the clock ahead.
     pub fn advance(&self, by: Duration) {
         self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
     }

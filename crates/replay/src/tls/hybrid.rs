@@ -1,5 +1,5 @@
-//! `X25519MLKEM768` (draft-ietf-tls-ecdhe-mlkem), from X25519 of ring and ML-KEM of ml-kem: rustls has it
-//! only with aws-lc-rs, which takes minutes to build.
+//! `X25519MLKEM768` (draft-ietf-tls-ecdhe-mlkem), combined from X25519 of ring and ML-KEM of ml-kem. rustls
+//! has it only with aws-lc-rs, which takes minutes to build.
 
 use ml_kem::array::Array;
 use ml_kem::kem::{Decapsulate, Encapsulate, Kem, KeyExport};
@@ -8,7 +8,7 @@ use rustls::crypto::ring::kx_group::X25519;
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
-/// Bytes of an encapsulation key and of a ciphertext (FIPS 203 table 3); X25519's 32 bytes follow.
+/// Sizes of an encapsulation key and of a ciphertext (FIPS 203 table 3). X25519's 32 bytes follow.
 const KEY_BYTES: usize = 1184;
 const CIPHERTEXT_BYTES: usize = 1088;
 const BAD_SHARE: Error = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
@@ -78,7 +78,7 @@ impl ActiveKeyExchange for Active {
     }
 }
 
-/// The shared secret: the ML-KEM secret, then the X25519 secret.
+/// Concatenates the ML-KEM secret and the X25519 secret.
 fn joined(post_quantum: &[u8], classical: &SharedSecret) -> SharedSecret {
     SharedSecret::from([post_quantum, classical.secret_bytes()].concat())
 }

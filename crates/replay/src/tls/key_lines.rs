@@ -1,4 +1,4 @@
-//! The secrets of TLS connections, with which Wireshark decrypts them.
+//! The secrets of TLS connections, which let Wireshark decrypt them.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use rustls::KeyLog;
 pub struct KeyLines(Mutex<String>);
 
 impl KeyLines {
-    /// The lines since the last call.
+    /// Returns the lines since the last call.
     pub fn take(&self) -> String {
         std::mem::take(&mut *self.lock())
     }

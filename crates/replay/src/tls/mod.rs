@@ -28,12 +28,12 @@ pub use session::Session;
 pub use store::Sessions;
 pub use stream::{Handshake, Secured, TlsStream};
 
-/// The most early data that an origin takes on a connection, in bytes: the usual limit (OpenSSL's, nginx').
+/// Maximum early data that an origin accepts on a connection, in bytes: the usual limit of OpenSSL and nginx.
 const MAX_EARLY_DATA: u32 = 16_384;
-/// The tickets that rustls keeps of each host, of TLS 1.3.
+/// Number of TLS 1.3 tickets that rustls keeps for each host.
 pub const TICKETS_KEPT: usize = 8;
 
-/// Why TLS cannot be set up: a bug, or a host name that no certificate can have.
+/// An error in the setup of TLS: a bug, or a host name that no certificate can hold.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Error {
@@ -53,20 +53,20 @@ pub struct Settings {
     pub key_share: KeyShare,
     /// How connections begin.
     pub session: SessionStart,
-    /// Session tickets that an origin sends on a connection, with which later ones resume (RFC 8446 section
+    /// Session tickets that an origin sends on a connection for later ones to resume (RFC 8446 section
     /// 4.6.1).
     pub tickets: u8,
-    /// Whether origins give address tokens with their tickets, and take them (RFC 9000 section 8.1.3).
+    /// Origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
     pub address_tokens: bool,
-    /// Whether origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
+    /// Origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
     pub retry: bool,
-    /// Whether origins reject early data.
+    /// Origins reject early data.
     pub early_data_rejected: bool,
-    /// What became of the tickets of the earlier visit.
+    /// The state of the tickets of the earlier visit.
     pub ticket_state: TicketState,
     /// Bytes of the certificate chain that an origin sends.
     pub chain_bytes: u16,
-    /// The URLs that are served over TLS, in loads that have TLS.
+    /// The URLs that are served over TLS, in loads that use TLS.
     pub security: Security,
 }
 
@@ -87,41 +87,42 @@ impl Default for Settings {
     }
 }
 
-/// How the connections of a load begin.
+/// The start of the connections of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStart {
     /// The client has no session ticket when the load begins.
     None,
-    /// It has tickets of an earlier visit.
+    /// The client has tickets of an earlier visit.
     Resumed,
-    /// It has them, and sends its first requests as early data.
+    /// The client has tickets, and sends its first requests as early data.
     Early,
 }
 
-/// What became of the tickets of an earlier visit.
+/// The state of the tickets of an earlier visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TicketState {
-    /// Nothing: they are as good as on that day.
+    /// Valid.
     Valid,
-    /// Their age is not what origins reckon, so that they resume, and early data is rejected (RFC 8446
+    /// Their age differs from the origins' calculation. Origins resume, but reject early data (RFC 8446
     /// section 8.3).
     Stale,
-    /// They are older than their lifetime, so that clients use none (RFC 8446 section 4.6.1).
+    /// Older than their lifetime: clients do not use them (RFC 8446 section 4.6.1).
     Expired,
-    /// Origins have lost their keys, so that clients use them in vain.
+    /// The origins have lost their keys: clients use them in vain.
     Forgotten,
 }
 
 impl TicketState {
-    /// How far a client's clock is ahead of what it was at the earlier visit, and the origins' is not.
+    /// Returns how far the client's clock is set ahead after the earlier visit. The origins' clock is
+    /// unchanged.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
-            // Origins allow a minute.
+            // Origins tolerate a minute.
             Self::Stale => Duration::from_secs(600),
-            // Origins give tickets a day.
+            // Origins issue tickets for a day.
             Self::Expired => Duration::from_secs(2 * 86_400),
         }
     }
@@ -153,16 +154,16 @@ pub enum Version {
 pub enum KeyShare {
     /// `X25519MLKEM768`, as in browsers since 2024, and X25519. Its 1.2 kB do not fit into a SYN.
     X25519MlKem768,
-    /// X25519 alone: the `ClientHello` fits into a SYN.
+    /// Only X25519: the `ClientHello` fits into a SYN.
     X25519,
 }
 
-/// The configuration of an origin with the certificate `identity` and these ALPN protocols, which keeps its
-/// sessions in `sessions` (with stateless tickets, early data could be replayed: RFC 8446 section 8.1), and
-/// leaves its connections' secrets in `keys`.
+/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. It stores
+/// sessions in `sessions`, because early data could be replayed with stateless tickets (RFC 8446 section
+/// 8.1), and connection secrets in `keys`.
 ///
 /// # Errors
-/// If the key does not match the certificates.
+/// Returns an error if the key does not match the certificates.
 pub fn server(
     settings: &Settings,
     identity: CertifiedKey,
@@ -192,8 +193,8 @@ pub fn server(
     Ok(config)
 }
 
-/// The configuration of an origin that is like `config`, and lets `later` connections begin so at most: it
-/// sends no tickets, or tickets without early data, which it then rejects as well.
+/// Returns `config` with a limit on how later connections may begin: no tickets, or tickets without early
+/// data, which is then rejected as well.
 pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
     if later != SessionStart::Early {
@@ -206,11 +207,11 @@ pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig
     config
 }
 
-/// The configuration of a client that trusts `authority` alone and has no session tickets yet, with room for
-/// those of `hosts`.
+/// Creates the configuration of a client that trusts only `authority` and has no session tickets, with room
+/// for the tickets of `hosts`.
 ///
 /// # Errors
-/// If the authority's certificate is invalid.
+/// Returns an error if the authority's certificate is invalid.
 pub fn client(
     settings: &Settings,
     authority: &Authority,

@@ -4,23 +4,23 @@ use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use super::Version;
 
-/// Negotiated parameters, with names as in IANA's registries.
+/// Negotiated parameters, with names from IANA's registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Of TLS.
+    /// The TLS version.
     pub version: Version,
     /// The cipher suite.
     pub cipher: &'static str,
-    /// The group of the key exchange; none for a resumed session of TLS 1.2.
+    /// The key exchange group; `None` for a resumed TLS 1.2 session.
     pub group: Option<&'static str>,
     /// The application protocol, if ALPN selected one.
     pub alpn: Option<String>,
-    /// Whether a session ticket replaced the certificates.
+    /// Set if a session ticket replaced the certificates.
     pub resumed: bool,
 }
 
 impl Session {
-    /// The parameters of an end whose handshake is complete.
+    /// Returns the parameters of an end whose handshake is complete.
     pub fn of(end: &CommonState) -> Self {
         Self {
             version: match end.protocol_version() {

@@ -1,8 +1,8 @@
 //! ECDSA signatures of a fixed length, so that the messages of a TLS handshake have the same sizes in each
 //! load.
 //!
-//! No other message has a random length. DER writes the two integers of a signature without leading zeros:
-//! with P-256 that takes 70 to 72 bytes, rarely fewer. Half of all signatures have 71 bytes, so few tries
+//! No other message has a random length. DER writes the two integers of a signature without leading zeros,
+//! which takes 70 to 72 bytes with P-256, rarely fewer. Half of all signatures have 71 bytes, so a few tries
 //! find one.
 
 use std::sync::Arc;

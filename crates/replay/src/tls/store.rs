@@ -7,13 +7,13 @@ use rustls::server::StoresServerSessions;
 
 use crate::lock;
 
-/// The sessions of all origins, by what their tickets hold. Without a limit, since a forgotten session would
-/// make a handshake full by chance: they are forgotten between loads.
+/// The sessions of all origins, by the content of their tickets. The store is unlimited, because a session
+/// forgotten by chance would cause a full handshake. Sessions are forgotten between loads.
 #[derive(Debug, Default)]
 pub struct Sessions(Mutex<HashMap<Vec<u8>, Vec<u8>>>);
 
 impl Sessions {
-    /// Forgets them, so that all tickets are worthless.
+    /// Forgets all sessions, so that all tickets are worthless.
     pub fn forget(&self) {
         lock(&self.0).clear();
     }

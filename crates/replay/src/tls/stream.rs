@@ -1,9 +1,9 @@
 //! TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
 //!
-//! The adapters for rustls that exist hand a server's stream out when the handshake is complete: then both
-//! ends call early data accepted, and yet the answer comes a round trip later than it could. Here a server
-//! reads early data before the handshake is complete, and answers at once, half a round trip after the client
-//! began ("0.5 RTT" data). A client writes its `ClientHello` together with its first request.
+//! Existing adapters for rustls return a server's stream only when the handshake is complete. Both ends then
+//! report accepted early data, although the answer comes a round trip later than possible. Here a server
+//! reads early data before the handshake is complete, and answers half a round trip after the client began
+//! ("0.5 RTT" data). A client writes its `ClientHello` together with its first request.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
@@ -22,30 +22,30 @@ use crate::counters::Duplex;
 /// The length of a TLS record's header (RFC 8446 section 5.1).
 const RECORD_HEADER: usize = 5;
 
-/// How far a handshake is.
+/// The state of a handshake.
 #[derive(Debug, Clone)]
 pub struct Handshake {
-    /// What was negotiated.
+    /// The negotiated parameters.
     pub session: Session,
-    /// Bytes of the `ClientHello`, with the header of its record.
+    /// Bytes of the `ClientHello`, including its record header.
     pub hello_bytes: u64,
-    /// Bytes of early data, which the client has written or the origin has read before the handshake was
-    /// complete; 0 where it was rejected.
+    /// Bytes of early data that the client wrote, or that the origin read before the handshake was complete;
+    /// 0 if rejected.
     pub early_bytes: u64,
-    /// Whether it is complete.
+    /// Set if the handshake is complete.
     pub complete: bool,
 }
 
-/// Called with the state of a handshake: when it is complete and, at a server that has accepted early data,
-/// each time that it has read some before.
+/// Callback with the state of a handshake: when it is complete and, at a server that accepted early data,
+/// after each earlier read.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// Whether the handshake of a connection is complete; a connection in the clear has none to wait for.
+/// Completion of a connection's handshake. A cleartext connection counts as complete.
 #[derive(Debug, Clone, Default)]
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Of a handshake that `complete` tells of.
+    /// Creates the state of a handshake that `complete` reports.
     pub fn when(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
@@ -57,7 +57,7 @@ impl Secured {
         }
     }
 
-    /// Whether it is complete.
+    /// Returns whether the handshake is complete.
     pub fn is_complete(&self) -> bool {
         self.0.as_ref().is_none_or(|receiver| *receiver.borrow())
     }
@@ -68,11 +68,11 @@ pub struct TlsStream<S> {
     io: S,
     tls: Connection,
     hello: HelloBytes,
-    /// What a client has written as early data, to be sent again where it is rejected.
+    /// Early data that a client has written, kept to send it again if it is rejected.
     early_written: Vec<u8>,
     /// Bytes of early data that a server has read.
     early_read: u64,
-    /// The reader of a client that has not started its handshake, since it waits for what goes with it.
+    /// The reader of a client whose handshake has not started, because it waits for the first write.
     parked: Option<Waker>,
     started: bool,
     observer: Option<Observer>,
@@ -80,11 +80,11 @@ pub struct TlsStream<S> {
 }
 
 impl<S: Duplex> TlsStream<S> {
-    /// The server's end. Returns when the handshake is complete or, if the client sends early data that is
+    /// Accepts a connection. Returns when the handshake is complete or, if the client's early data is
     /// accepted, when the `ClientHello` has been answered.
     ///
     /// # Errors
-    /// If the connection or the handshake fails.
+    /// Returns an error if the connection or the handshake fails.
     pub async fn accept(
         config: Arc<ServerConfig>,
         io: S,
@@ -97,11 +97,12 @@ impl<S: Duplex> TlsStream<S> {
         Ok(stream)
     }
 
-    /// A client's end, which has sent nothing yet. If it [offers early data](Self::offers_early_data), its
-    /// first write begins the handshake; [`Self::handshake`] does in any case.
+    /// Creates a client's end, which has sent nothing yet. If it [offers early
+    /// data](Self::offers_early_data), its first write starts the handshake; [`Self::handshake`] starts it in
+    /// any case.
     ///
     /// # Errors
-    /// If the configuration does not fit.
+    /// Returns an error if the configuration does not fit.
     pub fn connect(
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -129,20 +130,20 @@ impl<S: Duplex> TlsStream<S> {
     /// Completes the handshake.
     ///
     /// # Errors
-    /// If the connection or the handshake fails.
+    /// Returns an error if the connection or the handshake fails.
     pub async fn handshake(&mut self) -> io::Result<()> {
         poll_fn(|context| self.poll_handshake(context, |_| false)).await
     }
 
-    /// Reads until a client has received so many session tickets. They are kept in its configuration.
+    /// Reads until a client has received `count` session tickets. They are kept in its configuration.
     ///
     /// # Errors
-    /// If the connection fails or ends before.
+    /// Returns an error if the connection fails or ends before.
     pub async fn receive_tickets(&mut self, count: u32) -> io::Result<()> {
         poll_fn(|context| {
             loop {
                 match &self.tls {
-                    // A session of TLS 1.2 has an identity instead, which comes with the handshake.
+                    // A TLS 1.2 session has an identity instead, which comes with the handshake.
                     Connection::Client(client)
                         if client.protocol_version() == Some(ProtocolVersion::TLSv1_3)
                             && client.tls13_tickets_received() < count => {}
@@ -156,7 +157,7 @@ impl<S: Duplex> TlsStream<S> {
         .await
     }
 
-    /// Whether a client has a ticket for early data, and the handshake is not complete.
+    /// Returns whether a client has a ticket for early data, and the handshake is not complete.
     pub fn offers_early_data(&mut self) -> bool {
         match &mut self.tls {
             Connection::Client(client) => client.is_handshaking() && client.early_data().is_some(),
@@ -164,7 +165,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Whether the handshake is complete.
+    /// Returns the completion of the handshake.
     pub fn secured(&self) -> Secured {
         Secured::when(&self.secured)
     }
@@ -176,7 +177,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Does the handshake until it is complete, or `enough` holds and all that was to be sent is.
+    /// Drives the handshake until it is complete, or until `enough` holds and all records are sent.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,
@@ -184,7 +185,7 @@ impl<S: Duplex> TlsStream<S> {
     ) -> Poll<io::Result<()>> {
         self.started = true;
         loop {
-            // Both ends may have more to send than the stream takes at once: so each goes on receiving.
+            // Both ends may have more to send than the stream accepts at once, so each keeps receiving.
             let sent = self.poll_send(context)?;
             if !self.tls.is_handshaking() || enough(self) {
                 return sent.map(Ok);
@@ -195,7 +196,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Sends the records that wait.
+    /// Sends the pending records.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             let hello = matches!(self.tls, Connection::Client(_)).then_some(&mut self.hello);
@@ -210,7 +211,7 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Receives and reads records; returns 0 at the end of the stream.
+    /// Receives and reads records. Returns 0 at the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
         let mut from = Blocking { io: &mut self.io, context, hello };
@@ -220,7 +221,7 @@ impl<S: Duplex> TlsStream<S> {
             Err(error) => return Poll::Ready(Err(error)),
         };
         if let Err(error) = self.tls.process_new_packets() {
-            // The alert that says why, if there is room for it.
+            // Try to send the alert with the reason.
             let _ = self.poll_send(context);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
@@ -230,7 +231,7 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(count))
     }
 
-    /// Sends rejected early data again, and tells that the handshake is complete.
+    /// Sends rejected early data again, and reports that the handshake is complete.
     fn complete(&mut self) -> io::Result<()> {
         let Some(mut observer) = self.observer.take() else { return Ok(()) };
         if let Connection::Client(client) = &self.tls {
@@ -253,7 +254,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Reads plaintext that was received: early data first. None: there is none.
+    /// Reads received plaintext, early data first. Returns `None` if there is none.
     fn read_plaintext(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();
@@ -274,8 +275,8 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Takes plaintext to be sent: as early data while a client may send some. Returns how much; none: the
-    /// handshake has to be complete first.
+    /// Accepts plaintext to send, as early data while the client may send some. Returns how much, or `None`
+    /// if the handshake must be complete first.
     fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         if let Connection::Client(client) = &mut self.tls {
             if client.is_handshaking() {
@@ -318,7 +319,7 @@ impl<S: Duplex> AsyncRead for TlsStream<S> {
             if let Poll::Ready(Err(error)) = this.poll_send(context) {
                 return Poll::Ready(Err(error));
             }
-            // The end of the stream shows in the next read of plaintext.
+            // The next read of plaintext reports the end of the stream.
             ready!(this.poll_receive(context))?;
         };
         buffer.advance(count);
@@ -369,8 +370,8 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        // What the client still has to send of its handshake would otherwise meet a closed socket, whose
-        // reset takes the answer with it.
+        // Send the rest of the client's handshake first. Otherwise it meets a closed socket, whose reset
+        // destroys the answer.
         if this.started && ready!(this.poll_handshake(context, |_| false)).is_ok() {
             this.tls.send_close_notify();
             ready!(this.poll_send(context))?;
@@ -399,7 +400,7 @@ impl HelloBytes {
     }
 }
 
-/// The stream below as rustls wants it: `WouldBlock` in place of [`Poll::Pending`].
+/// The underlying stream as rustls requires it: `WouldBlock` instead of [`Poll::Pending`].
 struct Blocking<'a, 'b, S> {
     io: &'a mut S,
     context: &'a mut Context<'b>,
