@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What first flights save, as Markdown (docs/measurements/first-flights.md), of runs that have all of them together.
+"""Tables of the savings of first flights, as Markdown (docs/measurements/first-flights.md).
 
 .venv/bin/fastopen show RUN --json > FILE
 tools/first_flight_tables.py FILE...
