@@ -162,7 +162,7 @@ impl Writer<'_> {
 }
 
 /// The URL as the value of an attribute. An ampersand that begins no character reference stays: before no
-/// letter, digit or `#`, or where the name ends with an equals sign (HTML, "named character reference
+/// letter, digit or `#`, or if the name ends with an equals sign (HTML, "named character reference
 /// state"). Not all downloaders decode character references.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
