@@ -2,7 +2,7 @@
 
 use libc::{BPF_ABS, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
-/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h: system calls have other numbers on other architectures.
+/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h. System calls have other numbers on other architectures.
 #[cfg(target_arch = "x86_64")]
 pub const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
@@ -15,22 +15,22 @@ pub const NUMBER: u32 = 0;
 /// Offset of the call's architecture.
 pub const ARCH: u32 = 4;
 
-/// Offset of the low half of an argument (little-endian).
+/// Returns the offset of the low half of an argument (little-endian).
 pub const fn argument(number: u32) -> u32 {
     16 + 8 * number
 }
 
-/// Loads a word of `struct seccomp_data`.
+/// Returns an instruction that loads a word of `struct seccomp_data`.
 pub const fn load(offset: u32) -> sock_filter {
     sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
 }
 
-/// Skips `jt` instructions where the comparison holds, else `jf`.
+/// Returns an instruction that skips `jt` instructions if the comparison holds, else `jf`.
 pub const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
 }
 
-/// Ends with this action.
+/// Returns an instruction that ends the filter with this action.
 pub const fn end(action: u32) -> sock_filter {
     sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
 }

@@ -8,17 +8,17 @@ use tokio::io::unix::AsyncFd;
 
 use crate::poll::Timer;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     read(Clock::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970 (`CLOCK_REALTIME`).
+/// Returns nanoseconds since 1970 (`CLOCK_REALTIME`).
 pub fn realtime_ns() -> u64 {
     read(Clock::CLOCK_REALTIME)
 }
 
-/// Nanoseconds for which the calling thread has run.
+/// Returns the nanoseconds for which the calling thread has run.
 pub fn thread_ns() -> u64 {
     read(Clock::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -28,7 +28,7 @@ fn read(clock: Clock) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
-/// Both clocks at one moment, in nanoseconds.
+/// The values of both clocks at one moment, in nanoseconds.
 pub struct Clocks {
     /// `CLOCK_MONOTONIC`.
     pub monotonic: u64,
@@ -37,13 +37,13 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Reads them.
+    /// Reads both clocks.
     pub fn read() -> Self {
         Self { monotonic: monotonic_ns(), realtime: realtime_ns() }
     }
 
-    /// When on the monotonic clock something was that the kernel stamped with the other one before now. Where
-    /// that was set back in between it would lie ahead: then it was now, which `now` says.
+    /// Converts a kernel stamp of the real-time clock to the monotonic clock. If the real-time clock was set
+    /// back after the stamp, the result would be in the future; then it is `now`.
     pub fn monotonic_of(&self, realtime: u64, now: impl FnOnce() -> u64) -> u64 {
         let since = realtime as i64 - self.realtime as i64;
         let at = (self.monotonic as i64 + since).max(0) as u64;
@@ -57,11 +57,11 @@ pub fn exact_timers() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// Waits inside a tokio runtime until `at_ns` of the monotonic clock; returns at once where it is past. For
-/// repeated waits an [`Alarm`] saves a descriptor each.
+/// Waits inside a tokio runtime until `at_ns` of the monotonic clock. Returns at once if that is past. For
+/// repeated waits an [`Alarm`] needs only one descriptor.
 ///
 /// # Errors
-/// Where there are no descriptors left.
+/// If no descriptors are left.
 pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
     if at_ns <= monotonic_ns() {
         return Ok(());
@@ -73,33 +73,33 @@ pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
 pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {
-    /// An alarm that is not set. To be called inside the runtime.
+    /// Returns an alarm that is not set. Call it inside the runtime.
     ///
     /// # Errors
-    /// Where there are no descriptors left.
+    /// If no descriptors are left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: the AsyncFd owns the timer, whose descriptor stays the same and open as long as it lives.
+        // SAFETY: the AsyncFd owns the timer, whose descriptor stays open and unchanged while it lives.
         let timer = unsafe { AsyncFd::register_with_interest(Timer::new()?, Interest::READABLE) };
         Ok(Self(timer.map_err(io::Error::from)?))
     }
 
-    /// Has the runtime wake up at `at_ns` of the monotonic clock.
+    /// Makes the runtime wake up at `at_ns` of the monotonic clock.
     ///
     /// # Errors
-    /// Where the kernel refuses the time.
+    /// If the kernel refuses the time.
     pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
         self.0.get_mut().set(Some(at_ns))
     }
 
-    /// Waits until `at_ns` of the monotonic clock; returns at once where it is past. Cancel-safe: a later
-    /// wait for the same time does not set the timer again.
+    /// Waits until `at_ns` of the monotonic clock. Returns at once if that is past. It is cancel-safe: a
+    /// later wait for the same time does not set the timer again.
     ///
     /// # Errors
-    /// Where the kernel refuses the time.
+    /// If the kernel refuses the time.
     pub async fn wait_until(&mut self, at_ns: u64) -> io::Result<()> {
         while monotonic_ns() < at_ns {
             self.0.get_mut().set(Some(at_ns))?;
-            // May be ready for an earlier time, whose wait was cancelled.
+            // The descriptor may be ready for an earlier time, whose wait was cancelled.
             self.0.readable().await?.clear_ready();
         }
         Ok(())

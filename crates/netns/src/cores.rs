@@ -1,4 +1,4 @@
-//! The processor's cores: those that a thread may use, and where the time of one went.
+//! The processor's cores: the allowed ones, and the use of a core's time.
 
 use std::fs;
 use std::io;
@@ -6,57 +6,57 @@ use std::io;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// A unit of `/proc/stat`: `USER_HZ` is 100 on every architecture that this runs on.
+/// A unit of `/proc/stat`. `USER_HZ` is 100 on every supported architecture.
 const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
-/// The cores that the calling thread may use.
+/// Returns the cores that the calling thread may use.
 ///
 /// # Errors
-/// As `sched_getaffinity`.
+/// Errors of `sched_getaffinity`.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(THIS_THREAD)?;
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
 }
 
-/// Keeps the calling thread, and what it starts from now on, on these cores.
+/// Keeps the calling thread, and everything that it starts afterwards, on these cores.
 ///
 /// # Errors
-/// Where there is none of them.
+/// If none of these cores exists.
 pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core))?;
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
-/// A core as a mask of cores is written in settings: groups of 32 bits, the highest first.
+/// Returns a core as a mask for settings: groups of 32 bits, the highest first.
 pub fn mask(core: usize) -> String {
     let zeros = ",00000000".repeat(core / 32);
     format!("{:x}{zeros}", 1_u32 << (core % 32))
 }
 
-/// Where the time of a core went since the system's start (`/proc/stat`).
+/// Use of a core's time since the system's start (`/proc/stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreTime {
-    /// Idle, waiting for a disk or not.
+    /// Idle time, with waits for a disk.
     pub idle_ns: u64,
-    /// In processes that run before others, or as others.
+    /// Time in processes of usual or higher priority.
     pub user_ns: u64,
-    /// In processes of a lower priority.
+    /// Time in processes of a lower priority.
     pub nice_ns: u64,
-    /// In the kernel, for processes.
+    /// Time in the kernel for processes.
     pub system_ns: u64,
-    /// In interrupts, those that are deferred with them.
+    /// Time in interrupts, with deferred ones.
     pub interrupts_ns: u64,
-    /// Taken by what this machine runs in, if it is a virtual one.
+    /// Time taken by the host of a virtual machine.
     pub stolen_ns: u64,
 }
 
 impl CoreTime {
-    /// Of a core.
+    /// Reads the times of a core.
     ///
     /// # Errors
-    /// Where the kernel says nothing of it.
+    /// If the kernel does not list it.
     pub fn of(core: usize) -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/stat")?, core).ok_or(io::ErrorKind::InvalidData.into())
     }
@@ -78,7 +78,7 @@ impl CoreTime {
         })
     }
 
-    /// What was added since `before`.
+    /// Returns the time that was added since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl CoreTime {
     }
 }
 
-/// How long the threads that are `wanted`, by process and name, have run so far (`schedstat` of each); of
-/// threads that this process sees and that still are there.
+/// Returns the run time so far of the threads that are `wanted`, by process and name (`schedstat` of each).
+/// Only visible threads that still exist count.
 pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sum = 0;

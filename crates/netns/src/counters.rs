@@ -10,41 +10,41 @@ use crate::{Doing, Result};
 /// Buffer for one of the files, larger than either.
 const FILE_BYTES: usize = 1 << 14;
 
-/// The counter files of one network namespace, to be read by threads of any.
+/// The counter files of one network namespace. Threads of any namespace can read them.
 pub struct CounterFiles {
     groups: [(File, &'static str, &'static str); 3],
     sockets: File,
 }
 
 impl CounterFiles {
-    /// Opens those of the calling thread's namespace.
+    /// Opens the files of the calling thread's namespace.
     ///
     /// # Errors
-    /// Where /proc is not mounted.
+    /// If /proc is not mounted.
     pub fn open() -> Result<Self> {
-        // /proc/net is /proc/self/net: the namespace of the process's main thread.
+        // /proc/net would be /proc/self/net, the namespace of the process's main thread.
         let open =
             |path, group, prefix| Ok((File::open(path).doing(|| format!("opening {path}"))?, group, prefix));
         let groups = [
             open("/proc/thread-self/net/netstat", "TcpExt:", "")?,
             open("/proc/thread-self/net/snmp", "Tcp:", "")?,
-            // Its names are those of TCP's: InErrors, InCsumErrors.
+            // UDP uses names of TCP's group, such as InErrors, so they get a prefix.
             open("/proc/thread-self/net/snmp", "Udp:", "Udp")?,
         ];
         let (sockets, ..) = open("/proc/thread-self/net/sockstat", "UDP:", "")?;
         Ok(Self { groups, sockets })
     }
 
-    /// Reads the `TcpExt` and `Tcp` groups, and `Udp` with that before its names.
+    /// Reads the groups `TcpExt`, `Tcp` and `Udp`. Names of the latter begin with `Udp`.
     ///
     /// # Errors
-    /// Where they are of another form.
+    /// If the files have another form.
     pub fn read(&self) -> Result<Counters> {
         let mut counters = Counters::default();
         let mut bytes = vec![0; FILE_BYTES];
         for (file, group, prefix) in &self.groups {
             let doing = || format!("reading the counters {group}");
-            // A read at offset 0 makes a seq_file generate all its content anew.
+            // A read at offset 0 makes a seq_file generate its content again.
             let length = file.read_at(&mut bytes, 0).doing(doing)?;
             let text = std::str::from_utf8(&bytes[..length]).map_err(io::Error::other).doing(doing)?;
             if length == bytes.len() {
@@ -55,10 +55,10 @@ impl CounterFiles {
         Ok(counters)
     }
 
-    /// How many UDP sockets there are.
+    /// Returns the number of UDP sockets.
     ///
     /// # Errors
-    /// Where the file is of another form.
+    /// If the file is of another form.
     pub fn udp_sockets(&self) -> Result<u64> {
         let read = || {
             let mut bytes = vec![0; FILE_BYTES];
@@ -79,24 +79,24 @@ impl Counters {
     /// Reads the counters of the calling thread's namespace.
     ///
     /// # Errors
-    /// Where /proc is not mounted or of another form.
+    /// If /proc is not mounted or of another form.
     pub fn read() -> Result<Self> {
         CounterFiles::open()?.read()
     }
 
-    /// One counter; 0 where the kernel does not have it.
+    /// Returns one counter; 0 if the kernel does not have it.
     pub fn get(&self, name: &str) -> i64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// The growth of each counter since `before`, without those that did not grow.
+    /// Returns the growth of each counter since `before`, without counters that did not grow.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name)));
         Self(grown.filter(|(name, growth)| *growth != 0 && !GAUGES.contains(&name.as_str())).collect())
     }
 
-    /// All counters in order of name.
+    /// Returns all counters, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
@@ -105,7 +105,7 @@ impl Counters {
 /// Names in the `Tcp` group that are gauges or settings, not counters.
 const GAUGES: [&str; 4] = ["CurrEstab", "MaxConn", "RtoAlgorithm", "RtoMin"];
 
-/// A group is two lines with the same first word: names, then values.
+/// Parses a group: two lines with the same first word, names and then values.
 fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64)> + 't {
     let mut lines = text.lines().filter_map(move |line| line.strip_prefix(group));
     let names = lines.next().unwrap_or_default().split_whitespace();

@@ -1,4 +1,4 @@
-//! What PID 1 of a kernel does before and after its work: mounts, the clock, power-off.
+//! Work of a kernel's PID 1 at start and end: mounts, the clock, power-off.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use crate::{Doing, Result, check};
 /// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` and [`scratch`](crate::namespace::scratch).
 ///
 /// # Errors
-/// Where the kernel lacks one of these file systems, or the root file system lacks the folder.
+/// If the kernel lacks one of these file systems, or the root file system lacks the folder.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {
         mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
@@ -32,11 +32,11 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
-/// Mounts the kernel's own devices on `/dev`: of the host's, which the root file system shows, it has few.
+/// Mounts the kernel's own devices on `/dev`, instead of the host's devices that the root file system shows.
 /// [`scratch`](crate::namespace::scratch) is another folder afterwards.
 ///
 /// # Errors
-/// Where the kernel has no devtmpfs.
+/// If the kernel has no devtmpfs.
 pub fn mount_devices() -> Result<()> {
     let no_data = None::<&str>;
     mount(Some("devtmpfs"), "/dev", Some("devtmpfs"), MsFlags::empty(), no_data)
@@ -46,18 +46,18 @@ pub fn mount_devices() -> Result<()> {
 /// Mounts a folder of the host of a User-Mode Linux kernel (`hostfs`) at `target`, writable.
 ///
 /// # Errors
-/// Where this kernel has no `hostfs`, or the host has no such folder.
+/// If this kernel has no `hostfs`, or the host has no such folder.
 pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
     std::fs::create_dir_all(target).doing(|| format!("making {}", target.display()))?;
     mount(Some("hostfs"), target, Some("hostfs"), MsFlags::empty(), Some(folder))
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
-/// Writes the dirty pages of `file` back (`sync_file_range`): with `hostfs` to the host's file, without an
-/// fsync there.
+/// Writes the dirty pages of `file` back (`sync_file_range`). With `hostfs` this writes to the host's file
+/// without an fsync on the host.
 ///
 /// # Errors
-/// As the write: ENOSPC where the host's disk is full.
+/// As the write: ENOSPC if the host's disk is full.
 pub fn write_back(file: &File) -> Result<()> {
     const NOW: u32 = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: no pointers; the descriptor is open for the call.
@@ -69,7 +69,7 @@ pub fn write_back(file: &File) -> Result<()> {
 /// Sets the wall clock, in seconds since 1970.
 ///
 /// # Errors
-/// Where this process may not.
+/// If this process may not.
 pub fn set_wall_clock(seconds: i64) -> Result<()> {
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(seconds, 0)).doing(|| "setting the clock".into())
 }
@@ -77,6 +77,6 @@ pub fn set_wall_clock(seconds: i64) -> Result<()> {
 /// Powers the machine off.
 pub fn power_off() -> ! {
     let _ = reboot(RebootMode::RB_POWER_OFF);
-    // Without CAP_SYS_BOOT: the end of PID 1 panics the kernel, which ends it as well (panic=-1).
+    // Without CAP_SYS_BOOT, the end of PID 1 panics the kernel, which also ends it (panic=-1).
     std::process::exit(70)
 }

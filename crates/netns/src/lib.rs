@@ -1,7 +1,7 @@
 //! Kernel interfaces behind safe functions: namespaces, netlink, packet sockets, socket options, counters.
 //!
-//! With `fastopen-intercept` the only crate of the project with `unsafe` in it. Nothing here knows of pages
-//! or loads.
+//! This crate and `fastopen-intercept` are the only crates of the project with `unsafe` code. It knows
+//! nothing about pages or loads.
 #![allow(unsafe_code)]
 
 pub mod bpf;
@@ -30,29 +30,29 @@ use std::net::Ipv4Addr;
 
 pub use nix::errno::Errno;
 
-/// An operation that the kernel refused, and why.
+/// An operation that the kernel refused, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation}: {source}")]
 pub struct Error {
-    /// What was tried, on which object.
+    /// The operation that failed, and its object.
     pub operation: Operation,
     /// The kernel's error.
     pub source: io::Error,
 }
 
 impl Error {
-    /// An error of an [`Operation::Other`].
+    /// Returns an error of an [`Operation::Other`].
     pub fn other(operation: impl Into<String>, source: io::Error) -> Self {
         Self { operation: Operation::Other(operation.into()), source }
     }
 
-    /// The kernel's error number; None where the error is not the kernel's.
+    /// Returns the kernel's error number; None if the error is not the kernel's.
     pub fn errno(&self) -> Option<Errno> {
         self.source.raw_os_error().map(Errno::from_raw)
     }
 }
 
-/// What was tried. Variants of their own have those whose errors callers match on.
+/// An operation that can fail. Operations whose errors callers match on have their own variants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Operation {
     /// [`namespace::enter_sandbox`].
@@ -63,15 +63,15 @@ pub enum Operation {
     AddRoute {
         /// Network and length of its prefix, in bits.
         destination: (Ipv4Addr, u8),
-        /// The route's congestion control, where it has one.
+        /// Congestion control of the route, if it has one.
         congestion_control: Option<String>,
     },
     /// [`route::RouteSocket::add_qdiscs`].
     #[error("putting {kind} on {interface}")]
     AddQdisc {
-        /// Its kind, as `netem`.
+        /// Kind of the discipline, such as `netem`.
         kind: &'static str,
-        /// On which interface.
+        /// Interface of the discipline.
         interface: String,
     },
     /// Any other operation, in words.
@@ -84,7 +84,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Adds the operation to an I/O error.
 pub(crate) trait Doing<T>: Sized {
-    /// Adds the operation that `operation` makes.
+    /// Adds the operation that `operation` returns.
     fn operation(self, operation: impl FnOnce() -> Operation) -> Result<T>;
 
     /// Adds an [`Operation::Other`] of these words.
@@ -99,7 +99,7 @@ impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
     }
 }
 
-/// The result of a system call: `errno` where it returned a negative value.
+/// Returns the result of a system call: `errno` if it returned a negative value.
 pub(crate) fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }

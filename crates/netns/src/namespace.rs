@@ -1,4 +1,4 @@
-//! User, mount, PID and network namespaces, without root where the system allows it.
+//! User, mount, PID and network namespaces, without root if the system allows it.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -22,25 +22,26 @@ use crate::{Doing, Operation, Result};
 /// it is root, and its later children into a new PID namespace. Later mounts stay inside.
 ///
 /// # Errors
-/// [`Operation::EnterSandbox`] where the system forbids user namespaces: EPERM and EACCES by a security
+/// [`Operation::EnterSandbox`] if the system forbids user namespaces: EPERM and EACCES by a security
 /// module or seccomp, ENOSPC and EUSERS by a limit (`user.max_user_namespaces`), ENOSYS without kernel
 /// support.
 pub fn enter_sandbox() -> Result<()> {
     enter(|| false).map(drop)
 }
 
-/// As [`enter_sandbox`], with a range of user and group ids in addition to the caller's own where the system
-/// allows it: to root those that there are, to others what `/etc/subuid` and `/etc/subgid` give them, by
-/// newuidmap(1) and newgidmap(1). Returns whether there is one: else programs that change their user fail.
+/// Enters the sandbox as [`enter_sandbox`] does, and adds a range of user and group ids if the system allows
+/// it. Root gets all existing ids. Other users get their ids of `/etc/subuid` and `/etc/subgid` by
+/// newuidmap(1) and newgidmap(1). Returns true if there is a range; otherwise programs that change their user
+/// fail.
 ///
 /// # Errors
-/// As [`enter_sandbox`].
+/// Errors of [`enter_sandbox`].
 pub fn enter_sandbox_with_users() -> Result<bool> {
     let mapper = IdMapper::start().doing(|| "starting a process that maps user ids".into())?;
     enter(|| mapper.map())
 }
 
-/// Enters the sandbox; `map` maps user and group ids, where it can, from outside.
+/// Enters the sandbox. `map` tries to map user and group ids from outside.
 fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -51,7 +52,7 @@ fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
         | CloneFlags::CLONE_NEWPID;
     unshare(flags).operation(|| Operation::EnterSandbox)?;
     let mapped = map();
-    // A map can be written once.
+    // The kernel accepts only one map for each namespace.
     let is_empty = |path| fs::read_to_string(path).is_ok_and(|map| map.trim().is_empty());
     if is_empty("/proc/self/gid_map") {
         write("/proc/self/setgroups", "deny")?;
@@ -67,12 +68,12 @@ fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
 /// A process that stays outside a new user namespace and maps ids of its parent, which enters it.
 struct IdMapper {
     pid: Pid,
-    /// Written to once the parent has entered the user namespace.
+    /// Write end of a pipe; a byte signals that the parent has entered the user namespace.
     entered: OwnedFd,
 }
 
 impl IdMapper {
-    /// Starts it. The process must have one thread.
+    /// Starts the process. The caller must have one thread.
     fn start() -> io::Result<Self> {
         let (waiting, entered) = pipe()?;
         let parent = nix::unistd::getpid();
@@ -88,7 +89,7 @@ impl IdMapper {
         }
     }
 
-    /// Has it map ids of this process. Returns whether it could.
+    /// Makes the process map ids of this process. Returns true if it succeeded.
     fn map(self) -> bool {
         let _ = nix::unistd::write(&self.entered, b"x");
         drop(self.entered);
@@ -122,7 +123,7 @@ fn map_ids(process: Pid) -> bool {
     )
 }
 
-/// A map of the ids that `own`, a map of this process, has inside, each to itself.
+/// Returns a map of all ids inside the namespace of `own`, each to itself. `own` is a map of this process.
 fn identity(own: &str) -> String {
     let mut map = String::new();
     for line in own.lines() {
@@ -133,7 +134,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// The first range of a user in a file as `/etc/subuid` (subuid(5)): its first id, and how many there are.
+/// Returns the first range of a user in a file like `/etc/subuid` (subuid(5)): first id and number of ids.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),
@@ -141,19 +142,19 @@ fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)>
     })
 }
 
-/// Makes all mounts private: later ones stay inside this mount namespace.
+/// Makes all mounts private, so that later mounts stay inside this mount namespace.
 pub(crate) fn make_mounts_private() -> Result<()> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .doing(|| "making mounts private".into())
 }
 
-/// Bind-mounts a file with the given content over each of `targets` that exists, in this mount namespace
-/// alone. None may be in /tmp.
+/// Bind-mounts a file with the given content over each of `targets` that exists, only in this mount
+/// namespace. No target may be in /tmp.
 ///
 /// The files live on a tmpfs that is unmounted from its path once they are bound: nothing reaches a disk.
 ///
 /// # Errors
-/// Where the kernel refuses a mount.
+/// If the kernel refuses a mount.
 pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
     const STAGE: &str = "/tmp";
     mount_tmpfs(Path::new(STAGE), Some(16 << 20), "0755")?;
@@ -173,25 +174,24 @@ pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
 /// Unmounts the topmost file that [`overlay_files`] bound over `target`.
 ///
 /// # Errors
-/// Where nothing is mounted there.
+/// If nothing is mounted there.
 pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
 
-/// Mount points for a tmpfs, the first that exists; other programs keep no lasting files there.
+/// Mount points for a tmpfs. The first one that exists is used; other programs keep no lasting files there.
 const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
 
-/// The folder for files that live as long as the mount namespace.
+/// Returns the folder for files that live as long as the mount namespace.
 pub fn scratch() -> &'static Path {
     let place = SCRATCH.iter().find(|place| Path::new(place).is_dir());
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts a tmpfs of at most `bytes` (none: half of the memory) on [`scratch`], in this mount namespace
-/// alone.
+/// Mounts a tmpfs of at most `bytes` (none: half of the memory) on [`scratch`], only in this mount namespace.
 ///
 /// # Errors
-/// Where the kernel refuses the mount.
+/// If the kernel refuses the mount.
 pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(scratch(), bytes, "1777")
 }
@@ -199,21 +199,22 @@ pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
 /// Mounts a tmpfs on `place` for files that live as long as this mount namespace.
 ///
 /// # Errors
-/// Where the kernel refuses the mount.
+/// If the kernel refuses the mount.
 pub fn mount_temporary(place: &Path) -> Result<()> {
     mount_tmpfs(place, None, "1777")
 }
 
-/// Shows the file `from` as `to`, or in place of what that links to.
+/// Bind-mounts the file `from` over `to`, or over the target of the link `to`.
 ///
 /// # Errors
-/// Where one does not exist, or the kernel refuses the mount.
+/// If one does not exist, or the kernel refuses the mount.
 pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
     mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         .doing(|| format!("showing {} as {}", from.display(), to.display()))
 }
 
-/// Mounts the `/proc` of this PID namespace. A kernel may refuse it; the old one shows this process as well.
+/// Mounts the `/proc` of this PID namespace. If the kernel refuses, the old `/proc` stays, which also shows
+/// this process.
 pub fn mount_proc() {
     let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
 }
@@ -222,15 +223,15 @@ fn write(path: &str, text: &str) -> Result<()> {
     fs::write(path, text).doing(|| format!("writing {text:?} to {path}"))
 }
 
-/// A handle to a network namespace, which lives as long as any handle to, thread in, or socket of it.
+/// A handle to a network namespace, which lives as long as a handle, thread or socket of it.
 #[derive(Clone)]
 pub struct NetNs(Arc<File>);
 
 impl NetNs {
-    /// A new, empty network namespace (its loopback is down).
+    /// Creates an empty network namespace. Its loopback is down.
     ///
     /// # Errors
-    /// Where the kernel refuses (`user.max_net_namespaces`).
+    /// If the kernel refuses (`user.max_net_namespaces`).
     pub fn create() -> Result<Self> {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "making a network namespace".into())?;
@@ -240,31 +241,31 @@ impl NetNs {
         thread.join().expect("the thread does not panic")
     }
 
-    /// The calling thread's own network namespace.
+    /// Returns the calling thread's network namespace.
     ///
     /// # Errors
-    /// Where /proc is not mounted.
+    /// If /proc is not mounted.
     pub fn current() -> Result<Self> {
         const PATH: &str = "/proc/thread-self/ns/net";
         Ok(Self(Arc::new(File::open(PATH).doing(|| format!("opening {PATH}"))?)))
     }
 
-    /// Moves the calling thread into this namespace, for good.
+    /// Moves the calling thread into this namespace permanently.
     ///
     /// # Errors
-    /// As `setns`.
+    /// Errors of `setns`.
     pub fn enter(&self) -> Result<()> {
         setns(&self.0, CloneFlags::CLONE_NEWNET).doing(|| "entering a network namespace".into())
     }
 
     /// Runs `work` on the calling thread in this namespace, then returns to the thread's own. Sockets and
-    /// threads that `work` makes stay in this one.
+    /// threads that `work` creates stay in this namespace.
     ///
     /// # Errors
-    /// As `work`, or where the namespace cannot be entered.
+    /// Errors of `work`, or if the namespace cannot be entered.
     ///
     /// # Panics
-    /// Where the thread cannot return: later calls would act on the wrong namespace.
+    /// If the thread cannot return: later calls would act on the wrong namespace.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         struct Back(NetNs);
         impl Drop for Back {

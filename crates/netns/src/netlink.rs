@@ -1,7 +1,7 @@
 //! Blocking netlink exchanges: a request, and its answers up to the acknowledgement or the end of the dump.
 //!
-//! Messages are put together here, a family header with its attributes, and read attribute by attribute:
-//! few kinds of them are used (docs/decisions/rust-dependencies.md).
+//! Messages are a family header with attributes. They are built and read here, since only a few kinds are
+//! used (docs/decisions/rust-dependencies.md).
 
 use std::io;
 
@@ -14,16 +14,16 @@ use netlink_sys::{Socket, SocketAddr};
 /// A netlink socket of the network namespace in which it was opened.
 pub(crate) struct Netlink(Socket, Vec<u8>);
 
-/// The kernel's datagrams are smaller: `NLMSG_GOODSIZE`, and 32 KiB at most in a dump.
+/// Larger than any datagram of the kernel: `NLMSG_GOODSIZE`, and at most 32 KiB in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
 
-/// A message that the kernel answered with.
+/// An answer of the kernel.
 pub(crate) struct Answer {
     /// `nlmsg_type`.
     pub(crate) kind: u16,
-    /// What follows `struct nlmsghdr`: the family's header and attributes.
+    /// Data after `struct nlmsghdr`: the family's header and attributes.
     pub(crate) payload: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl Netlink {
     }
 }
 
-/// An attribute (`struct nlattr`) with its padding.
+/// Returns an attribute (`struct nlattr`) with its padding.
 pub(crate) fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
     let attribute = DefaultNla::new(kind, payload.into());
     let mut bytes = vec![0; attribute.buffer_len()];
@@ -78,17 +78,18 @@ pub(crate) fn attribute(kind: u16, payload: impl Into<Vec<u8>>) -> Vec<u8> {
     bytes
 }
 
-/// An attribute whose payload is text, as C has it.
+/// Returns an attribute with a C string.
 pub(crate) fn text(kind: u16, text: &str) -> Vec<u8> {
     attribute(kind, [text.as_bytes(), &[0]].concat())
 }
 
-/// An attribute of 32 bits.
+/// Returns an attribute of 32 bits.
 pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// The payloads of the attributes of type `kind` in `bytes`, up to where these are no attributes.
+/// Returns the payloads of the attributes of type `kind` in `bytes`. It stops at bytes that are not an
+/// attribute.
 pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);
     attributes.filter(move |attribute| attribute.kind() == kind).filter_map(|attribute| {
@@ -97,7 +98,7 @@ pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The 32 bits at an offset.
+/// Returns the 32 bits at an offset.
 pub(crate) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }

@@ -1,7 +1,7 @@
-//! A packet socket on one interface: frames in through a shared ring with the kernel's own time stamps, out
-//! in batches.
+//! A packet socket on one interface: it receives frames through a shared ring with the kernel's time stamps,
+//! and sends in batches.
 //!
-//! Works on veth inside a user namespace, so that no `/dev/net/tun` and no kernel module is needed.
+//! It works on veth inside a user namespace, without `/dev/net/tun` or a kernel module.
 
 use std::collections::VecDeque;
 use std::io;
@@ -47,10 +47,10 @@ struct FrameHeader {
 
 /// A frame in a ring.
 struct RingFrame<'a> {
-    /// When the kernel received it, in nanoseconds since 1970.
+    /// Time at which the kernel received it, in nanoseconds since 1970.
     unix_ns: u64,
     outgoing: bool,
-    /// With its Ethernet header.
+    /// Frame with its Ethernet header.
     bytes: &'a [u8],
 }
 
@@ -61,7 +61,7 @@ struct Ring {
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; the kernel's side is synchronised through
+// SAFETY: the mapping belongs only to this value; the kernel's side is synchronised through
 // `FrameHeader::status`.
 unsafe impl Send for Ring {}
 
@@ -76,7 +76,7 @@ impl Ring {
         unsafe { (*self.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
     }
 
-    /// Hands the next frame to `take` and gives its place back; None where none has arrived.
+    /// Passes the next frame to `take` and frees its place. Returns None if no frame has arrived.
     fn take<T>(&mut self, take: impl FnOnce(RingFrame) -> T) -> Option<T> {
         let header = self.header();
         // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status says
@@ -107,7 +107,7 @@ impl Drop for Ring {
     }
 }
 
-/// A packet socket bound to one interface; sees the IPv4 frames that the interface receives.
+/// A packet socket bound to one interface. It receives the IPv4 frames that arrive there.
 pub struct PacketSocket {
     ring: Ring,
     socket: OwnedFd,
@@ -126,11 +126,10 @@ impl PacketSocket {
         Ok(Self { ring, socket })
     }
 
-    /// Hands each frame that has arrived (Ethernet header included) to `take`, with the time at which the
-    /// kernel received it, in nanoseconds of the monotonic clock; at most `most` frames. Returns how many
-    /// there were.
+    /// Passes at most `most` arrived frames to `take`, with the Ethernet header and the kernel's receive time
+    /// in nanoseconds of the monotonic clock. Returns the number of frames.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
-        // The ring's stamps are of the real-time clock, which may be slewed or set: both clocks are read anew
+        // The ring's stamps are of the real-time clock, which may be slewed or set, so both clocks are read
         // for every batch.
         let mut clocks = None;
         for count in 0..most {
@@ -145,16 +144,16 @@ impl PacketSocket {
         most
     }
 
-    /// Whether a frame is waiting.
+    /// Returns true if a frame is waiting.
     pub fn is_readable(&self) -> bool {
         self.ring.is_readable()
     }
 
-    /// Sends frames in order, takes each that left off the front of `frames` and gives it to `sent`.
+    /// Sends frames in order. Removes each sent frame from the front of `frames` and passes it to `sent`.
     ///
     /// # Errors
-    /// What the kernel says of the first frame that it does not take. A full buffer (EAGAIN, ENOBUFS) passes
-    /// and is no error: the frames that found no room stay.
+    /// The kernel's error for the first frame that it refuses. A full buffer (EAGAIN, ENOBUFS) is temporary and
+    /// not an error: the remaining frames stay in `frames`.
     pub fn send(&self, frames: &mut VecDeque<Vec<u8>>, mut sent: impl FnMut(Vec<u8>)) -> io::Result<()> {
         const BATCH: usize = 64;
         while !frames.is_empty() {
@@ -185,11 +184,11 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// How many received frames the kernel has dropped since the last call because the ring was full
-    /// (`PACKET_STATISTICS`).
+    /// Returns the number of received frames that the kernel dropped since the last call because the ring was
+    /// full (`PACKET_STATISTICS`).
     ///
     /// # Errors
-    /// As `getsockopt`.
+    /// Errors of `getsockopt`.
     pub fn take_overruns(&self) -> io::Result<u32> {
         take_drops(&self.socket)
     }
@@ -204,25 +203,24 @@ impl AsFd for PacketSocket {
 /// A frame that a [`Tap`] kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Captured {
-    /// When it passed the interface, in nanoseconds since 1970.
+    /// Time at which it passed the interface, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// Whether this end sent it.
+    /// True if this end sent it.
     pub outgoing: bool,
-    /// With its Ethernet header.
+    /// Frame with its Ethernet header.
     pub bytes: Vec<u8>,
 }
 
-/// A packet socket that keeps what an interface sends and receives until it is asked. Nobody waits for it, so
-/// what passes is neither delayed nor reordered: the kernel copies each frame as it passes, and wakes no
-/// thread.
+/// A packet socket that keeps the frames of an interface until they are taken. It does not delay or reorder
+/// traffic: the kernel copies each frame as it passes and wakes no thread.
 pub struct Tap {
     ring: Ring,
     socket: OwnedFd,
 }
 
 impl Tap {
-    /// Opens it in the calling thread's namespace, with room for `frames` (a multiple of 32). What finds no
-    /// more room is not kept.
+    /// Opens the tap in the calling thread's namespace, with room for `frames` (a multiple of 32). Further
+    /// frames are dropped.
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW` in the namespace; ENOMEM.
@@ -233,16 +231,16 @@ impl Tap {
         Ok(Self { ring, socket })
     }
 
-    /// Forgets what it has kept.
+    /// Discards all kept frames.
     pub fn clear(&mut self) {
         while self.ring.take(|_| ()).is_some() {}
         let _ = take_drops(&self.socket);
     }
 
-    /// What passed until `unix_ns`, and how many frames found no room.
+    /// Returns the frames that passed until `unix_ns`, and the number of dropped frames.
     ///
     /// # Errors
-    /// As `getsockopt`.
+    /// Errors of `getsockopt`.
     pub fn take(&mut self, unix_ns: u64) -> io::Result<(Vec<Captured>, u32)> {
         let dropped = take_drops(&self.socket)?;
         let mut captured = Vec::new();
@@ -253,14 +251,14 @@ impl Tap {
         Ok((captured, dropped))
     }
 
-    /// Hands what has passed so far to `take`: when that was, in nanoseconds since 1970, whether this end
-    /// sent it, and the frame with its Ethernet header.
+    /// Passes all kept frames to `take`: the time in nanoseconds since 1970, true if this end sent it, and
+    /// the frame with its Ethernet header.
     pub fn take_each(&mut self, mut take: impl FnMut(u64, bool, &[u8])) {
         while self.ring.take(|frame| take(frame.unix_ns, frame.outgoing, frame.bytes)).is_some() {}
     }
 }
 
-/// How many frames the kernel has dropped since the last call because the ring was full
+/// Returns the number of frames that the kernel dropped since the last call because the ring was full
 /// (`PACKET_STATISTICS`).
 fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
     // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
@@ -269,10 +267,10 @@ fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
     Ok(u32::from_ne_bytes(*statistics.last_chunk().expect("it is longer")))
 }
 
-/// A packet socket bound to the interface of this index, for one type of frames.
+/// Opens a packet socket bound to the interface of this index, for one type of frames.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    // No protocol: nothing is received before `bind`, so nothing of another interface slips in.
+    // Without a protocol the socket receives nothing before `bind`, so no frames of another interface.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;

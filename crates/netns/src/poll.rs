@@ -1,4 +1,4 @@
-//! Waiting for descriptors and for exact times, and waking a waiting thread.
+//! Wait for descriptors and exact times, and wake a waiting thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -9,12 +9,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Waits until one of `descriptors` is readable or `timeout_ns` are over (None: for ever). Returns what each
-/// is ready for. The kernel lets a timeout be late by a thousandth of itself, whatever the timer slack
+/// Waits until one of `descriptors` is readable or `timeout_ns` is over (None: no limit). Returns the
+/// readiness of each. The kernel may delay a timeout by a thousandth of it, whatever the timer slack is
 /// (`select_estimate_accuracy`); a [`Timer`] is exact.
 ///
 /// # Errors
-/// As `ppoll`; a signal makes it return early without an error.
+/// Errors of `ppoll`; a signal makes it return early without an error.
 pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     match ppoll(&mut polled, timeout_ns.map(time_spec), None) {
@@ -31,24 +31,24 @@ fn time_spec(ns: u64) -> TimeSpec {
 /// A descriptor that becomes readable at a set time, to the nanosecond (`timerfd`).
 pub struct Timer {
     timer: TimerFd,
-    /// On the monotonic clock.
+    /// Time on the monotonic clock.
     set_to_ns: Option<u64>,
 }
 
 impl Timer {
-    /// A timer that is not set.
+    /// Returns a timer that is not set.
     ///
     /// # Errors
-    /// Where there are no more descriptors.
+    /// If no descriptors are left.
     pub fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, set_to_ns: None })
     }
 
-    /// Sets it to `at_ns` of the monotonic clock (None: never).
+    /// Sets the timer to `at_ns` of the monotonic clock (None: never).
     ///
     /// # Errors
-    /// Where the kernel refuses the time.
+    /// If the kernel refuses the time.
     pub fn set(&mut self, at_ns: Option<u64>) -> io::Result<()> {
         if at_ns == self.set_to_ns {
             return Ok(());
@@ -76,24 +76,24 @@ impl AsFd for Timer {
     }
 }
 
-/// Wakes a thread that waits for it in [`wait_readable`] (`eventfd`).
+/// Wakes a thread that waits in [`wait_readable`] for this descriptor (`eventfd`).
 pub struct Waker(EventFd);
 
 impl Waker {
-    /// A waker that is not signalled.
+    /// Returns a waker that is not signalled.
     ///
     /// # Errors
-    /// Where there are no more descriptors.
+    /// If no descriptors are left.
     pub fn new() -> io::Result<Self> {
         Ok(Self(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?))
     }
 
-    /// Makes it readable.
+    /// Makes the descriptor readable.
     pub fn wake(&self) {
         let _ = self.0.write(1);
     }
 
-    /// Makes it unreadable again.
+    /// Makes the descriptor unreadable again.
     pub fn clear(&self) {
         let _ = self.0.read();
     }

@@ -1,4 +1,4 @@
-//! Processes: their end with their parent, forks, resource limits, scheduling.
+//! Processes: lifetime, forks, resource limits, scheduling.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,12 +25,12 @@ use crate::{Doing, Result, check};
 /// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`).
 ///
 /// # Errors
-/// Where the parent ended before the call.
+/// If the parent ended before the call.
 pub fn die_with_parent() -> Result<()> {
     tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }
 
-/// Makes the kernel kill what `command` starts when the thread that starts it ends.
+/// Makes the kernel kill the process that `command` starts when the thread that starts it ends.
 pub fn tie_to_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let parent = nix::unistd::getpid();
@@ -44,8 +44,8 @@ fn tie_to(parent: Pid) -> io::Result<()> {
     if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
 }
 
-/// Makes malloc keep freed memory and take it from the kernel in pieces of 16 MiB: on a kernel where system
-/// calls and page faults are slow, as under User-Mode Linux.
+/// Makes malloc keep freed memory and take it from the kernel in pieces of 16 MiB. This is for kernels with
+/// slow system calls and page faults, such as User-Mode Linux.
 pub fn tune_malloc() {
     const PIECE: libc::c_int = 16 << 20;
     let choices = [
@@ -61,22 +61,23 @@ pub fn tune_malloc() {
     }
 }
 
-/// A folder of mode 0700 in the system's folder for temporary files. A process of its own, `cleanup`, makes
-/// and removes it, so that nothing is left at whatever moment this process is killed; where `cleanup` is
-/// killed, this process removes it, and where both are, the next process that makes one: both hold a lock.
+/// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
+/// and removes it, so that nothing is left when this process is killed. If `cleanup` is killed, this process
+/// removes the folder. If both are killed, the next process that creates such a folder removes it; both hold
+/// a lock.
 pub struct PrivateFolder {
     path: PathBuf,
-    /// Never written to: the other process sees it closed when this process ends or drops it.
+    /// Never written to. `cleanup` sees it closed when this process ends or drops it.
     alive: Option<OwnedFd>,
     lock: Option<Flock<File>>,
     pid: Pid,
 }
 
 impl PrivateFolder {
-    /// Makes one whose name begins with `prefix`, which no other kind of folder's name does.
+    /// Creates a folder whose name begins with `prefix`. Each kind of folder needs its own prefix.
     ///
     /// # Errors
-    /// As `fork`, `pipe` and `mkdtemp`.
+    /// Errors of `fork`, `pipe` and `mkdtemp`.
     ///
     /// # Panics
     /// If this process has other threads.
@@ -91,12 +92,12 @@ impl PrivateFolder {
                 drop((alive, made));
                 let _ = prctl::set_name(c"cleanup");
                 let _ = close_standard_streams();
-                // Leave the terminal's foreground process group, which Ctrl-C signals.
+                // Leave the terminal's foreground process group, which gets the signals of Ctrl-C.
                 let _ = nix::unistd::setsid();
                 let folder = make_locked(&template);
                 let _ = match &folder {
                     Ok((path, _)) => File::from(tell).write_all(path.as_os_str().as_bytes()),
-                    // No path begins with a NUL.
+                    // A NUL marks an error, since no path begins with it.
                     Err(errno) => File::from(tell).write_all(format!("\0{}", *errno as i32).as_bytes()),
                 };
                 remove_left_behind(&template);
@@ -116,18 +117,18 @@ impl PrivateFolder {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// A new folder, and the lock on it; none where the file system has no locks, and so nobody sweeps.
+/// Creates a folder and locks it. Returns no lock if the file system has none; then nobody sweeps.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
         let lock = lock(&path, FlockArg::LockShared);
-        // Another process may have taken it for one that was left behind, and have removed it.
+        // Another process may have removed it, because it had no lock yet.
         if path.is_dir() {
             return Ok((path, lock));
         }
@@ -144,7 +145,7 @@ fn remove_left_behind(template: &Path) {
     let prefix = name.as_bytes().strip_suffix(b"XXXXXX").unwrap_or(name.as_bytes());
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let alike = entry.file_name().len() == name.len() && entry.file_name().as_bytes().starts_with(prefix);
-        // Of a link it is the link's own.
+        // For a link this is the metadata of the link itself.
         let own =
             || entry.metadata().is_ok_and(|of| of.is_dir() && of.uid() == nix::unistd::getuid().as_raw());
         if alike && own() {
@@ -154,7 +155,7 @@ fn remove_left_behind(template: &Path) {
     }
 }
 
-/// What the other process of a [`PrivateFolder`] says.
+/// Reads the answer of `cleanup`: the path, or an error number.
 fn path_or_errno(answer: Vec<u8>) -> io::Result<PathBuf> {
     match answer.split_first() {
         None => Err(io::Error::other("the process that makes it ended")),
@@ -177,10 +178,11 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Replaces the standard streams by /dev/null: a reader of this program's output waits for its last writer.
+/// Replaces the standard streams by /dev/null, because a reader of this program's output waits for its last
+/// writer.
 ///
 /// # Errors
-/// Where there is no /dev/null.
+/// If there is no /dev/null.
 pub fn close_standard_streams() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     nix::unistd::dup2_stdin(&null)?;
@@ -188,7 +190,7 @@ pub fn close_standard_streams() -> io::Result<()> {
     Ok(nix::unistd::dup2_stderr(&null)?)
 }
 
-/// A descriptor of a process, or with `PIDFD_THREAD` of a thread; unlike its ID it is never reused.
+/// Returns a descriptor of a process, or with `PIDFD_THREAD` of a thread. Unlike its ID it is never reused.
 ///
 /// # Errors
 /// ESRCH: it has ended. EINVAL: the kernel does not know the flags.
@@ -197,7 +199,7 @@ pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })
 }
 
-/// A duplicate of a descriptor of the process behind `pidfd`.
+/// Returns a duplicate of a descriptor of the process behind `pidfd`.
 ///
 /// # Errors
 /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
@@ -206,8 +208,8 @@ pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }
 
-/// A duplicate of the socket with this inode, of any process in `/proc` that holds it; none: nobody does
-/// whose descriptors this process may see.
+/// Returns a duplicate of the socket with this inode from any process in `/proc` that holds it. Returns none
+/// if no process with readable descriptors holds it.
 pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
     let link = format!("socket:[{inode}]");
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
@@ -230,7 +232,7 @@ fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
 /// Waits until `child` has ended (true) or the monotonic clock reaches `until_ns` (false). Does not reap it.
 ///
 /// # Errors
-/// Where there are no descriptors left.
+/// If no descriptors are left.
 pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Result<bool> {
     let handle = pidfd_open(child.id() as i32, 0)?;
     let mut timer = Timer::new()?;
@@ -243,7 +245,7 @@ pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Resul
     }
 }
 
-/// Limits the stack of what `command` starts, and of each of its threads.
+/// Limits the stack of the process that `command` starts, and of each of its threads.
 pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
     use std::os::unix::process::CommandExt;
     let limit = move || Ok(setrlimit(Resource::RLIMIT_STACK, bytes, bytes)?);
@@ -251,9 +253,9 @@ pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
     unsafe { command.pre_exec(limit) };
 }
 
-/// Kills what is left of the process group that `child` leads.
+/// Kills the rest of the process group that `child` leads.
 pub fn kill_group(child: &std::process::Child) {
-    // It is not reaped yet, so the number is still its own. ESRCH: nothing is left.
+    // The child is not reaped yet, so its number is not reused. ESRCH means that nothing is left.
     let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
 }
 
@@ -273,8 +275,9 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// The memory of all other processes of this PID namespace that no file backs, in bytes; what several share
-/// counts for each. Nothing, unless the caller is its PID 1: others may be anybody's.
+/// Returns the memory of all other processes of this PID namespace that is not backed by files, in bytes.
+/// Shared memory counts for each process. Returns 0 unless the caller is PID 1, since other processes may be
+/// unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;
@@ -304,19 +307,19 @@ pub fn kill_all_others() {
 /// Blocks all signals for this thread and the threads that it starts.
 ///
 /// # Errors
-/// As `sigprocmask`.
+/// Errors of `sigprocmask`.
 pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
 }
 
-/// How often a process has waited, as the kernel writes it; none: it has ended.
+/// Returns the number of voluntary context switches of a process as text; none if it has ended.
 pub fn voluntary_switches(pid: u32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
 }
 
-/// The time that all processes of this PID namespace have computed outside of the kernel. Nothing, unless the
-/// caller is its PID 1: others may be anybody's.
+/// Returns the user time of all processes of this PID namespace. Returns 0 unless the caller is PID 1, since
+/// other processes may be unrelated.
 pub fn computed_in_namespace() -> Duration {
     const TICKS_A_SECOND: u64 = 100;
     if nix::unistd::getpid() != Pid::from_raw(1) {
@@ -325,7 +328,7 @@ pub fn computed_in_namespace() -> Duration {
     let user_ticks = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<u32>().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // After the name, which may hold anything, the 12th field (proc_pid_stat(5)).
+        // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
         stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse::<u64>().ok()
     };
     let ticks: u64 = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(user_ticks).sum();
@@ -337,7 +340,7 @@ pub fn computed_in_namespace() -> Duration {
 /// new namespace.
 ///
 /// # Errors
-/// As `fork` and `waitpid`.
+/// Errors of `fork` and `waitpid`.
 ///
 /// # Panics
 /// If the process has other threads, whose locks would stay locked in the forked copy.
@@ -361,7 +364,7 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
 /// foreground process group.
 ///
 /// # Errors
-/// As [`run_in_child`].
+/// Errors of [`run_in_child`].
 pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     let doing = || "taking signals".into();
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC).doing(doing)?;
@@ -382,7 +385,7 @@ pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// The exit code of a child that has ended; None for any other status.
+/// Returns the exit code of a child that has ended; None for any other status.
 fn code_of(status: WaitStatus) -> Option<i32> {
     match status {
         WaitStatus::Exited(_, code) => Some(code),
@@ -393,7 +396,7 @@ fn code_of(status: WaitStatus) -> Option<i32> {
 
 fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
     assert_single_threaded();
-    // Never written to: its read end hangs up when the parent ends.
+    // Never written to. Its read end hangs up when the parent ends.
     let (parents_end, parent_lives) = pipe().doing(|| "making a pipe".into())?;
     // SAFETY: the process has one thread, so the child's copy of memory is consistent.
     match unsafe { fork() }.doing(|| "forking".into())? {
@@ -418,10 +421,10 @@ fn assert_single_threaded() {
     assert_eq!(threads, 1, "fork needs a single-threaded process");
 }
 
-/// A pipe's read end and write end, both closed on exec.
+/// Returns a pipe's read end and write end, both closed on exec.
 ///
 /// # Errors
-/// Where there are no descriptors left.
+/// If no descriptors are left.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }
@@ -433,7 +436,7 @@ pub fn raise_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
-/// The nice value of the calling thread.
+/// Returns the nice value of the calling thread.
 pub fn nice() -> i32 {
     // SAFETY: no pointers.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }

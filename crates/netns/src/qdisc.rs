@@ -7,60 +7,60 @@ use crate::netlink::{Answer, attribute, number, payloads, text, word};
 use crate::route::RouteSocket;
 use crate::{Doing, Operation, Result};
 
-/// One discipline.
+/// A queueing discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qdisc {
-    /// `tbf`: lets bytes through at a rate, up to `burst_bytes` ahead of it, and drops what would wait beyond
+    /// `tbf`: passes bytes at a rate, up to `burst_bytes` ahead of it, and drops packets beyond a queue of
     /// `limit_bytes`.
     Tbf {
-        /// Rate.
+        /// Rate in bytes per second.
         byte_per_s: u64,
-        /// What may pass at once; at least one packet.
+        /// Bytes that may pass at once; at least one packet.
         burst_bytes: u32,
-        /// What may wait.
+        /// Bytes that may wait.
         limit_bytes: u32,
     },
-    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and what waits beyond
+    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and packets beyond
     /// `limit_packets`.
     Codel {
-        /// How many packets may wait.
+        /// Packets that may wait.
         limit_packets: u32,
     },
-    /// `fq_codel`: the same for each of 1024 flow queues in turn (RFC 8290, with its constants), without ECN.
-    /// Beyond `limit_packets` it drops from the longest.
+    /// `fq_codel`: codel for each of 1024 flow queues in turn (RFC 8290, with its constants), without ECN.
+    /// Beyond `limit_packets` it drops from the longest queue.
     FqCodel {
-        /// How many packets may wait.
+        /// Packets that may wait.
         limit_packets: u32,
-        /// The bytes that a flow may send in its turn.
+        /// Bytes that a flow may send in its turn.
         quantum_bytes: u32,
     },
-    /// `netem`: loses packets at random, sends the others one after another at a rate, and delays them.
+    /// `netem`: loses packets at random, sends the rest one after another at a rate, and delays them.
     Netem {
         /// Delay after the last bit was sent.
         delay_ns: u64,
-        /// Rate; none for no limit.
+        /// Rate in bytes per second; none for no limit.
         byte_per_s: Option<u64>,
-        /// Share of packets that is lost, in 1/(2^32 - 1).
+        /// Share of lost packets, in units of 1/(2^32 - 1).
         loss: u32,
-        /// Where the kernel's random numbers for the losses start (from Linux 6.6 on).
+        /// Seed of the kernel's random numbers for losses (from Linux 6.6 on).
         seed: u64,
     },
 }
 
-/// What a discipline has counted since it was made.
+/// Counters of a discipline since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QdiscStats {
-    /// Packets that left or wait.
+    /// Packets that left or are waiting.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped for any reason.
     pub dropped: u64,
 }
 
 /// The Ethernet header, which a link of IP packets does not have.
 const OVERHEAD: i32 = -14;
-/// Packets on their way: more than any link holds.
+/// Limit of packets in `netem`, more than any link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
 
 // Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
@@ -79,7 +79,7 @@ const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
-// Of gen_stats.h.
+// Constants of gen_stats.h.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 /// `sizeof(struct tcmsg)`, and the offsets in it of `tcm_ifindex` and `tcm_handle`.
@@ -88,11 +88,11 @@ const INDEX: usize = 4;
 const HANDLE: usize = 8;
 
 impl RouteSocket {
-    /// Puts disciplines on what `interface` sends, each the parent of the next; one that has a next must be
-    /// [`Qdisc::Netem`] or [`Qdisc::Tbf`]. Bytes count as IP packets have them.
+    /// Puts disciplines on the output of `interface`, each the parent of the next. Only [`Qdisc::Netem`] and
+    /// [`Qdisc::Tbf`] can have a next one. Bytes count as IP packets have them.
     ///
     /// # Errors
-    /// ENOENT where the kernel lacks one of them; EEXIST where the interface has some already.
+    /// ENOENT if the kernel lacks one of them; EEXIST if the interface has some already.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
         let index = self.index(interface)?;
         for (major, qdisc) in (1..).zip(chain) {
@@ -109,20 +109,20 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// Takes the disciplines and all that waits in them off `interface`, which then sends at once.
+    /// Removes the disciplines of `interface` with all waiting packets. The interface then sends at once.
     ///
     /// # Errors
-    /// ENOENT where it has none.
+    /// ENOENT if it has none.
     pub fn delete_qdiscs(&mut self, interface: &str) -> Result<()> {
         let message = header(self.index(interface)?, handle(1, 0), TC_H_ROOT);
         self.ask(libc::RTM_DELQDISC, 0, &[message])
             .doing(|| format!("taking the queueing disciplines off {interface}"))
     }
 
-    /// What the disciplines of `interface` have counted, in the order of the chain.
+    /// Returns the counters of the disciplines of `interface`, in the order of the chain.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's errors.
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
         let index = self.index(interface)?;
         let answers = self
@@ -139,12 +139,12 @@ impl RouteSocket {
     }
 }
 
-/// `TC_H_MAKE`: the number of a discipline, or of a class of it.
+/// Returns the number of a discipline, or of a class of it (`TC_H_MAKE`).
 fn handle(major: u32, minor: u32) -> u32 {
     (major << 16) | minor
 }
 
-/// `struct tcmsg`.
+/// Returns a `struct tcmsg`.
 fn header(index: u32, handle: u32, parent: u32) -> Vec<u8> {
     // tcm_family and padding; tcm_ifindex, tcm_handle, tcm_parent, tcm_info
     [0, index, handle, parent, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
@@ -181,7 +181,7 @@ impl Qdisc {
         }
     }
 
-    /// The payload of `TCA_OPTIONS`.
+    /// Returns the payload of `TCA_OPTIONS`.
     fn options(&self, interface: &str) -> Result<Vec<u8>> {
         match *self {
             Self::Tbf { byte_per_s, burst_bytes, limit_bytes } => {
@@ -196,7 +196,7 @@ impl Qdisc {
                 (TCA_FQ_CODEL_LIMIT, limit_packets),
                 (TCA_FQ_CODEL_ECN, 0),
                 (TCA_FQ_CODEL_QUANTUM, quantum_bytes),
-                // A full queue drops one packet for one that comes, not up to 64 at once.
+                // A full queue drops one packet for a new one, instead of up to 64 at once.
                 (TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
             ])),
             Self::Netem { delay_ns, byte_per_s, loss, seed } => {
@@ -216,12 +216,13 @@ impl Qdisc {
     }
 }
 
-/// Attributes of 32 bits each.
+/// Returns attributes of 32 bits each.
 fn words(attributes: &[(u16, u32)]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, word)| number(*kind, *word)).collect()
 }
 
-/// `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for bytes replace.
+/// Returns a `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for
+/// bytes replace.
 fn tbf_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
     let mut bytes = rate_spec(byte_per_s);
     bytes.extend(rate_spec(0));
@@ -231,7 +232,7 @@ fn tbf_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
     bytes
 }
 
-/// `struct tc_ratespec`: `cell_log`, `linklayer`, `overhead`, `cell_align`, `mpu`, `rate`.
+/// Returns a `struct tc_ratespec`: `cell_log`, `linklayer`, `overhead`, `cell_align`, `mpu`, `rate`.
 fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     let mut bytes = vec![0, if byte_per_s > 0 { TC_LINKLAYER_ETHERNET } else { 0 }];
     bytes.extend([0; 6]);
@@ -239,19 +240,19 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     bytes
 }
 
-/// `struct tc_netem_qopt`: latency (an attribute has it), limit, loss, gap, duplicate, jitter.
+/// Returns a `struct tc_netem_qopt`: latency (an attribute has it), limit, loss, gap, duplicate, jitter.
 fn netem_parameters(loss: u32) -> Vec<u8> {
     [0, NETEM_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The size table takes the
-/// overhead off.
+/// Returns a `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The size table
+/// subtracts the overhead.
 fn netem_rate(byte_per_s: u64) -> Vec<u8> {
     let rate = u32::try_from(byte_per_s).unwrap_or(u32::MAX);
     [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `TCA_STAB` with a `struct tc_sizespec` and no table: every packet counts as long as it is, less its
+/// Returns a `TCA_STAB` with a `struct tc_sizespec` and no table: each packet counts its length without the
 /// Ethernet header.
 fn size_table() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 0];

@@ -16,7 +16,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word};
 use crate::{Doing, Operation, Result, check};
 
-/// How often to look whether an interface is ready, a millisecond apart.
+/// Number of looks for a ready interface, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
 // Numbers of include/uapi/linux/veth.h, if.h and rtnetlink.h.
@@ -28,13 +28,13 @@ const RTAX_CC_ALGO: u16 = 16;
 const LINK_BYTES: usize = 16;
 const LINK_INDEX: usize = 4;
 
-/// One end of a veth pair that is to be made.
+/// One end of a new veth pair.
 pub struct VethEnd<'a> {
     /// Interface name, at most 15 characters.
     pub name: &'a str,
     /// Ethernet address.
     pub mac: [u8; 6],
-    /// The namespace that the end is born into.
+    /// Namespace in which the end is created.
     pub namespace: &'a crate::namespace::NetNs,
 }
 
@@ -44,36 +44,36 @@ pub struct Route<'a> {
     pub destination: (Ipv4Addr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections that name none.
+    /// Source address of connections that do not bind one.
     pub source: Option<Ipv4Addr>,
-    /// Congestion control of connections over the route. A namespace's own sysctl refuses what the machine
-    /// does not allow to everybody; a route's does not.
+    /// Congestion control of connections over the route. A namespace's sysctl only accepts those that the
+    /// machine allows for all users, but a route accepts any.
     pub congestion_control: Option<&'a str>,
     /// Initial congestion window in segments.
     pub initial_window: Option<u32>,
 }
 
-/// The routing socket of one namespace, whichever thread uses it from where.
+/// The routing socket of one namespace. Threads of any namespace can use it.
 pub struct RouteSocket {
     netlink: Netlink,
-    /// The kernel's numbers of interfaces that it was asked for.
+    /// The kernel's numbers of interfaces, as far as they were looked up.
     known: BTreeMap<String, u32>,
 }
 
 impl RouteSocket {
-    /// Opens it in the calling thread's namespace.
+    /// Opens the socket in the calling thread's namespace.
     ///
     /// # Errors
-    /// Where the kernel has no rtnetlink.
+    /// If the kernel has no rtnetlink.
     pub fn open() -> Result<Self> {
         let netlink = Netlink::open(NETLINK_ROUTE).doing(|| "opening a routing socket".into())?;
         Ok(Self { netlink, known: BTreeMap::new() })
     }
 
-    /// Makes a veth pair, each end in its namespace, both down.
+    /// Creates a veth pair, each end in its namespace, both down.
     ///
     /// # Errors
-    /// Where the kernel has no veth or the name is taken.
+    /// If the kernel has no veth or the name is taken.
     pub fn add_veth(&mut self, one: &VethEnd, other: &VethEnd, mtu: u32) -> Result<()> {
         let end = |end: &VethEnd| {
             [
@@ -94,27 +94,27 @@ impl RouteSocket {
     /// Brings an interface up, without address resolution.
     ///
     /// # Errors
-    /// Where there is no such interface.
+    /// If there is no such interface.
     pub fn bring_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, (libc::IFF_UP | libc::IFF_NOARP) as u32);
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
     }
 
-    /// Sets the largest packet that an interface takes.
+    /// Sets the MTU of an interface.
     ///
     /// # Errors
-    /// Where there is no such interface, or it takes none of that size.
+    /// If there is no such interface, or it takes none of that size.
     pub fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.ask(libc::RTM_SETLINK, 0, &[link, number(libc::IFLA_MTU, mtu)])
             .doing(|| format!("setting the MTU of {interface}"))
     }
 
-    /// Waits until an interface that was brought up, as its other end was, sends packets: before that the
+    /// Waits until an interface sends packets, after it and its other end were brought up. Before that the
     /// kernel drops them.
     ///
     /// # Errors
-    /// Where there is no such interface, or it does not become ready within seconds.
+    /// If there is no such interface, or it does not become ready within seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
@@ -131,21 +131,21 @@ impl RouteSocket {
         Err(io::Error::from(io::ErrorKind::TimedOut)).doing(|| format!("waiting for {interface} to be ready"))
     }
 
-    /// Takes an interface (and with it a veth's other end) away.
+    /// Removes an interface, and with it a veth's other end.
     ///
     /// # Errors
-    /// Where there is no such interface.
+    /// If there is no such interface.
     pub fn delete(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.known.remove(interface);
         self.ask(libc::RTM_DELLINK, 0, &[link]).doing(|| format!("deleting {interface}"))
     }
 
-    /// Makes every address of a network local to the namespace, without configuring each (a route of type
-    /// `local`).
+    /// Makes every address of a network local to the namespace by a route of type `local`, without
+    /// configuring each.
     ///
     /// # Errors
-    /// Where loopback is missing.
+    /// If loopback is missing.
     pub fn add_local_network(&mut self, network: (Ipv4Addr, u8)) -> Result<()> {
         let kind =
             RouteKind { table: libc::RT_TABLE_LOCAL, scope: libc::RT_SCOPE_HOST, kind: libc::RTN_LOCAL };
@@ -155,11 +155,11 @@ impl RouteSocket {
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
-    /// Gives an interface an address of its own. Programs that look up names with `AI_ADDRCONFIG` ask for
-    /// addresses of families only that an interface besides loopback has.
+    /// Adds an address to an interface. Programs that look up names with `AI_ADDRCONFIG` only request address
+    /// families that an interface other than loopback has.
     ///
     /// # Errors
-    /// Where there is no such interface, or it has the address.
+    /// If there is no such interface, or it has the address.
     pub fn add_address(&mut self, interface: &str, address: Ipv4Addr) -> Result<()> {
         // struct ifaddrmsg: family, prefix length, flags, scope, index of the interface
         let mut header = vec![libc::AF_INET as u8, 32, 0, libc::RT_SCOPE_UNIVERSE];
@@ -169,10 +169,10 @@ impl RouteSocket {
             .doing(|| format!("adding {address} to {interface}"))
     }
 
-    /// Has whatever comes for a part of a local network vanish without an answer, or no longer.
+    /// Makes packets to a part of a local network vanish without an answer, or stops doing so.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's errors.
     pub fn set_silent(&mut self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
         let kind = RouteKind {
             table: libc::RT_TABLE_LOCAL,
@@ -191,7 +191,7 @@ impl RouteSocket {
     /// Adds a route, or replaces the one to the same destination.
     ///
     /// # Errors
-    /// EINVAL where the kernel lacks the congestion control.
+    /// EINVAL if the kernel lacks the congestion control.
     pub fn replace_route(&mut self, route: &Route) -> Result<()> {
         let kind =
             RouteKind { table: libc::RT_TABLE_MAIN, scope: libc::RT_SCOPE_LINK, kind: libc::RTN_UNICAST };
@@ -214,12 +214,12 @@ impl RouteSocket {
         })
     }
 
-    /// Sends a message of these parts, of which no answer but the acknowledgement is read.
+    /// Sends a message of these parts and reads only the acknowledgement.
     pub(crate) fn ask(&mut self, kind: u16, flags: u16, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
         self.exchange(kind, flags, parts).map(drop)
     }
 
-    /// Sends a message of these parts: the family's header, attributes.
+    /// Sends a message of these parts, the family's header and attributes, and returns the answers.
     pub(crate) fn exchange(
         &mut self,
         kind: u16,
@@ -230,7 +230,7 @@ impl RouteSocket {
         self.netlink.exchange(kind, flags, &payload)
     }
 
-    /// The kernel's number of an interface of this namespace.
+    /// Returns the kernel's number of an interface of this namespace.
     pub(crate) fn index(&mut self, interface: &str) -> Result<u32> {
         if let Some(index) = self.known.get(interface) {
             return Ok(*index);
@@ -247,7 +247,7 @@ impl RouteSocket {
     }
 }
 
-/// `struct ifinfomsg`: an interface by its number, or none; `flags` are set.
+/// Returns a `struct ifinfomsg` for an interface number, or for none, with these flags.
 fn link_header(index: u32, flags: u32) -> Vec<u8> {
     // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
     [0, index, flags, flags].into_iter().flat_map(u32::to_ne_bytes).collect()
@@ -261,7 +261,7 @@ struct RouteKind {
     kind: u8,
 }
 
-/// `struct rtmsg` of a route to a network, and the attribute that names the network.
+/// Returns a `struct rtmsg` of a route to a network, with the attribute of the network.
 fn route_to((network, length): (Ipv4Addr, u8), of: RouteKind) -> Vec<u8> {
     let family = libc::AF_INET as u8;
     // rtm_family, rtm_dst_len, rtm_src_len, rtm_tos, rtm_table, rtm_protocol, rtm_scope, rtm_type, rtm_flags
@@ -269,15 +269,15 @@ fn route_to((network, length): (Ipv4Addr, u8), of: RouteKind) -> Vec<u8> {
     [header.to_vec(), attribute(libc::RTA_DST, network.octets())].concat()
 }
 
-/// The kernel's number of an interface of the calling thread's namespace.
+/// Returns the kernel's number of an interface of the calling thread's namespace.
 ///
 /// # Errors
-/// Where there is no such interface.
+/// If there is no such interface.
 pub fn interface_index(name: &str) -> Result<u32> {
     nix::net::if_::if_nametoindex(name).doing(|| format!("looking up the interface {name}"))
 }
 
-/// The offloads that merge or split packets, or leave checksums to a card that is not there: commands of
+/// Offloads that merge or split packets, or leave checksums to missing hardware: commands of
 /// include/uapi/linux/ethtool.h, with names for errors.
 const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_0017, "transmit checksums"),           // ETHTOOL_STXCSUM
@@ -287,18 +287,17 @@ const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_002c, "generic receive offload"),      // ETHTOOL_SGRO
 ];
 
-/// Turns off every offload that merges or splits packets, so that what crosses the link is what a wire would
-/// carry.
+/// Turns off every offload that merges or splits packets, so that the link carries packets as a wire would.
 ///
 /// # Errors
-/// Names the offload that the kernel does not let go.
+/// If the kernel keeps an offload, which the error names.
 pub fn disable_offloads(interface: &str) -> Result<()> {
     #[repr(C)]
     struct EthtoolValue {
         command: u32,
         value: u32,
     }
-    // Any socket of the namespace will do (`dev_ioctl`).
+    // `dev_ioctl` accepts any socket of the namespace.
     let socket = UnixDatagram::unbound().doing(|| "opening a socket".into())?;
     for (command, offload) in OFFLOADS {
         let mut value = EthtoolValue { command, value: 0 };

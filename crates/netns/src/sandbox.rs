@@ -1,4 +1,4 @@
-//! What of the machine's files a world sees, and what the programs in it may do. See docs/security.md.
+//! The view of the machine's files inside a world, and the limits of its programs. See docs/security.md.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use crate::namespace::{make_mounts_private, mount_scratch, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
-/// What programs need: themselves, libraries, fonts and certificates. What a machine lacks is left out.
+/// Files that programs need: executables, libraries, fonts and certificates. Missing ones are left out.
 const SYSTEM: [&str; 37] = [
     "/bin",
     "/lib",
@@ -64,42 +64,42 @@ const SYSTEM: [&str; 37] = [
 ];
 /// Devices without hardware.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
-/// Folders that programs expect; those of the machine stay outside.
+/// Folders that programs expect. They are empty, not the machine's.
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
-/// Of these even a view of all files shows no more than the other.
+/// Folders whose content is hidden even in a view of all files.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
-/// Where the machine's files are while a view is made of them.
+/// Path of the machine's files while the view is built.
 const OLD: &str = "/.machine";
-/// User and group of a client in its own user namespace: not root, whom some programs treat otherwise.
+/// User and group of a client in its own user namespace. Some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
-/// The most bytes of data in a process of a client, and the most processes and threads of a client; the
-/// latter does not bind the machine's root (`kernel/fork.c`), whom [`limit_processes`] binds.
+/// Limits of a client: bytes of data in a process, and processes and threads. The latter does not bind the
+/// machine's root (`kernel/fork.c`), for whom [`limit_processes`] does.
 const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;
 
-/// What of the machine's files a world sees, all of it read-only.
+/// The machine's files that a world sees, all of them read-only.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// All of them but for devices and `/run`, instead of `SYSTEM` alone.
+    /// True to show all files except for devices and `/run`, instead of only `SYSTEM`.
     pub all: bool,
-    /// Further files and folders.
+    /// Further visible files and folders.
     pub files: Vec<PathBuf>,
-    /// Folders that are writable.
+    /// Writable folders.
     pub writable: Vec<PathBuf>,
-    /// The most bytes in [`scratch`].
+    /// Maximum size of [`scratch`] in bytes.
     pub scratch_bytes: u64,
 }
 
 impl View {
-    /// Makes this view the root of the calling process's mount namespace, whose `/proc` becomes that of its
+    /// Makes this view the root of the calling process's mount namespace. Its `/proc` becomes the one of its
     /// PID namespace.
     ///
     /// # Errors
-    /// Where the kernel refuses a mount.
+    /// If the kernel refuses a mount.
     pub fn enter(&self) -> Result<()> {
         const STAGE: &str = "/tmp";
-        // The process that waits for this one goes on seeing the machine's files.
+        // In a new mount namespace, so that the waiting parent still sees the machine's files.
         unshare(CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
         let real = |path| Some((path, fs::canonicalize(path).ok()?));
         let further: Vec<_> = self.files.iter().filter_map(real).collect();
@@ -126,7 +126,7 @@ impl View {
         mount_scratch(Some(self.scratch_bytes))?;
         for (path, real) in &further {
             shown.show(real)?;
-            // What a symbolic link in the view leads to is there by now.
+            // The target of a symbolic link in the view may already exist.
             if !path.exists() {
                 shown.bind(path, real)?;
             }
@@ -136,8 +136,8 @@ impl View {
             let link = Path::new("/dev").join(link);
             symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
         }
-        // A kernel may refuse a new /proc where a part of the old one is hidden; the old one shows this
-        // process as well.
+        // A kernel may refuse a new /proc if a part of the old one is hidden. The old one also shows this
+        // process.
         if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }
@@ -153,12 +153,12 @@ impl View {
         Ok(())
     }
 
-    /// Allows the calling thread and its children no other files than these (Landlock), for good, and no
-    /// signal to processes of before; `entered` is whether the view is the root by now. Returns whether the
-    /// kernel can.
+    /// Restricts the calling thread and its children permanently to these files (Landlock), and forbids
+    /// signals to earlier processes. `entered` is true if the view is the root. Returns true if the kernel
+    /// supports it.
     ///
     /// # Errors
-    /// Where the kernel has Landlock and refuses.
+    /// If the kernel has Landlock and refuses.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let all = [PathBuf::from("/")];
         let system: Vec<_> = SYSTEM.iter().chain(&DEVICES).map(PathBuf::from).collect();
@@ -170,11 +170,11 @@ impl View {
     }
 }
 
-/// What is in a view already.
+/// Paths that a view already has.
 struct Shown(Vec<PathBuf>);
 
 impl Shown {
-    /// Shows a file, folder or symbolic link of the machine where it is there, if it exists.
+    /// Adds a file, folder or symbolic link of the machine to the view, if it exists.
     fn show(&mut self, path: &Path) -> Result<()> {
         if self.has(path) {
             return Ok(());
@@ -185,10 +185,10 @@ impl Shown {
         symlink(target, path).doing(|| format!("making {}", path.display()))
     }
 
-    /// Shows the machine's file or folder `real` as `path`.
+    /// Binds the machine's file or folder `real` to `path`.
     fn bind(&mut self, path: &Path, real: &Path) -> Result<()> {
         let Ok(metadata) = fs::metadata(old(real)) else { return Ok(()) };
-        // Nothing may be made in a folder of the machine, nor has to be.
+        // In a folder of the machine nothing can or has to be created.
         if !self.has(path) {
             if metadata.is_dir() {
                 make_folder(path)?;
@@ -206,12 +206,13 @@ impl Shown {
     }
 }
 
-/// Where the machine's file is until the view is made.
+/// Returns the path of the machine's file while the view is built.
 fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides files and folders that not everybody may read: the machine's root may, and so its commands.
+/// Hides files and folders that are not readable for everybody. Root of the machine may read them, and so may
+/// its commands.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -239,7 +240,7 @@ fn make_folder(path: &Path) -> Result<()> {
         .doing(|| format!("making {}", path.display()))
 }
 
-/// Mounts a tmpfs of at most `bytes`; none: half of the memory.
+/// Mounts a tmpfs of at most `bytes`; none for half of the memory.
 pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Result<()> {
     let size = bytes.map_or_else(|| "50%".to_owned(), |bytes| bytes.to_string());
     let options = format!("size={size},mode={mode}");
@@ -248,16 +249,16 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Makes read-only what is not a process's own in `/proc`, but for `/proc/sys`: the machine's root may write
+/// Makes `/proc` read-only except for a process's own files, with `/proc/sys`: root of the machine may write
 /// there without any capability.
 ///
 /// # Errors
-/// Where the kernel refuses a mount.
+/// If the kernel refuses a mount.
 pub fn guard_proc() -> Result<()> {
     for entry in fs::read_dir("/proc").doing(|| "reading /proc".into())?.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let of_process = name.as_bytes().iter().all(u8::is_ascii_digit);
-        // Of the entry itself: links lead into processes.
+        // The entry itself, since links lead into processes.
         let Ok(metadata) = entry.metadata() else { continue };
         let guarded = metadata.is_dir() || metadata.permissions().mode() & 0o222 != 0;
         if of_process || name == "sys" || metadata.is_symlink() || !guarded {
@@ -269,8 +270,8 @@ pub fn guard_proc() -> Result<()> {
     Ok(())
 }
 
-/// Limits the processes and threads of this PID namespace, whoever starts them. Before Linux 6.14 the setting
-/// is the machine's, and refused.
+/// Limits the processes and threads of this PID namespace, for all users. Before Linux 6.14 this setting is
+/// global, and the kernel refuses it.
 pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
@@ -299,11 +300,11 @@ fn set_read_only(place: &Path, read_only: bool, recursive: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(|| format!("making {} read-only", place.display()))
 }
 
-/// Prepares the calling thread for starting a client that writes to `folder` alone: in a mount namespace of
-/// its own all else is read-only, `/proc/sys` too. Devices can still be written to.
+/// Prepares the calling thread to start a client that may only write to `folder`. In a new mount namespace
+/// the rest is read-only, `/proc/sys` too. Devices stay writable.
 ///
 /// # Errors
-/// Where the kernel refuses (`mount_setattr` is of Linux 5.12).
+/// If the kernel refuses (`mount_setattr` needs Linux 5.12).
 pub fn protect_files(folder: &Path) -> Result<()> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
     make_mounts_private()?;
@@ -317,10 +318,10 @@ pub fn protect_files(folder: &Path) -> Result<()> {
     restrict([&PathBuf::from("/")], devices.into_iter().chain([folder.to_owned(), "/proc".into()])).map(drop)
 }
 
-/// Takes all capabilities and files from the calling thread, for good: of the latter what is open stays.
+/// Drops all capabilities of the calling thread permanently, and its access to files. Open files stay usable.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn renounce() -> Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let (header, none) = ([VERSION_3, 0], [0u32; 6]);
@@ -330,14 +331,14 @@ pub fn renounce() -> Result<()> {
     restrict([], []).map(drop)
 }
 
-/// Leaves the calling thread and its children, for good, of all sockets those of the Internet and of the
-/// kernel's own interfaces (netlink), and where `unix` is set those of UNIX. Others lead out of a network
-/// namespace: UNIX sockets by way of files, `AF_VSOCK` in any case.
+/// Forbids the calling thread and its children permanently all sockets except for Internet and netlink ones,
+/// and for UNIX ones if `unix` is set. Other sockets lead out of a network namespace: UNIX sockets through
+/// files, `AF_VSOCK` always.
 ///
 /// # Errors
-/// Where the kernel has no seccomp filters.
+/// If the kernel has no seccomp filters.
 pub fn restrict_sockets(unix: bool) -> Result<()> {
-    // Flags stand above a socket's type.
+    // Flags are above a socket's type.
     const TYPE: sock_filter = sock_filter { code: (BPF_ALU | BPF_AND | BPF_K) as u16, jt: 0, jf: 0, k: 0xf };
     const NONE: u32 = u32::MAX;
     // A datagram socket of a pair may still send to any address.
@@ -371,7 +372,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Landlock for the calling thread and its children. Returns whether the kernel has it.
+/// Applies Landlock to the calling thread and its children. Returns true if the kernel has it.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a PathBuf>,
     writable: impl IntoIterator<Item = PathBuf>,
@@ -392,9 +393,9 @@ fn restrict<'a>(
     Ok(status.ruleset != landlock::RulesetStatus::NotEnforced)
 }
 
-/// Has what `command` starts run in a user and a mount namespace of its own, without any capability there or
-/// outside, and without a way to gain one (`no_new_privs`). Mounts of before are locked (`MNT_LOCKED`,
-/// `mount_namespaces(7)`): not even the root of a further user namespace makes them writable.
+/// Makes the process that `command` starts run in its own user and mount namespaces, without any capability
+/// there or outside, and without a way to gain one (`no_new_privs`). Earlier mounts are locked (`MNT_LOCKED`,
+/// `mount_namespaces(7)`): even the root of a further user namespace cannot make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),
@@ -402,9 +403,9 @@ pub fn confine(command: &mut Command) {
         (c"/proc/self/gid_map", format!("{CLIENT_ID} {} 1", getgid())),
     ];
     let confine = move || {
-        // Before the user namespace, which takes over the limit of processes.
+        // Set before the user namespace is created, which inherits the limit of processes.
         for (resource, most) in LIMITS {
-            // A limit of the user's own may be lower, and only root raises it.
+            // The user's own limit may be lower, and only root can raise it.
             let most = most.min(getrlimit(resource)?.1);
             setrlimit(resource, most, most)?;
         }
@@ -418,7 +419,7 @@ pub fn confine(command: &mut Command) {
                 break;
             }
         }
-        // exec takes the rest from a user who is not root.
+        // exec drops the rest for a user who is not root.
         Ok(nix::sys::prctl::set_no_new_privs()?)
     };
     // SAFETY: system calls without locks and without allocated memory, which are allowed between fork and
@@ -426,7 +427,7 @@ pub fn confine(command: &mut Command) {
     unsafe { command.pre_exec(confine) };
 }
 
-/// Writes a file as code between fork and exec may.
+/// Writes a file with calls that are allowed between fork and exec.
 fn write(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
     let file = nix::fcntl::open(path, nix::fcntl::OFlag::O_WRONLY, nix::sys::stat::Mode::empty())?;
     nix::unistd::write(&file, bytes)?;

@@ -1,7 +1,6 @@
-//! `TCP_INFO` of sockets that other processes own, by `sock_diag`: of each when it is destroyed, and of all
-//! open ones.
+//! `TCP_INFO` of sockets of other processes by `sock_diag`: of each destroyed socket, and of all open ones.
 //!
-//! Both need no privilege. Holding a duplicate of each socket instead would delay its close.
+//! Neither needs a privilege. A duplicate of each socket would delay its close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
@@ -19,7 +18,7 @@ use crate::tcp::{LISTEN, TcpInfo};
 const DESTROY_GROUPS: [u32; 2] = [1, 3];
 /// `SOCK_DIAG_BY_FAMILY` there.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// Of `include/uapi/linux/inet_diag.h`.
+/// Constant of `include/uapi/linux/inet_diag.h`.
 const INET_DIAG_INFO: u16 = 2;
 /// `sizeof(struct inet_diag_msg)` there, and the offsets in it of ports and addresses of both ends, of
 /// `id.idiag_cookie` and of `idiag_inode`.
@@ -35,24 +34,24 @@ const INODE: usize = 68;
 pub struct SocketReport {
     /// `SO_COOKIE`.
     pub cookie: u64,
-    /// Its own end; an IPv4 address also where the socket is of IPv6 (RFC 4291 section 2.5.5.2).
+    /// Local end. It is an IPv4 address for a mapped IPv6 address too (RFC 4291 section 2.5.5.2).
     pub local: Address,
     /// The other end; unspecified for a listener.
     pub peer: Address,
-    /// Of its file, by which processes that hold it are found; 0: it is destroyed, or nobody has accepted it.
+    /// Inode of its file, which identifies processes that hold it; 0 if it is destroyed or not accepted yet.
     pub inode: u32,
-    /// What became of its connection.
+    /// Outcome of its connection.
     pub outcome: Outcome,
 }
 
-/// What became of a connection.
+/// Outcome of a connection.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Open, or ended with its counts; or a listener.
+    /// Open, ended with its counts, or a listener.
     Known(TcpInfo),
     /// It was never established, and its counts are cleared.
     Failed,
-    /// It was established, but an abortive close (`SO_LINGER` 0) has cleared its counts; or no event came.
+    /// It was established, but an abortive close (`SO_LINGER` 0) has cleared its counts, or no event came.
     Unknown,
 }
 
@@ -60,7 +59,7 @@ pub enum Outcome {
 pub struct DestroyEvents {
     socket: Socket,
     buffer: Vec<u8>,
-    /// Whether events were lost because the receive buffer was full.
+    /// True if events were lost because the receive buffer was full.
     pub overrun: bool,
 }
 
@@ -68,7 +67,7 @@ impl DestroyEvents {
     /// Joins the multicast groups of the calling thread's network namespace.
     ///
     /// # Errors
-    /// Where there are no descriptors left.
+    /// If no descriptors are left.
     pub fn subscribe() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.bind_auto()?;
@@ -80,12 +79,12 @@ impl DestroyEvents {
         Ok(Self { socket, buffer: vec![0; 32 << 10], overrun: false })
     }
 
-    /// The ID of the network namespace whose sockets are observed.
+    /// Returns the ID of the network namespace whose sockets are observed.
     pub fn namespace(&self) -> u64 {
         socket::namespace_cookie(&self.socket)
     }
 
-    /// The next destroyed socket, without waiting.
+    /// Returns the next destroyed socket, without waiting.
     pub fn try_next(&mut self) -> Option<SocketReport> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
@@ -109,10 +108,10 @@ impl AsFd for DestroyEvents {
     }
 }
 
-/// All open TCP sockets of this network namespace.
+/// Returns all open TCP sockets of this network namespace.
 ///
 /// # Errors
-/// Where the kernel has no `sock_diag`.
+/// If the kernel has no `sock_diag`.
 pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
@@ -125,7 +124,7 @@ pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
     Ok(reports)
 }
 
-/// Parses one datagram of a dump; false: that was the last.
+/// Parses one datagram of a dump. Returns false for the last one.
 fn parse_dump(datagram: &[u8], reports: &mut Vec<SocketReport>) -> io::Result<bool> {
     let mut rest = datagram;
     while !rest.is_empty() {
@@ -140,7 +139,8 @@ fn parse_dump(datagram: &[u8], reports: &mut Vec<SocketReport>) -> io::Result<bo
     Ok(true)
 }
 
-/// `struct nlmsghdr` and `struct inet_diag_req_v2`: all TCP sockets of a family, with their `tcp_info`.
+/// Returns `struct nlmsghdr` and `struct inet_diag_req_v2`: all TCP sockets of a family, with their
+/// `tcp_info`.
 fn request(family: u8) -> [u8; 72] {
     let mut bytes = [0; 72];
     let mut header = NetlinkBuffer::new(&mut bytes);
@@ -162,7 +162,7 @@ fn parse(payload: &[u8]) -> Option<SocketReport> {
     let info = attributes.find(|attribute| attribute.kind() == INET_DIAG_INFO)?;
     let info = TcpInfo::from_bytes(info.value());
     // A failed connect and an abortive close call tcp_disconnect (net/ipv4/tcp.c), which clears the peer's
-    // port and the counts; tcpi_rcv_space stays, and is 0 unless the connection was established.
+    // port and the counts. tcpi_rcv_space stays; it is 0 unless the connection was established.
     let cleared = info.state != LISTEN && info.segments_out == 0 && peer.port() == 0;
     let outcome = match (cleared, info.receive_space) {
         (false, _) => Outcome::Known(info),
@@ -172,7 +172,7 @@ fn parse(payload: &[u8]) -> Option<SocketReport> {
     Some(SocketReport { cookie, local, peer, inode, outcome })
 }
 
-/// Address and port of an end, at these offsets of a `struct inet_diag_msg`.
+/// Returns address and port of an end, at these offsets of a `struct inet_diag_msg`.
 fn end(message: &[u8], address: usize, port: usize) -> Option<Address> {
     let port = u16::from_be_bytes(*message[port..].first_chunk()?);
     let address = if i32::from(message[0]) == libc::AF_INET {

@@ -1,28 +1,28 @@
-//! Socket options that the standard library and tokio lack, of any socket.
+//! Socket options of any socket that the standard library and tokio lack.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::check;
 
-/// Whether it is a TCP socket (of IPv4 or IPv6). Other files, other sockets and Multipath TCP are not.
+/// Returns true for a TCP socket of IPv4 or IPv6, and false for other files and for Multipath TCP.
 pub fn is_tcp(descriptor: impl AsFd) -> bool {
     protocol(descriptor) == Some(libc::IPPROTO_TCP)
 }
 
-/// Whether it is a socket of Multipath TCP.
+/// Returns true for a socket of Multipath TCP.
 pub fn is_mptcp(descriptor: impl AsFd) -> bool {
     protocol(descriptor) == Some(libc::IPPROTO_MPTCP)
 }
 
-/// The protocol of a socket; none: it is no socket.
+/// Returns the protocol of a socket; none if it is not a socket.
 fn protocol(descriptor: impl AsFd) -> Option<i32> {
     let mut protocol = [0; 4];
     let got = get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol);
     got.ok().map(|()| i32::from_ne_bytes(protocol))
 }
 
-/// The kernel's ID of a socket (`SO_COOKIE`; unrelated to Fast Open's cookies).
+/// Returns the kernel's ID of a socket (`SO_COOKIE`, unrelated to Fast Open's cookies).
 ///
 /// # Errors
 /// ENOTSOCK.
@@ -32,14 +32,14 @@ pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(cookie))
 }
 
-/// The ID of a socket's network namespace (`SO_NETNS_COOKIE`). 0 before Linux 5.14.
+/// Returns the ID of a socket's network namespace (`SO_NETNS_COOKIE`); 0 before Linux 5.14.
 pub fn namespace_cookie(socket: impl AsFd) -> u64 {
     let mut cookie = [0; 8];
     let got = get(&socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut cookie);
     got.map_or(0, |()| u64::from_ne_bytes(cookie))
 }
 
-/// Reads an option into `value`; what the kernel does not fill stays.
+/// Reads an option into `value`. Bytes that the kernel does not fill stay unchanged.
 pub(crate) fn get(socket: &impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<()> {
     let mut length = value.len() as libc::socklen_t;
     let (descriptor, to) = (socket.as_fd().as_raw_fd(), value.as_mut_ptr().cast());

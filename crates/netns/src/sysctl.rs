@@ -11,15 +11,15 @@ fn path(name: &str) -> String {
 /// Sets `name` (as in `net.ipv4.tcp_fastopen`) to `value`.
 ///
 /// # Errors
-/// Where the kernel has no such setting or refuses the value.
+/// If the kernel has no such setting or refuses the value.
 pub fn set(name: &str, value: &str) -> Result<()> {
     fs::write(path(name), value).doing(|| format!("setting {name} to {value}"))
 }
 
-/// The value of `name`, blanks between its words made single.
+/// Returns the value of `name`, with single spaces between its words.
 ///
 /// # Errors
-/// Where the kernel has no such setting.
+/// If the kernel has no such setting.
 pub fn get(name: &str) -> Result<String> {
     let text = fs::read_to_string(path(name)).doing(|| format!("reading {name}"))?;
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))

@@ -1,4 +1,4 @@
-//! Socket options of TCP that the standard library and tokio lack: Fast Open, `TCP_INFO`.
+//! TCP socket options that the standard library and tokio lack: Fast Open, `TCP_INFO`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ pub const LISTEN: u8 = 10;
 /// (server).
 pub const OPT_SYN_DATA: u8 = 32;
 
-/// The fields of a connection's `struct tcp_info` that evidence is made of.
+/// The fields of a connection's `struct tcp_info` that serve as evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
     /// `tcpi_state`.
@@ -35,7 +35,7 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Bytes sent in data segments, retransmissions included.
     pub bytes_sent: u64,
-    /// Bytes of this end that the other acknowledged, the SYN included: 0 unless the connection was
+    /// Bytes of this end that the other end acknowledged, with the SYN; 0 unless the connection was
     /// established.
     pub bytes_acked: u64,
     /// Bytes received in order.
@@ -46,7 +46,7 @@ pub struct TcpInfo {
     pub segments_in: u32,
     /// Congestion window in segments.
     pub congestion_window: u32,
-    /// Segments in flight: neither acknowledged nor held for lost, with those sent again.
+    /// Segments in flight: neither acknowledged nor presumed lost, with retransmitted ones.
     pub segments_in_flight: u32,
     /// Maximum segment size for sending, in bytes.
     pub send_mss: u32,
@@ -55,23 +55,23 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Whether data in the SYN was acknowledged.
+    /// Returns true if data in the SYN was acknowledged.
     pub fn syn_data_acked(&self) -> bool {
         self.options & OPT_SYN_DATA != 0
     }
 
-    /// Parses a `struct tcp_info` (include/uapi/linux/tcp.h); fields that an older kernel lacks are 0.
+    /// Parses a `struct tcp_info` (include/uapi/linux/tcp.h). Fields that an older kernel lacks are 0.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut raw = [0; INFO_BYTES];
         let length = bytes.len().min(INFO_BYTES);
         raw[..length].copy_from_slice(&bytes[..length]);
-        // The offsets of the fields below.
+        // Offsets of the fields below.
         let u32_at = |offset| u32::from_ne_bytes(*raw[offset..].first_chunk().expect("it is inside"));
         let u64_at = |offset| u64::from_ne_bytes(*raw[offset..].first_chunk().expect("it is inside"));
         Self {
             state: raw[0],
             options: raw[5],
-            // Above `delivery_rate_app_limited`, in two bits.
+            // Two bits above `delivery_rate_app_limited`.
             fastopen_client_fail: (raw[7] >> 1) & 3,
             rtt_us: u32_at(68),
             min_rtt_us: u32_at(148),
@@ -82,7 +82,7 @@ impl TcpInfo {
             segments_out: u32_at(136),
             segments_in: u32_at(140),
             congestion_window: u32_at(80),
-            // As `tcp_packets_in_flight`: `unacked`, less `sacked` and `lost`, and `retrans`.
+            // The same sum as `tcp_packets_in_flight`: `unacked` - `sacked` - `lost` + `retrans`.
             segments_in_flight: (u32_at(24) + u32_at(36)).saturating_sub(u32_at(28) + u32_at(32)),
             send_mss: u32_at(16),
             receive_space: u32_at(96),
@@ -90,53 +90,53 @@ impl TcpInfo {
     }
 }
 
-/// Up to and with `tcpi_bytes_sent` (Linux 4.19).
+/// Size up to and with `tcpi_bytes_sent` (Linux 4.19).
 const INFO_BYTES: usize = 208;
 
-/// `TCP_INFO` of a socket.
+/// Returns `TCP_INFO` of a socket.
 ///
 /// # Errors
-/// Where the socket is not a TCP socket.
+/// If the socket is not a TCP socket.
 pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = [0; INFO_BYTES];
     socket::get(&socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut raw)?;
     Ok(TcpInfo::from_bytes(&raw))
 }
 
-/// Sets how many connections with data in the SYN and without the final ACK a listener may hold
+/// Sets the number of connections with data in the SYN and without the final ACK that a listener may hold
 /// (`TCP_FASTOPEN`).
 ///
 /// # Errors
-/// As `setsockopt`.
+/// Errors of `setsockopt`.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
     socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
 }
 
-/// How many connections with data in the SYN and without the final ACK a listener may hold (`TCP_FASTOPEN`);
-/// 0: it does not use Fast Open.
+/// Returns the number of connections with data in the SYN and without the final ACK that a listener may hold
+/// (`TCP_FASTOPEN`). 0 means that it does not use Fast Open.
 ///
 /// # Errors
-/// As `getsockopt`.
+/// Errors of `getsockopt`.
 pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
     let mut queue = [0; 4];
     socket::get(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &mut queue)?;
     Ok(i32::from_ne_bytes(queue))
 }
 
-/// Sets `TCP_FASTOPEN_CONNECT`: with a cookie at hand `connect` returns at once and the first write sends SYN
-/// and data; without one the SYN of `connect` requests it.
+/// Sets `TCP_FASTOPEN_CONNECT`. With a cookie, `connect` returns at once and the first write sends SYN and
+/// data. Without one, the SYN of `connect` requests a cookie.
 ///
 /// # Errors
-/// EOPNOTSUPP where the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless in
+/// EOPNOTSUPP if the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless in
 /// `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
     socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }
 
-/// The congestion control of a socket (`TCP_CONGESTION`), as the kernel names it.
+/// Returns the congestion control of a socket (`TCP_CONGESTION`) by the kernel's name.
 ///
 /// # Errors
-/// As `getsockopt`.
+/// Errors of `getsockopt`.
 pub fn congestion_control(socket: impl AsFd) -> io::Result<String> {
     let name = nix::sys::socket::getsockopt(&socket.as_fd(), nix::sys::socket::sockopt::TcpCongestion)?;
     Ok(name.to_string_lossy().trim_end_matches('\0').to_owned())

@@ -17,7 +17,7 @@ const VERSION: u8 = 1;
 /// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
 const HEADER_BYTES: usize = 4;
 
-/// The table of the network namespace in which it was opened.
+/// The `tcp_metrics` table of a network namespace.
 pub struct Table {
     netlink: Netlink,
     family: u16,
@@ -27,7 +27,7 @@ impl Table {
     /// Opens the table of the calling thread's network namespace.
     ///
     /// # Errors
-    /// Where the kernel has no `tcp_metrics` family.
+    /// If the kernel has no `tcp_metrics` family.
     pub fn open() -> Result<Self> {
         let mut netlink =
             Netlink::open(NETLINK_GENERIC).doing(|| "opening a generic netlink socket".into())?;
@@ -35,11 +35,11 @@ impl Table {
         Ok(Self { netlink, family })
     }
 
-    /// The Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
-    /// `server`, if any. One hash lookup in the kernel, not a dump.
+    /// Returns the Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
+    /// `server`, if there is one. The kernel does one hash lookup, not a dump.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's errors.
     pub fn cookie(&mut self, client: Ipv4Addr, server: Ipv4Addr) -> Result<Option<Vec<u8>>> {
         let request = [
             header(COMMAND_GET),
@@ -56,7 +56,7 @@ impl Table {
     }
 }
 
-/// The number of the family `tcp_metrics`, which the kernel gives when it boots.
+/// Returns the number of the family `tcp_metrics`, which the kernel assigns at boot.
 fn family_id(netlink: &mut Netlink) -> Result<u16> {
     let name = text(libc::CTRL_ATTR_FAMILY_NAME as u16, "tcp_metrics");
     let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name].concat();
@@ -74,7 +74,7 @@ fn family_id(netlink: &mut Netlink) -> Result<u16> {
         .doing(|| "looking up the tcp_metrics family".into())
 }
 
-/// `struct genlmsghdr`.
+/// Returns a `struct genlmsghdr`.
 fn header(command: u8) -> Vec<u8> {
     vec![command, VERSION, 0, 0]
 }

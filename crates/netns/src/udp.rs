@@ -1,4 +1,4 @@
-//! Datagrams with the kernel's receive timestamps, and datagrams many at a time.
+//! Datagram sockets with the kernel's receive timestamps, and sockets that handle many datagrams at once.
 
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
@@ -25,7 +25,7 @@ impl StampedSocket {
     /// Enables timestamps (`SO_TIMESTAMPNS`).
     ///
     /// # Errors
-    /// As `setsockopt`.
+    /// Errors of `setsockopt`.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         Ok(Self(socket))
@@ -34,7 +34,7 @@ impl StampedSocket {
     /// Receives one datagram. Returns its length and its timestamp, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// As `recvmsg`, or where a datagram has no timestamp.
+    /// Errors of `recvmsg`, or if a datagram has no timestamp.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, u64)> {
         let mut control = nix::cmsg_space!(TimeSpec);
         let mut slices = [IoSliceMut::new(buffer)];
@@ -49,24 +49,24 @@ impl StampedSocket {
     }
 }
 
-/// Received datagrams in one call, at most.
+/// Maximum number of received datagrams in one call.
 const RECEIVE_BATCH: usize = 16;
-/// Sent datagrams in one call, at most.
+/// Maximum number of sent datagrams in one call.
 pub const SEND_BATCH: usize = 64;
 
-/// Room for the control messages of a datagram: `IP_TOS` and `IP_PKTINFO`. Aligned as `cmsghdr`.
+/// Space for the control messages of a datagram, `IP_TOS` and `IP_PKTINFO`, aligned as `cmsghdr`.
 type Control = [u64; 8];
 
-/// What the kernel says of a received datagram.
+/// The kernel's information about a received datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
-    /// Its length.
+    /// Length of the datagram.
     pub length: usize,
-    /// Who sent it.
+    /// Sender of the datagram.
     pub peer: SocketAddrV4,
-    /// To which address of this machine, where the socket asks for it.
+    /// Destination address on this machine, if the socket requests it.
     pub own: Option<Ipv4Addr>,
-    /// Its ECN codepoint (RFC 3168).
+    /// ECN codepoint of the datagram (RFC 3168).
     pub ecn: u8,
 }
 
@@ -76,38 +76,38 @@ impl Default for Received {
     }
 }
 
-/// How a datagram leaves.
+/// The addresses and ECN codepoint of a datagram to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaving {
-    /// To whom; None for a connected socket.
+    /// Destination; None for a connected socket.
     pub peer: Option<SocketAddrV4>,
-    /// From which address of this machine; None for the one of the route or connection.
+    /// Source address on this machine; None for the default of the route or connection.
     pub own: Option<Ipv4Addr>,
-    /// With which ECN codepoint.
+    /// ECN codepoint.
     pub ecn: u8,
 }
 
-/// A UDP socket of a tokio runtime, without fragmentation, that takes and gives many datagrams in one system
-/// call.
+/// A UDP socket of a tokio runtime, without fragmentation, that sends and receives many datagrams in one
+/// system call.
 #[derive(Debug)]
 pub struct BatchSocket {
-    /// Registered for readiness to receive alone: epoll would tell of room to send after each datagram that
-    /// has left.
+    /// Registered only for readiness to receive. Otherwise epoll would report room to send after each
+    /// datagram.
     socket: AsyncFd<UdpSocket>,
     local: SocketAddrV4,
 }
 
 impl BatchSocket {
-    /// A socket of `port` (0: the kernel's choice) of all addresses, that asks for the address of each
-    /// datagram; or that talks to `peer` alone. The kernel keeps `buffer_bytes` of what waits, or what
-    /// `net.core.rmem_max` allows. To be called inside the runtime.
+    /// Binds a socket to `port` (0: the kernel's choice) of all addresses that reports the address of each
+    /// datagram, or connects it to `peer`. The kernel buffers `buffer_bytes`, or the maximum of
+    /// `net.core.rmem_max`. Call it inside the runtime.
     ///
     /// # Errors
-    /// As `bind`, `connect` and `setsockopt`.
+    /// Errors of `bind`, `connect` and `setsockopt`.
     pub fn bind(port: u16, peer: Option<SocketAddrV4>, buffer_bytes: usize) -> io::Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
         socket.set_nonblocking(true)?;
-        // SO_RCVBUFFORCE, for the root of the machine: that is a virtual engine's.
+        // SO_RCVBUFFORCE works for the machine's root, as in a virtual engine.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
             .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes));
         let _ = setsockopt(&socket, sockopt::SndBuf, &buffer_bytes);
@@ -130,18 +130,18 @@ impl BatchSocket {
         let SocketAddr::V4(local) = socket.local_addr()? else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        // SAFETY: the AsyncFd owns the socket, whose descriptor stays the same and open as long as it lives.
+        // SAFETY: the AsyncFd owns the socket, whose descriptor stays open and unchanged while it lives.
         let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
         Ok(Self { socket: socket.map_err(io::Error::from)?, local })
     }
 
-    /// Its own address and port.
+    /// Returns the local address and port.
     pub fn local(&self) -> SocketAddrV4 {
         self.local
     }
 
-    /// Receives what waits, a datagram in each buffer, as many as there are of `received` at most. Returns
-    /// how many.
+    /// Receives waiting datagrams, one in each buffer and at most the length of `received`. Returns their
+    /// number.
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -167,19 +167,19 @@ impl BatchSocket {
             match self.receive(buffers, received) {
                 Ok((count, emptied)) => {
                     if emptied {
-                        // epoll tells of what comes next: no call that returns EAGAIN.
+                        // epoll reports later datagrams, so no call has to return EAGAIN.
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                // Of earlier datagrams (ICMP), and gone with this call.
+                // Errors of earlier datagrams (ICMP), which this call clears.
                 Err(_) => {}
             }
         }
     }
 
-    /// Receives what waits. Returns how many datagrams, and whether no more was waiting.
+    /// Receives waiting datagrams. Returns their number, and true if no more were waiting.
     fn receive(&self, buffers: &mut [IoSliceMut], received: &mut [Received]) -> io::Result<(usize, bool)> {
         let most = buffers.len().min(received.len()).min(RECEIVE_BATCH);
         let mut arrivals = Arrivals::zeroed();
@@ -198,8 +198,8 @@ impl BatchSocket {
         Ok((count, count < most))
     }
 
-    /// What was received together with the last wait. Returns how many datagrams, and whether no more was
-    /// waiting.
+    /// Takes the datagrams received together with the last wait. Returns their number, and true if no more
+    /// were waiting.
     fn take_prefetched(
         &self,
         buffers: &mut [IoSliceMut],
@@ -239,24 +239,24 @@ impl Drop for BatchSocket {
     }
 }
 
-/// Of no socket.
+/// Descriptor that belongs to no socket.
 const NO_DESCRIPTOR: RawFd = -1;
-/// Room for a datagram that is received together with a wait, in bytes: more than an MTU of 1500 lets in.
+/// Space for a datagram received together with a wait, in bytes, more than an MTU of 1500 admits.
 const PREFETCH_BYTES: usize = 2048;
 
 thread_local! {
     static PREFETCHED: RefCell<Box<Prefetched>> = RefCell::new(Box::new(Prefetched::new()));
 }
 
-/// Datagrams that were received together with a wait of the thread, of the socket that received last.
+/// Datagrams received together with a wait of the thread, for the socket that received last.
 struct Prefetched {
     descriptor: RawFd,
-    /// Of the task that waits for the socket.
+    /// Waker of the task that waits for the socket.
     waker: Option<Waker>,
     answer: Answer,
     arrivals: Arrivals,
     buffers: Vec<[u8; PREFETCH_BYTES]>,
-    /// Which were not taken yet.
+    /// Datagrams that were not taken yet.
     left: Range<usize>,
 }
 
@@ -272,14 +272,14 @@ impl Prefetched {
         }
     }
 
-    /// What is received next is of this socket, unless another one's datagrams were not taken yet.
+    /// Makes later waits receive for this socket, unless another one's datagrams were not taken yet.
     fn follow(&mut self, descriptor: RawFd) {
         if self.descriptor != descriptor && self.left.is_empty() {
             (self.descriptor, self.waker) = (descriptor, None);
         }
     }
 
-    /// A task waits for the socket.
+    /// Registers a task that waits for the socket.
     fn expect(&mut self, descriptor: RawFd, waker: &Waker) {
         if self.descriptor == descriptor {
             self.waker = Some(waker.clone());
@@ -287,8 +287,8 @@ impl Prefetched {
     }
 }
 
-/// Before the thread waits: has the socket that received last, if a task waits for it, receive together with
-/// the wait, where the kernel takes several system calls at once.
+/// Prepares the thread's next wait: the socket that received last also receives during it, if a task waits
+/// for it and the kernel accepts several system calls at once.
 pub fn receive_after_wait() {
     PREFETCHED.with_borrow_mut(|prefetched| {
         if prefetched.waker.is_none() || !prefetched.left.is_empty() {
@@ -301,12 +301,12 @@ pub fn receive_after_wait() {
         }
         let [fd, messages, count, flags] = arrivals.arguments(*descriptor, RECEIVE_BATCH);
         answer.set(None);
-        // SAFETY: all is in the thread's box, which nobody moves or reads before the thread has waited.
+        // SAFETY: all data is in the thread's box, which nobody moves or reads before the thread has waited.
         unsafe { after_wait(libc::SYS_recvmmsg, [fd, messages, count, flags, 0, 0], answer) };
     });
 }
 
-/// After the thread has waited: wakes the task whose datagrams were received.
+/// Wakes the task whose datagrams were received during the thread's wait.
 pub fn wake_receiver() {
     let waker = PREFETCHED.with_borrow_mut(|prefetched| {
         let count = prefetched.answer.take().filter(|count| *count > 0)?;
@@ -316,7 +316,7 @@ pub fn wake_receiver() {
     waker.into_iter().for_each(Waker::wake);
 }
 
-/// The messages of a `recvmmsg`, with what they point to but for the bytes.
+/// The messages of a `recvmmsg` and the data that they point to, except for the bytes.
 struct Arrivals {
     names: [libc::sockaddr_in; RECEIVE_BATCH],
     controls: [Control; RECEIVE_BATCH],
@@ -330,8 +330,7 @@ impl Arrivals {
         unsafe { mem::zeroed() }
     }
 
-    /// The call that receives up to `most` datagrams into the vectors: its first arguments, which point into
-    /// `self`.
+    /// Returns the arguments, pointing into `self`, of a call that receives up to `most` datagrams.
     fn arguments(&mut self, descriptor: RawFd, most: usize) -> [usize; 4] {
         for number in 0..most {
             let header = &mut self.messages[number].msg_hdr;
@@ -345,7 +344,7 @@ impl Arrivals {
         [descriptor as usize, self.messages.as_mut_ptr() as usize, most, libc::MSG_DONTWAIT as usize]
     }
 
-    /// What the kernel has written of a datagram.
+    /// Returns the kernel's information about a datagram.
     fn received(&self, number: usize) -> Received {
         let message = &self.messages[number];
         // SAFETY: the kernel has filled the header, whose pointers are as `arguments` has set them.
@@ -359,10 +358,10 @@ fn vector(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// Datagrams of one socket that leave alike, in order, together with the calling thread's next system call:
-/// at once where the thread defers none (`system_calls`).
+/// Datagrams of one socket with equal addresses. They leave in order, together with the calling thread's next
+/// system call, or at once if the thread does not defer calls (`system_calls`).
 pub struct Departure {
-    /// Open until they have left.
+    /// Keeps the socket open until the datagrams have left.
     _socket: Arc<BatchSocket>,
     _messages: Box<Departures>,
     _bytes: Vec<u8>,
@@ -370,7 +369,7 @@ pub struct Departure {
     answer: Answer,
 }
 
-/// The messages of a `sendmmsg`, with what they point to but for the bytes.
+/// The messages of a `sendmmsg` and the data that they point to, except for the bytes.
 struct Departures {
     name: libc::sockaddr_in,
     control: Control,
@@ -379,7 +378,7 @@ struct Departures {
 }
 
 impl Departure {
-    /// Of the datagrams that end at `ends` of `bytes`, [`SEND_BATCH`] at most.
+    /// Sends the datagrams that end at `ends` of `bytes`, at most [`SEND_BATCH`].
     pub fn new(socket: &Arc<BatchSocket>, leaving: Leaving, mut bytes: Vec<u8>, ends: &[usize]) -> Self {
         let count = ends.len().min(SEND_BATCH);
         // SAFETY: all of these are valid if all their bytes are zero.
@@ -410,17 +409,17 @@ impl Departure {
         let first = messages.as_mut_ptr() as usize;
         let arguments = [socket.descriptor() as usize, first, count, libc::MSG_DONTWAIT as usize, 0, 0];
         let answer = Answer::default();
-        // SAFETY: what the messages point to is on the heap, and stays with them until there is an answer.
+        // SAFETY: the data of the messages is on the heap, and stays with them until there is a result.
         unsafe { defer(libc::SYS_sendmmsg, arguments, count as isize, &answer) };
         Self { _socket: socket.clone(), _messages: all, _bytes: bytes, count, answer }
     }
 
-    /// How many datagrams it has.
+    /// Returns the number of its datagrams.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many have left, or what the kernel says of the first that has not; None before the call is made.
+    /// Returns the number of sent datagrams, or the error of the first one that failed; None before the call.
     pub fn left(&self) -> Option<io::Result<usize>> {
         let answer = self.answer.get()?;
         Some(usize::try_from(answer).map_err(|_| io::Error::from_raw_os_error(-answer as i32)))
@@ -439,13 +438,13 @@ fn peer_of(name: &libc::sockaddr_in) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()), u16::from_be(name.sin_port))
 }
 
-/// The address to which a datagram was sent, and its ECN codepoint.
+/// Reads the destination address of a received datagram, and its ECN codepoint.
 ///
 /// # Safety
 /// The header is one that `recvmmsg` has filled.
 unsafe fn control_messages(header: &libc::msghdr) -> (Option<Ipv4Addr>, u8) {
     let (mut own, mut ecn) = (None, 0);
-    // SAFETY: the kernel has written whole control messages, and the length of them all.
+    // SAFETY: the kernel has written whole control messages and their total length.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while let Some(&libc::cmsghdr { cmsg_level, cmsg_type, .. }) = message.as_ref() {
@@ -464,7 +463,7 @@ unsafe fn control_messages(header: &libc::msghdr) -> (Option<Ipv4Addr>, u8) {
     (own, ecn)
 }
 
-/// Writes the control messages of a datagram that leaves so. Returns their length.
+/// Writes the control messages of a datagram. Returns their length.
 fn write_control_messages(leaving: Leaving, control: &mut Control) -> usize {
     let mut used = 0;
     let mut push = |kind: libc::c_int, data: &[u8]| {

@@ -12,19 +12,19 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The server of `url`.
+    /// Returns the server of `url`.
     pub fn of(url: &PageUrl) -> Self {
         Self { host: url.host().to_owned(), port: url.port() }
     }
 }
 
 impl Page {
-    /// The servers of the page, each once, in the order of the resources.
+    /// Returns the servers of the page without duplicates, in the order of the resources.
     pub fn origins(&self) -> Vec<Origin> {
         self.number_origins().0
     }
 
-    /// The servers, and the index of each resource's among them.
+    /// Returns the servers, and the index of each resource's server among them.
     pub(crate) fn number_origins(&self) -> (Vec<Origin>, Vec<usize>) {
         let mut origins = Vec::new();
         let mut numbers = std::collections::BTreeMap::new();

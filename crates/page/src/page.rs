@@ -29,18 +29,18 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other think times and places of references that explain a recording as well. Jobs have none.
+    /// Other think times and reference positions that explain a recording equally well. Jobs have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// What explains a recording as well as the page's own resources do, by resource.
+/// An explanation of a recording that fits as well as the page's own resources; one value for each resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
-    /// How long the server of each thinks, in microseconds.
+    /// Server think time of each resource, in microseconds.
     pub server_think_us: Vec<u64>,
-    /// Where in its initiator's body each stands.
+    /// Position of each resource's reference in the body of its initiator.
     pub initiator_at_bytes: Vec<Option<u64>>,
 }
 

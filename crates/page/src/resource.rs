@@ -58,44 +58,43 @@ pub struct Resource {
     /// Time in which the server produces the body: from its first to its last bytes.
     #[serde(default)]
     pub server_send_us: u64,
-    /// Index of the resource that reveals this one; none for the root document alone. JSON must have `null`.
+    /// Index of the resource that reveals this one; none only for the root document. JSON must have `null`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
     /// Body bytes of the initiator that must have arrived to reveal this resource; `None` for the whole
     /// response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
-    /// The loader knows of it when it queues the initiator's request, as of what a server pushes.
+    /// True if the loader knows of it when it queues the initiator's request, as with server push.
     #[serde(default)]
     pub pushed: bool,
     /// Processing time of the client from that moment until it queues the request.
     #[serde(default)]
     pub processing_us: u64,
-    /// Whether the load event waits for it.
+    /// Phase of the resource, relative to the load event.
     #[serde(default)]
     pub phase: Phase,
     /// The Location of a 3xx response; its target is the first resource whose initiator is this one.
     #[serde(default)]
     pub redirect_to: Option<String>,
     /// Freshness lifetime of the response in seconds (RFC 9111 section 4.2); 0 for a response that is stale
-    /// at once, none where it is unknown.
+    /// at once, none if it is unknown.
     #[serde(default)]
     pub fresh_s: Option<u64>,
-    /// Whether the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
+    /// True if the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// Other URLs whose requests get this response where bodies are recorded: other choices of a picture
-    /// (of one `srcset` or `picture`), which were not recorded, or what texts call the file of a mirror.
+    /// Other URLs that get this response if bodies are recorded: other choices of a picture (of one `srcset`
+    /// or `picture`) that were not recorded, or names in texts for the file of a mirror.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// The version of HTTP that carried it when it was recorded; none where that is unknown. Jobs name the
-    /// versions of hosts.
+    /// HTTP version of the recorded response; none if it is unknown. Jobs name the versions of hosts.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// In a job only: offset of the recorded body in the job's bodies file.
+    /// Offset of the recorded body in the job's bodies file. Only jobs have it.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// In a job only: offset of the recorded head in the job's bodies file.
+    /// Offset of the recorded head in the job's bodies file. Only jobs have it.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }
@@ -116,8 +115,8 @@ pub enum ResourceType {
 }
 
 impl ResourceType {
-    /// The urgency of RFC 9218 section 4.1, from 0, the most urgent, to 3: resources that block rendering
-    /// come before those that scripts use, and these before those that are displayed.
+    /// Returns the urgency of RFC 9218 section 4.1, from 0, the most urgent, to 3. Resources that block
+    /// rendering come before those that scripts use, and these before those that are displayed.
     pub fn urgency(self) -> u8 {
         match self {
             Self::Document | Self::Stylesheet | Self::Font => 0,

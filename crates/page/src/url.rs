@@ -18,7 +18,7 @@ pub struct PageUrl {
     port: u16,
 }
 
-/// Why a text is not the URL of a page.
+/// The reason why a text is not the URL of a page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}`: {problem}", abbreviated(.text))]
 pub struct UrlError {
@@ -27,8 +27,11 @@ pub struct UrlError {
 }
 
 impl PageUrl {
+    /// Parses a URL and checks the rules of page URLs.
+    ///
     /// # Errors
-    /// [`UrlError`] with what is wrong.
+    ///
+    /// [`UrlError`] with the reason.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         Self::of(text).map_err(|problem| UrlError { text: text.to_owned(), problem })
     }
@@ -66,34 +69,34 @@ impl PageUrl {
         Ok(Self { host_start, host_end: host_start + host.len(), target_start, port, text: text.to_owned() })
     }
 
-    /// The URL as it was written.
+    /// Returns the URL as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The host, in lower case; an IPv6 address in its brackets.
+    /// Returns the host in lower case; an IPv6 address in its brackets.
     pub fn host(&self) -> &str {
         &self.text[self.host_start..self.host_end]
     }
 
-    /// The port: as written, else that of the scheme.
+    /// Returns the port of the URL, or the default one of its scheme.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Path and query in origin-form, as in a request line (RFC 9112 section 3.2.1).
+    /// Returns path and query in origin-form, as in a request line (RFC 9112 section 3.2.1).
     pub fn target(&self) -> &str {
         &self.text[self.target_start..]
     }
 
-    /// Path and query as a browser requests them (WHATWG URL): without `..`, and with more characters
+    /// Returns path and query as a browser requests them (WHATWG URL): without `..`, and with more characters
     /// percent-encoded.
     pub fn normalized_target(&self) -> String {
         let url = Url::parse(&self.text).expect("the URL was parsed before");
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
 
-    /// Whether the server of this URL speaks TLS, if a load has these schemes.
+    /// Returns true if the server of this URL uses TLS in a load with these schemes.
     pub fn is_encrypted(&self, schemes: Schemes) -> bool {
         match schemes {
             Schemes::Http => false,
@@ -102,7 +105,7 @@ impl PageUrl {
         }
     }
 
-    /// The URL as a browser writes it, with the scheme and host of `rewrite`.
+    /// Returns the URL as a browser writes it, with the scheme and host of `rewrite`.
     pub fn rewritten(&self, rewrite: UrlRewrite) -> String {
         let (scheme, usual_port) =
             if self.is_encrypted(rewrite.schemes) { ("https", 443) } else { ("http", 80) };
@@ -112,10 +115,10 @@ impl PageUrl {
     }
 }
 
-/// How the page's URLs change for clients that read the bodies of a world.
+/// Changes to the page's URLs for clients that read the bodies of a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UrlRewrite {
-    /// Hosts have their [alias](alias_host).
+    /// True if hosts have their [alias](alias_host).
     pub aliased: bool,
     /// The schemes.
     pub schemes: Schemes,
@@ -129,15 +132,16 @@ pub enum Schemes {
     Http,
     /// All are `https`, since the servers speak TLS on their ports.
     Https,
-    /// Those of the page.
+    /// Each URL keeps the scheme of the page.
     Recorded,
 }
 
-/// An alias of a host, of the same length and in a top-level domain that does not exist: `en.wikipedia.orh`.
+/// Returns an alias of a host with the same length and a top-level domain that does not exist:
+/// `en.wikipedia.orh`.
 ///
-/// Browsers contact hosts on the HSTS preload list by `https` alone; no alias is on it. Different hosts have
-/// different aliases, and two hosts of one site stay on one site, except under public suffixes of two labels
-/// such as `co.uk`.
+/// Browsers contact hosts on the HSTS preload list only by `https`, and no alias is on the list. Different
+/// hosts have different aliases. Two hosts of one site stay on one site, except under public suffixes of two
+/// labels such as `co.uk`.
 pub fn alias_host(host: &str) -> String {
     let last = host.rsplit('.').next().unwrap_or_default();
     let stays =

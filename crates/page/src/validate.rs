@@ -3,7 +3,7 @@
 use crate::{Page, Phase, Resource};
 
 const MAX_RESOURCES: usize = 10_000;
-/// No page reaches these limits; they keep sums over all resources within 64 bits.
+/// Limits that no page reaches. They keep sums over all resources within 64 bits.
 const MAX_BYTES: u64 = 1 << 40;
 const MAX_ALTERNATIVES: usize = 100;
 const MAX_US: u64 = 1_000_000_000_000;
@@ -107,7 +107,7 @@ impl Resource {
         one_line("redirect_to", redirect_to)
     }
 
-    /// Whether HTTP allows this response no body (RFC 9110 section 6.4.1).
+    /// Returns true if HTTP allows this response no body (RFC 9110 section 6.4.1).
     fn must_have_no_body(&self) -> bool {
         self.method == "HEAD" || matches!(self.status, 204 | 304)
     }

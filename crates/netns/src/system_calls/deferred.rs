@@ -1,4 +1,4 @@
-//! Calls of a thread that are made together with its next one.
+//! Deferred calls of a thread, which are made together with its next call.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,26 +7,27 @@ use libc::{c_long, epoll_event, itimerspec};
 
 use super::entry::{Entry, LIST_MAX, enter, entry, make_list, takes_lists};
 
-/// What a deferred call was answered; None before it is made. Negative: an error's number.
+/// Result of a deferred call; None before it is made. A negative value is an error number.
 pub(crate) type Answer = Rc<Cell<Option<isize>>>;
 
 thread_local! {
     static DEFERRED: RefCell<Deferred> = const { RefCell::new(Deferred::new()) };
 }
 
-/// The calls of a thread that wait for its next one.
+/// The deferred calls of a thread.
 struct Deferred {
-    /// Whether calls whose answer nobody waits for are deferred.
+    /// True if calls are deferred whose result nobody waits for.
     deferring: bool,
     calls: Vec<Call>,
-    /// Made after the next `epoll_wait` that finds events, and dropped by one that finds none.
+    /// Call to make after the next `epoll_wait` that finds events. A wait without events drops it.
     after_wait: Option<Call>,
     list: Vec<Entry>,
 }
 
 struct Call {
     entry: Entry,
-    /// What an argument points to, and which. A call without belongs to the caller until it is made.
+    /// Index of a pointer argument, and a copy of its data. Without it, the caller owns the data until the
+    /// call is made.
     memory: Option<(usize, [u64; 4])>,
     answer: Option<Answer>,
 }
@@ -38,14 +39,14 @@ impl Deferred {
 
     fn push(&mut self, call: Call) {
         self.calls.push(call);
-        // A wait and what follows it find room, too.
+        // Leaves room for a wait and its follower.
         if !self.deferring || self.calls.len() + 2 == LIST_MAX {
             self.make(None);
         }
     }
 
-    /// Makes all that was deferred, then `last`, and returns its answer. After a call that was answered less
-    /// than it asks for, those with an answer are not made, and an `epoll_wait` finds no events.
+    /// Makes all deferred calls, then `last`, and returns its result. If a call has a smaller result than
+    /// required, the later ones with a result are not made, and an `epoll_wait` finds no events.
     fn make(&mut self, last: Option<Entry>) -> Option<isize> {
         self.list.clear();
         for Call { entry, memory, .. } in &mut self.calls {
@@ -58,7 +59,7 @@ impl Deferred {
         let waits = last.is_some_and(|last| last.number == libc::SYS_epoll_wait);
         let follower = self.after_wait.take_if(|_| waits);
         if let (Some(wait), Some(follower)) = (self.list.last_mut(), &follower) {
-            // One that finds nothing ends the list.
+            // A wait without events ends the list.
             wait.least = 1;
             self.list.push(follower.entry);
         }
@@ -90,10 +91,10 @@ impl Call {
         }
     }
 
-    /// The call, if nobody needs to wait for its answer.
+    /// Returns the call if nobody needs to wait for its result.
     ///
     /// # Safety
-    /// What it points to can be read.
+    /// The data that it points to can be read.
     unsafe fn deferrable(number: c_long, arguments: [usize; 6]) -> Option<Self> {
         let memory = match number {
             libc::SYS_close => None,
@@ -115,30 +116,30 @@ impl Call {
     }
 }
 
-/// Defers, until dropped, what the calling thread need not wait for: `close`, `epoll_ctl` and
-/// `timerfd_settime`. They are made in their order, before any other call of these functions. Without a
-/// kernel that takes lists nothing is deferred.
+/// Defers, until dropped, calls that the thread need not wait for: `close`, `epoll_ctl` and
+/// `timerfd_settime`. They are made in order, before any other call of these functions. A kernel without
+/// lists defers nothing.
 pub fn deferring() -> Deferring {
     let takes_lists = takes_lists();
     DEFERRED.with_borrow_mut(|deferred| deferred.deferring = takes_lists);
     Deferring(())
 }
 
-/// See [`deferring`].
+/// Guard of [`deferring`].
 pub struct Deferring(());
 
 impl Drop for Deferring {
     fn drop(&mut self) {
         DEFERRED.with_borrow_mut(|deferred| {
             deferred.deferring = false;
-            // It is of a wait that does not come.
+            // The wait that it follows does not come.
             deferred.after_wait = None;
         });
         make_deferred();
     }
 }
 
-/// Makes all that the calling thread has deferred.
+/// Makes all deferred calls of the calling thread.
 pub fn make_deferred() {
     let _ = DEFERRED.try_with(|deferred| {
         if let Ok(mut deferred) = deferred.try_borrow_mut() {
@@ -147,9 +148,9 @@ pub fn make_deferred() {
     });
 }
 
-/// Has a call made before the next one of the calling thread: at once where the thread defers none. If it is
-/// answered less than `least`, later ones with an answer are not made, nor is an `epoll_wait` after it: that
-/// finds no events.
+/// Makes a call before the next one of the calling thread, or at once if the thread defers none. If its
+/// result is below `least`, later calls with a result are not made, and a following `epoll_wait` finds no
+/// events.
 ///
 /// # Safety
 /// As the system call, whenever it is made: what it points to lives until there is an answer, or until
@@ -160,8 +161,8 @@ pub(crate) unsafe fn defer(number: c_long, arguments: [usize; 6], least: isize, 
     DEFERRED.with_borrow_mut(|deferred| deferred.push(call));
 }
 
-/// Has a call made right after the calling thread's next `epoll_wait`, if that finds events. Returns whether
-/// it will be: not where the thread defers no calls.
+/// Makes a call right after the calling thread's next `epoll_wait`, if that finds events. Returns true if it
+/// will be made, which is false if the thread defers no calls.
 ///
 /// # Safety
 /// As of [`defer`], until the thread has waited.
@@ -175,15 +176,15 @@ pub(crate) unsafe fn after_wait(number: c_long, arguments: [usize; 6], answer: &
     })
 }
 
-/// Makes a system call, and before it what the thread has deferred; or defers it. Returns what the kernel
-/// answers: above -4096 and below 0 is an error's number.
+/// Makes the deferred calls of the thread and then this one, or defers this one as well. Returns the kernel's
+/// result; a value between -4096 and 0 is an error number.
 ///
 /// # Safety
 /// As the system call.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     let of_thread = |deferred: &RefCell<Deferred>| {
-        // Borrowed: a call from within these functions.
+        // It is borrowed in a call from within these functions.
         let mut deferred = deferred.try_borrow_mut().ok()?;
         // SAFETY: the caller's.
         if let Some(call) =

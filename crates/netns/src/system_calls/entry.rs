@@ -1,17 +1,17 @@
-//! How a system call is made: by the instruction, or by a call of the address that the virtual engine's
-//! kernel gives; and several at once.
+//! Ways to make a system call: the instruction, an address of the virtual engine's kernel, and lists of
+//! calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::c_long;
 
-/// Auxiliary vector: the address that makes a system call when it is called.
+/// Auxiliary vector: address that makes a system call when called.
 const AT_SYSINFO: libc::c_ulong = 32;
-/// The number, in place of a system call's, that stands for a list of them (`VSYSCALL_LIST`).
+/// Number that stands for a list of system calls (`VSYSCALL_LIST`).
 const LIST: c_long = 0x10000;
-/// How many calls a list has, at most (`VSYSCALL_LIST_MAX`).
+/// Maximum length of a list (`VSYSCALL_LIST_MAX`).
 pub(super) const LIST_MAX: usize = 64;
-/// Of [`ENTRY`]: not looked for yet. No function begins there.
+/// Value of [`ENTRY`] before the first look. No function begins there.
 const UNKNOWN: usize = 1;
 
 static ENTRY: AtomicUsize = AtomicUsize::new(UNKNOWN);
@@ -33,7 +33,7 @@ impl Entry {
     }
 }
 
-/// The address that makes a system call; 0: there is none.
+/// Returns the address that makes a system call; 0 if there is none.
 pub(super) fn entry() -> usize {
     if cfg!(not(target_arch = "x86_64")) {
         return 0;
@@ -48,25 +48,26 @@ pub(super) fn entry() -> usize {
     found
 }
 
-/// Whether the kernel takes lists.
+/// Returns true if the kernel accepts lists.
 pub(super) fn takes_lists() -> bool {
     // SAFETY: an empty list has no effect.
     entry() != 0 && unsafe { enter(LIST, [0; 6]) } == 0
 }
 
-/// Makes the calls of a list in turn, up to one that is answered less than it asks for. Returns how many.
+/// Makes the calls of a list in order, and stops after one whose result is below its `least`. Returns the
+/// number of calls made.
 ///
 /// # Safety
 /// As the system calls.
 pub(super) unsafe fn make_list(list: &mut [Entry]) -> usize {
     if list.len() > 1 && entry() != 0 {
-        // SAFETY: the caller's; the kernel writes results alone, within the list.
+        // SAFETY: the caller's; the kernel only writes results within the list.
         let made = unsafe { enter(LIST, [list.as_mut_ptr() as usize, list.len(), 0, 0, 0, 0]) };
         if made != -(libc::ENOSYS as isize) {
             return usize::try_from(made).expect("the list lies in memory");
         }
     }
-    // One by one: somebody traces this process, or the kernel takes no lists.
+    // One by one, if this process is traced or the kernel accepts no lists.
     let mut made = 0;
     for entry in list {
         // SAFETY: the caller's.

@@ -1,4 +1,4 @@
-//! libc's functions for the system calls of a load. The linker takes these.
+//! Replacements of libc's functions for the system calls of a load. The linker prefers them.
 
 use libc::{
     c_int, c_long, c_uint, c_void, epoll_event, itimerspec, mmsghdr, msghdr, size_t, sockaddr, socklen_t,
@@ -7,7 +7,7 @@ use libc::{
 
 use super::deferred::system_call;
 
-/// The answer as libc's functions give it: -1 and `errno` for an error.
+/// Converts a result to libc's form: -1 and `errno` for an error.
 fn result(answer: isize) -> isize {
     if !(-4095..0).contains(&answer) {
         return answer;
@@ -17,7 +17,7 @@ fn result(answer: isize) -> isize {
     -1
 }
 
-/// An argument as its register holds it.
+/// A type that fits into a register as an argument.
 trait Register {
     fn register(self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! When each request is queued: the responses that reveal it have arrived, and the client's processing is
+//! Times at which requests are queued: the revealing responses have arrived, and the client's processing is
 //! over.
 
 use std::cmp::Reverse;
@@ -8,7 +8,7 @@ use std::mem;
 use super::plan::{self, Plan};
 use crate::Nanos;
 
-/// How far a resource has come in a load.
+/// Progress of a resource in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceState {
     /// The load leaves it out: the policy excludes its phase or its initiator's.
@@ -31,7 +31,7 @@ pub enum ResourceState {
 pub(crate) struct Discovery {
     plan: Plan,
     resources: Vec<Progress>,
-    /// The earliest first, equal ones in the order of insertion.
+    /// Timers, the earliest first. Equal ones are in the order of insertion.
     timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
     timers_set: u64,
     /// Requests of phase `after` whose processing ended before the load event.
@@ -40,9 +40,9 @@ pub(crate) struct Discovery {
     started_at: Option<Nanos>,
     /// Number of selected resources that have neither ended nor failed.
     pending: usize,
-    /// Number of those that are awaited.
+    /// Number of pending resources that the load event waits for.
     pending_before_load_event: usize,
-    /// A resource that the load event waits for has failed.
+    /// True if a resource that the load event waits for has failed.
     load_event_failed: bool,
 }
 
@@ -52,7 +52,7 @@ struct Progress {
     queued_at: Option<Nanos>,
     /// Number of children that the client knows of.
     children_known: usize,
-    /// The load event waits for it.
+    /// True if the load event waits for it.
     awaited: bool,
 }
 
@@ -101,7 +101,7 @@ impl Discovery {
     }
 
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
-        // The whole body frees its connection first, and the end of the response is reported next.
+        // A whole body frees its connection first; the end of the response is reported next.
         let whole = self.plan.requests[resource].as_ref().is_some_and(|r| bytes_so_far >= r.body_bytes);
         if !whole && self.state(resource) == ResourceState::Requested {
             self.make_children_known(now, resource, Some(bytes_so_far));
@@ -129,7 +129,7 @@ impl Discovery {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The next request to be queued at or before `now`.
+    /// Returns the next request to be queued at or before `now`.
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
             if let LoadEvent::Passed { at } = self.load_event {
@@ -177,9 +177,10 @@ impl Discovery {
         self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
     }
 
-    /// Has the load event wait for the resource and what it leads to, as far as these are of [`Phase::Load`].
+    /// Makes the load event wait for the resource and its descendants in [`Phase::Load`].
     ///
-    /// Those under a resource of another phase it waits for once they are known, if it has not fired by then.
+    /// It waits for descendants of a resource in another phase once they are known, if it has not fired by
+    /// then.
     ///
     /// [`Phase::Load`]: crate::Phase::Load
     fn await_with_children(&mut self, resource: usize) {
@@ -211,8 +212,8 @@ impl Discovery {
         }
     }
 
-    /// The next child of `parent` that `bytes_so_far`, or without them its request, reveal and that was not
-    /// returned before.
+    /// Returns the next child of `parent` that `bytes_so_far` reveals, or without them its request, and that
+    /// was not returned before.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;

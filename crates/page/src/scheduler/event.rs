@@ -47,7 +47,7 @@ pub enum Event {
         resource: usize,
         /// The connection that it came on.
         connection: ConnectionId,
-        /// Whether the connection can take another request in its place.
+        /// True if the connection can take another request afterwards.
         reusable: bool,
     },
     /// A request or its response failed.
@@ -56,7 +56,7 @@ pub enum Event {
         resource: usize,
         /// The connection that it was sent on.
         connection: ConnectionId,
-        /// Whether any byte of the response had arrived.
+        /// True if any byte of the response had arrived.
         answered: bool,
     },
     /// The server closed a connection that was idle.
@@ -75,7 +75,7 @@ pub enum Action {
         connection: ConnectionId,
         /// The server.
         origin: OriginId,
-        /// Whether to speak to the server in the way that it falls back to ([`Policy::fallback_after`]).
+        /// True to open it to the server's fallback ([`Policy::fallback_after`]).
         fallback: bool,
     },
     /// Send a request.

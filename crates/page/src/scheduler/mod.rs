@@ -1,4 +1,4 @@
-//! Which request may start now, and on which connection: events and times in, actions out.
+//! The scheduler of a load: events and times go in, and the requests and connections to start come out.
 
 mod discovery;
 mod event;
@@ -44,7 +44,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A load of a valid `page` ([`Page::validate`]) that has not begun.
+    /// Returns a load of a valid `page` ([`Page::validate`]) that has not begun.
     ///
     /// # Errors
     /// [`PolicyError`] if the policy is invalid.
@@ -96,8 +96,8 @@ impl Scheduler {
         self.pool.open_needed(self.now);
     }
 
-    /// Whether part of this resource's body reveals another, so that [`Event::BodyProgress`] makes a
-    /// difference.
+    /// Returns true if part of this resource's body reveals another, so that [`Event::BodyProgress`] has an
+    /// effect.
     pub fn wants_progress(&self, resource: usize) -> bool {
         self.discovery.wants_progress(resource)
     }
@@ -109,12 +109,13 @@ impl Scheduler {
         self.pool.open_needed(self.now);
     }
 
-    /// The next action, in order; `None` until the next event or wake-up.
+    /// Returns the next action, in order; `None` until the next event or wake-up.
     pub fn next_action(&mut self) -> Option<Action> {
         self.pool.next_action()
     }
 
-    /// The latest time for the next [`Scheduler::advance`]; `None` while only an event can change something.
+    /// Returns the latest time for the next [`Scheduler::advance`]; `None` while only an event can change
+    /// something.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.is_finished() {
             return None;
@@ -122,30 +123,31 @@ impl Scheduler {
         [self.discovery.next_wakeup(), self.pool.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// The page load time: from [`Event::Start`] to the load event. `None` while resources that the load
-    /// event waits for are missing, and for ever when one of them failed or was never requested.
+    /// Returns the page load time, from [`Event::Start`] to the load event. It is `None` while resources that
+    /// the load event waits for are missing. It stays `None` if one of them failed or was never requested.
     ///
     /// Known as soon as the last of those resources has ended, which may be before the load event itself.
     pub fn plt(&self) -> Option<Nanos> {
         self.discovery.plt()
     }
 
-    /// Whether the load is over: all selected resources have ended or failed, and the load event has passed.
+    /// Returns true if the load is over: all selected resources have ended or failed, and the load event has
+    /// passed.
     pub fn is_finished(&self) -> bool {
         self.discovery.is_finished()
     }
 
-    /// When the request for `resource` was queued, whether or not a connection was free.
+    /// Returns the time at which the request for `resource` was queued, with or without a free connection.
     pub fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.discovery.queued_at(resource)
     }
 
-    /// How far `resource` has come.
+    /// Returns the progress of `resource`.
     pub fn state(&self, resource: usize) -> ResourceState {
         self.discovery.state(resource)
     }
 
-    /// The servers of the page, as [`Page::origins`] gives them.
+    /// Returns the servers of the page, in the order of [`Page::origins`].
     pub fn origins(&self) -> &[Origin] {
         &self.origins
     }

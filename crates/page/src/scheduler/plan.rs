@@ -1,12 +1,12 @@
-//! Which resources a load requests, and what reveals each: fixed when the load begins.
+//! The requests of a load, and the byte that reveals each. Both are fixed when the load begins.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
 
-/// How one page is loaded under one policy.
+/// The plan for loading one page under one policy.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// By resource; `None` for a resource that the load leaves out.
+    /// Requests by resource; `None` for a resource that the load leaves out.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
     /// Time from the end of the last response that the load event waits for to the load event.
     pub(crate) load_event_processing: Nanos,
@@ -19,18 +19,18 @@ pub(crate) struct PlannedRequest {
     pub(crate) body_bytes: u64,
     /// Time from the moment the client knows of it until the request is queued.
     pub(crate) processing: Nanos,
-    /// The load event waits for it, if it is known when the load event fires.
+    /// True if the load event waits for it, provided that it is known when the load event fires.
     pub(crate) before_load_event: bool,
-    /// It waits for the load event.
+    /// True if it waits for the load event.
     pub(crate) after_load_event: bool,
 }
 
-/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at its end; without
-/// them, when its initiator is requested.
+/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at the body's end.
+/// Without `at_bytes` it becomes known when its initiator is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,
-    /// Among those that the same byte reveals; equal ones are in the order of the page.
+    /// Order among resources that the same byte reveals. Equal ones are in the order of the page.
     place: u64,
     pub(crate) resource: usize,
 }
@@ -100,7 +100,8 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// By resource: whether the load requests it. Its phase and those of all its initiators are the policy's.
+/// Returns for each resource whether the load requests it: its phase and those of all its initiators are in
+/// the policy.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {
@@ -110,7 +111,7 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     selected
 }
 
-/// The root document and the targets of its redirects.
+/// Returns the root document and the targets of its redirects.
 pub(crate) fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! How a client loads pages: its profile and its limits.
+//! The way in which a client loads pages: its profile and its limits.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Origin, Phase};
 
-/// How a client loads pages.
+/// The way in which a client loads pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The order of its requests.
     pub profile: Profile,
-    /// The most connections to one server at once.
+    /// Maximum number of parallel connections to one server.
     pub connections_per_host: usize,
-    /// The most connections at once.
+    /// Maximum number of parallel connections.
     pub connections_total: usize,
     /// Limits of servers whose connections carry several requests at once. All others have
     /// `connections_per_host`.
@@ -21,26 +21,26 @@ pub struct Policy {
     /// Servers to which the client also opens a TCP connection if the QUIC handshake takes longer than this,
     /// in nanoseconds. The client then uses the connection that is ready first.
     pub fallback_after: BTreeMap<Origin, Nanos>,
-    /// Whether a connection begins later than it is opened: when the name of its host was looked up
+    /// True if a connection begins later than it is opened, after the lookup of its host's name
     /// ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
     pub lookups: bool,
-    /// Whether a connection may carry more than one request.
+    /// True if a connection may carry more than one request.
     pub keep_alive: bool,
-    /// Factor of the page's processing times: 0 for a client that needs no time.
+    /// Factor of the page's processing times; 0 for a client that needs no time.
     pub processing_scale: f64,
     /// The phases to load; `load` is always among them.
     pub phases: Vec<Phase>,
-    /// Seed of the order in which a browser asks for what the same byte of a response reveals; none for the
-    /// page's.
+    /// Seed of the order in which a browser requests resources that the same byte of a response reveals; none
+    /// for the page's order.
     pub order_seed: Option<u64>,
 }
 
 /// Limits of the connections to one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most that are open at once.
+    /// Maximum number of open connections.
     pub connections: usize,
-    /// The most requests in flight on each.
+    /// Maximum number of requests in flight on each.
     pub streams: usize,
 }
 
@@ -48,19 +48,19 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// A browser's: each resource when its initiator has revealed it and processing is over, the most urgent
-    /// first.
+    /// The order of a browser: each resource when its initiator has revealed it and processing is over, the
+    /// most urgent first.
     #[default]
     Browser,
-    /// A parallel downloader's: the root document and its redirects, then all others at once in the order of
-    /// the page, without processing times.
+    /// The order of a parallel downloader: the root document and its redirects, then all others at once in
+    /// the order of the page, without processing times.
     Mget,
 }
 
-/// Why a policy is invalid.
+/// The reason why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyError {
-    /// Without a connection nothing can be loaded; which limit allows none.
+    /// The named limit allows no connection, so nothing can be loaded.
     #[error("{0} is 0, but a client needs at least one connection")]
     NoConnections(&'static str),
     /// The scale is not a number within 0 and [`Policy::MAX_PROCESSING_SCALE`].
@@ -74,14 +74,14 @@ pub enum PolicyError {
 impl Policy {
     /// The largest [`Policy::processing_scale`].
     pub const MAX_PROCESSING_SCALE: f64 = 1000.0;
-    /// The most images that a browser has in flight from servers without multiplexing: Chromium's limit of
-    /// delayable requests. A client with more connections to a server has as many.
+    /// Maximum number of images that a browser has in flight from servers without multiplexing: Chromium's
+    /// limit of delayable requests. A client with more connections to a server has as many as those.
     pub const DELAYABLE_REQUESTS: usize = 10;
-    /// How long a browser waits for the first connection to a server before it opens another, in nanoseconds:
-    /// Chromium's `kMaxConnectRetryInterval`.
+    /// Time that a browser waits for the first connection to a server before it opens another, in
+    /// nanoseconds: Chromium's `kMaxConnectRetryInterval`.
     pub const BACKUP_AFTER_NS: Nanos = 250_000_000;
 
-    /// A browser: six persistent connections a server and 256 in all, as Chromium has.
+    /// Returns the policy of a browser: six persistent connections a server and 256 in all, as in Chromium.
     pub fn browser() -> Self {
         Self {
             profile: Profile::Browser,
@@ -97,7 +97,7 @@ impl Policy {
         }
     }
 
-    /// A parallel downloader: five connections, each for one request.
+    /// Returns the policy of a parallel downloader: five connections, each for one request.
     pub fn mget() -> Self {
         Self {
             profile: Profile::Mget,
@@ -108,7 +108,7 @@ impl Policy {
         }
     }
 
-    /// The limits for a server. A connection without keep-alive carries one request in all.
+    /// Returns the limits for a server. A connection without keep-alive carries only one request.
     pub fn limits(&self, server: &Origin) -> Limits {
         let usual = Limits { connections: self.connections_per_host, streams: 1 };
         let Limits { connections, streams } = self.multiplexed.get(server).copied().unwrap_or(usual);
@@ -129,10 +129,10 @@ impl Policy {
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
-    /// The time in nanoseconds that this client takes for a processing time of the page in microseconds.
+    /// Returns this client's time for a processing time of the page: nanoseconds for microseconds.
     pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
-        // One rounding: a valid page has at most 10^15 ns here, which a double holds exactly.
+        // Rounded once. A valid page has at most 10^15 ns here, which a double holds exactly.
         ((us * NANOS_PER_US) as f64 * self.processing_scale).round() as Nanos
     }
 }

@@ -1,17 +1,16 @@
-//! Which connection carries which request: Chromium's late binding.
+//! The pool of connections and its assignment of requests: Chromium's late binding.
 //!
-//! A queued request takes an available connection to its server. Else the pool opens a connection if the
-//! limits allow it, without binding the request to it: the first connection that becomes ready or available
+//! A queued request takes an available connection to its server. If there is none, the pool opens one if the
+//! limits allow it, without binding the request to it. The first connection that becomes ready or available
 //! takes the most urgent request in its server's queue
-//! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections the
-//! pool closes an idle one for one that is needed. Where the first connection to a server takes longer than
-//! [`Policy::BACKUP_AFTER_NS`], a second one is opened for the same request: the backup job of Chromium.
-//! To a server with a fallback the second one is that: the first of both whose handshake is complete stays,
-//! and takes what the other has sent in vain.
+//! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections, the
+//! pool closes an idle one to make room. If the first connection to a server takes longer than
+//! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one for the same request, as Chromium's backup job
+//! does. For a server with a fallback, the second connection uses the fallback. The first of both with a
+//! complete handshake stays, and takes the requests that the other has sent in vain.
 //!
-//! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, with
-//! HTTP/2 as many as the server allows streams. A server has a pool of its own for each partition of
-//! requests.
+//! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, the
+//! server's streams with HTTP/2. A server has a pool of its own for each partition of requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,18 +22,18 @@ use crate::{Nanos, Origin, Page};
 pub(crate) struct Pool {
     connections_total: usize,
     keep_alive: bool,
-    /// By resource.
+    /// Requests by resource.
     requests: Vec<Request>,
     queued: usize,
-    /// One for each origin and partition.
+    /// One server for each origin and partition.
     servers: Vec<Server>,
     /// The servers whose queue is not empty.
     servers_with_queue: BTreeSet<ServerId>,
-    /// When a server whose first connection is not established by then gets another; one with a fallback, not
-    /// secured.
+    /// Times at which servers get a second connection, unless the first one is established by then (secured,
+    /// if the server has a fallback).
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
-    /// Whether connections begin when the name of their host was looked up.
+    /// True if connections begin after the lookup of their host's name.
     lookups: bool,
     connections: Vec<Connection>,
     open: usize,
@@ -60,23 +59,23 @@ struct Server {
     limits: Limits,
     queue: BTreeSet<QueuedRequest>,
     open: usize,
-    /// Of the open ones, those that have begun their handshake.
+    /// Open connections that have begun their handshake.
     begun: usize,
     connecting: usize,
     fallback: Fallback,
 }
 
-/// How a server can be spoken to in another way.
+/// State of the other way to connect to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
-    /// If its first connection is not secured within so many nanoseconds.
+    /// Used if the first connection is not secured within this time in nanoseconds.
     After(Nanos),
-    /// It is spoken to in that way.
+    /// In use.
     Taken,
 }
 
-/// Ordered by urgency, then by the order of queueing.
+/// A queued request, ordered by urgency and then by the order of queueing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct QueuedRequest {
     urgency: u8,
@@ -88,15 +87,15 @@ struct QueuedRequest {
 struct Connection {
     server: ServerId,
     state: ConnectionState,
-    /// Whether it has begun its handshake.
+    /// True if it has begun its handshake.
     begun: bool,
-    /// The requests that it carries.
+    /// Requests that it carries.
     in_flight: BTreeSet<usize>,
     /// Number of requests sent on it so far.
     requests: usize,
-    /// Whether it speaks to the server in the way that this falls back to.
+    /// True if it uses the server's fallback.
     fallback: bool,
-    /// Whether its handshake is complete; not kept of a fallback.
+    /// True if its handshake is complete; not updated for a fallback.
     secured: bool,
 }
 
@@ -104,7 +103,7 @@ struct Connection {
 enum ConnectionState {
     Connecting,
     Open,
-    /// It takes no more requests, and the pool closes it when those that it carries have ended.
+    /// It takes no more requests. The pool closes it when its requests have ended.
     Ending,
     Closed,
 }
@@ -163,7 +162,7 @@ impl Pool {
         self.actions.pop_front()
     }
 
-    /// Takes a request: it is sent, or a connection is opened for it, or it waits.
+    /// Sends the request, opens a connection for it, or lets it wait.
     pub(crate) fn queue(&mut self, now: Nanos, resource: usize) {
         let number = self.queued;
         self.queued += 1;
@@ -177,7 +176,7 @@ impl Pool {
         }
     }
 
-    /// When to call [`Pool::advance`] next.
+    /// Returns the time for the next [`Pool::advance`].
     pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.backups.values().min().copied()
     }
@@ -198,7 +197,7 @@ impl Pool {
         }
     }
 
-    /// A handshake begins.
+    /// Records the start of a handshake.
     pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(begins) = self.connections.get_mut(connection.0) else { return };
         if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
@@ -216,7 +215,7 @@ impl Pool {
         server.begun += 1;
     }
 
-    /// A handshake of TCP is over; that of TLS may follow.
+    /// Records the end of a TCP handshake, which a TLS handshake may follow.
     pub(crate) fn connection_established(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
             let server = self.connections[connection.0].server;
@@ -226,7 +225,7 @@ impl Pool {
         }
     }
 
-    /// The whole handshake is over: nothing has to fall back any more.
+    /// Records the end of the whole handshake. The server no longer needs its fallback.
     pub(crate) fn connection_secured(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Closed || self.connections[connection.0].fallback {
             return;
@@ -260,8 +259,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// The connections to the server, of its usual way or of that which it falls back to, whose handshake is
-    /// not complete.
+    /// Yields the server's connections with an incomplete handshake, either the usual or the fallback ones.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -270,7 +268,7 @@ impl Pool {
         (0..self.connections.len()).filter(move |id| wanted(&self.connections[*id])).map(ConnectionId)
     }
 
-    /// Closes them. Returns the requests that they carried.
+    /// Closes the connections of [`Pool::unsecured`]. Returns the requests that they carried.
     fn close_unsecured(&mut self, server: ServerId, fallback: bool) -> Vec<usize> {
         let connections: Vec<_> = self.unsecured(server, fallback).collect();
         let mut carried = Vec::new();
@@ -285,7 +283,7 @@ impl Pool {
     }
 
     /// Removes a lost connection. Returns the requests that fail with it: those that it carried and that are
-    /// not retried or, if it was connecting, the most urgent one in the queue of its server.
+    /// not retried. If it was connecting, that is the most urgent request in the queue of its server.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -316,8 +314,8 @@ impl Pool {
         }
     }
 
-    /// Whether a lost connection whose handshake was not complete leaves another way to its server, which is
-    /// then taken at once.
+    /// Returns true if another way to the server is left after the loss of a connection with an incomplete
+    /// handshake. It is used at once.
     fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -329,7 +327,7 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request; false if the connection did not carry it.
+    /// Ends a request. Returns false if the connection did not carry it.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -371,7 +369,7 @@ impl Pool {
         }
     }
 
-    /// Opens a connection in the way in which the server is spoken to.
+    /// Opens a connection of the server's usual kind, or its fallback if that is in use.
     fn open_next(&mut self, now: Nanos, id: ServerId) {
         self.make_room(id);
         self.open(now, id, self.servers[id.0].fallback == Fallback::Taken);
@@ -398,7 +396,7 @@ impl Pool {
         }
     }
 
-    /// A connection to the server has ended its handshake, or failed.
+    /// Records that a connection to the server has ended its handshake or failed.
     fn connected(&mut self, id: ServerId) {
         let server = &mut self.servers[id.0];
         server.connecting -= 1;
@@ -407,7 +405,7 @@ impl Pool {
         }
     }
 
-    /// The most urgent request of the server for which no connection is being made.
+    /// Returns the server's most urgent request without a connection in progress.
     fn needs_connection(&self, id: ServerId) -> Option<&QueuedRequest> {
         let server = &self.servers[id.0];
         server.queue.iter().nth(server.connecting * server.limits.streams)
@@ -422,7 +420,7 @@ impl Pool {
             .map(|(_, id)| id)
     }
 
-    /// Whether the limits allow a connection to the server, if need be in place of an idle one.
+    /// Returns true if the limits allow a connection to the server, after closing an idle one if necessary.
     fn has_room(&self, id: ServerId) -> bool {
         let server = &self.servers[id.0];
         if server.open < server.limits.connections {
@@ -446,7 +444,7 @@ impl Pool {
         }
     }
 
-    /// Connections without a request, the one that is idle longest first.
+    /// Yields connections without a request, the one with the longest idle time first.
     fn idle(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.available.iter().copied().filter(|one| self.connections[one.0].in_flight.is_empty())
     }
@@ -455,8 +453,8 @@ impl Pool {
         self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// The connection that takes a new request: as in Chromium the most recently used one, else the one that
-    /// is unused longest.
+    /// Returns the connection for a new request: as in Chromium, the most recently used one, else the unused
+    /// one that has waited longest.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
@@ -486,7 +484,7 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Takes the most urgent request from the server's queue; on a used connection, no retry of HTTP/1.
+    /// Takes the most urgent request from the server's queue. A used connection gets no retry of HTTP/1.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
@@ -506,17 +504,17 @@ impl Pool {
         self.actions.push_back(Action::Send { connection, resource });
     }
 
-    /// Removes a request from its connection; false if the connection does not carry it.
+    /// Removes a request from its connection. Returns false if the connection does not carry it.
     fn finish_request(&mut self, connection: ConnectionId, resource: usize) -> bool {
         self.connections
             .get_mut(connection.0)
             .is_some_and(|connection| connection.in_flight.remove(&resource))
     }
 
-    /// A server may close an idle connection while a request is in flight (RFC 9112 section 9.3.1). So a
-    /// request without any response on a reused connection is retried, once, on a connection that nothing
-    /// else has used. With HTTP/2 all requests of a lost connection are retried on the next one (RFC 9113
-    /// section 8.7).
+    /// Returns true if a retry needs a connection that nothing else has used. A server may close an idle
+    /// connection while a request is in flight (RFC 9112 section 9.3.1), so a request without any response on
+    /// a reused connection is retried once. With HTTP/2 all requests of a lost connection are retried on the
+    /// next one (RFC 9113 section 8.7).
     fn needs_unused_connection(&self, resource: usize) -> bool {
         let Request { server, retried, .. } = self.requests[resource];
         retried && self.servers[server.0].limits.streams == 1
@@ -535,7 +533,7 @@ impl Pool {
         None
     }
 
-    /// Closes a connection when it carries no request.
+    /// Closes a connection without requests. Otherwise it takes no more requests and is closed later.
     fn end(&mut self, connection: ConnectionId) {
         if self.connections[connection.0].in_flight.is_empty() {
             self.close(connection);

@@ -1,6 +1,6 @@
-//! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler each frame has
-//! so many in flight at most, and none more to a server that has six requests of any kind in flight; the
-//! others wait before they ask for a connection. What a redirect leads to has the place of the redirect.
+//! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each frame has
+//! a maximum number in flight, and no more go to a server that has six requests of any kind in flight. The
+//! rest wait before they request a connection. The target of a redirect takes the place of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,11 +9,11 @@ use crate::{Origin, Page, ResourceType};
 
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// By resource.
+    /// Requests by resource.
     requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
-    /// By the resource of its document.
+    /// Frames by the resource of their document.
     frames: BTreeMap<usize, Frame>,
 }
 
@@ -22,11 +22,11 @@ pub(crate) struct Throttle {
 struct Request {
     server: OriginId,
     frame: usize,
-    /// Connections that carry several requests at once have priorities in place of the limit.
+    /// False for connections that carry several requests at once: they have priorities instead of the limit.
     delayable: bool,
-    /// The redirect that it follows and whose place it takes.
+    /// Redirect that this request follows and whose place it takes.
     follows: Option<usize>,
-    /// Another takes its place.
+    /// True if another request takes its place.
     is_followed: bool,
 }
 
@@ -38,7 +38,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// `frames`: by resource, the document of the frame that it belongs to.
+    /// Creates the throttle. `frames` maps each resource to the document of its frame.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
@@ -52,7 +52,7 @@ impl Throttle {
         for (number, resource) in page.resources.iter().enumerate() {
             let Some(redirect) = resource.initiator.filter(|_| selected[number]) else { continue };
             let before = &page.resources[redirect];
-            // A place that waited for the load event could be one that the load event waits for.
+            // A place that waits for the load event must not go to a resource that the load event waits for.
             let leads_on = before.redirect_to.is_some() && before.phase == resource.phase;
             if policy.profile == Profile::Browser && leads_on && !requests[redirect].is_followed {
                 requests[redirect].is_followed = true;
@@ -67,7 +67,7 @@ impl Throttle {
         }
     }
 
-    /// Whether the request may start now; else a later [`Throttle::ended`] returns it.
+    /// Returns true if the request may start now. Otherwise a later [`Throttle::ended`] returns it.
     pub(crate) fn admits(&mut self, resource: usize) -> bool {
         let request = self.requests[resource];
         if let Some(redirect) = request.follows {
@@ -84,8 +84,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends an admitted request. Returns the one that may start in its place: the first of the frame that
-    /// waits, except for a server that has as many as it may; none for a redirect that led on.
+    /// Ends an admitted request. Returns the next request of the frame that may start, skipping servers at
+    /// their limit; none for a redirect that has a target.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

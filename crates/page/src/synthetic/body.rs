@@ -26,17 +26,17 @@ pub(super) const HTML: Comment = Comment("<!--", "-->");
 pub(super) const C: Comment = Comment("/*", "*/");
 
 impl SyntheticBody {
-    /// The pieces, in order.
+    /// Returns the pieces, in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the body has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

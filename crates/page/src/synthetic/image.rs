@@ -12,7 +12,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x01\0\0\0
     \0\0\0\x02\0\x01\xe5\x27\xde\xfc\0\0\0\0IEND\xaeB`\x82";
 const SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>";
 
-/// An image of this type and length; filler if the length is too short for an image.
+/// Returns an image of this type and length, or filler if the length is too short for an image.
 pub(super) fn image(mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     if mime.contains("svg") {

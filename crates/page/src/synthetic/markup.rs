@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// References that no body can hold: the reference to their initiator starts them. By number.
+/// References, by number, that no body can hold. The reference to their initiator starts them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
-    /// Started when the response of the initiator has ended.
+    /// References to start when the response of the initiator has ended.
     pub(super) on_end: Vec<usize>,
-    /// Held by the stylesheet, which loads them when an element uses them.
+    /// References in the stylesheet, which loads them when an element uses them.
     pub(super) on_use: Vec<usize>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Writer<'a> {
     pub(super) rewrite: UrlRewrite,
     pub(super) references: &'a [Reference],
     pub(super) deferred: Vec<Deferred>,
-    /// By number: whether the request starts without its processing time, since the body has no room for a
+    /// True, by number, if the request starts without its processing time, because the body has no room for a
     /// timer.
     pub(super) early: Vec<bool>,
 }
@@ -34,8 +34,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// The reference as a plain HTML element; none where only a script can start the request. A document with
-    /// the runtime loads stylesheets by script: a `<link>` would block the scripts after it.
+    /// Returns the reference as a plain HTML element; none if only a script can start the request. A document
+    /// with the runtime loads stylesheets by script, because a `<link>` would block the scripts after it.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -49,8 +49,7 @@ impl Writer<'_> {
         let url = escape(&self.url(number));
         match reference.initiator_type {
             InitiatorType::Image => Some(format!("<img src=\"{url}\">")),
-            // `async`: the initiators decide what waits for what, not the order of the document or its
-            // stylesheets.
+            // `async`: the initiators decide the order, not the document or its stylesheets.
             InitiatorType::Script => {
                 Some(format!("<script async fetchpriority=high src=\"{url}\"></script>"))
             }
@@ -65,19 +64,19 @@ impl Writer<'_> {
         }
     }
 
-    /// The references as elements that `runtime.js` defines, which start them together.
+    /// Returns the references as elements that `runtime.js` defines, which start them together.
     pub(super) fn template(&self, numbers: &[usize]) -> String {
         let (images, arrays): (Vec<_>, Vec<_>) = numbers.iter().map(|&number| self.parts(number)).unzip();
         format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
     }
 
-    /// What one more reference adds to [`Writer::template`], in bytes.
+    /// Returns the bytes that one more reference adds to [`Writer::template`].
     pub(super) fn template_bytes(&self, number: usize) -> usize {
         let (images, array) = self.parts(number);
         images.len() + array.len() + ",".len()
     }
 
-    /// The URLs of a reference as images, for parsers without scripts, and the rest as an array.
+    /// Returns the URLs of a reference as images, for parsers without scripts, and the rest as an array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {
@@ -87,19 +86,20 @@ impl Writer<'_> {
         (images, array)
     }
 
-    /// The reference as a call of `runtime.js`.
+    /// Returns the reference as a call of `runtime.js`.
     pub(super) fn call(&self, number: usize) -> String {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }
 
-    /// The references as a list that the driver's script holds.
+    /// Returns the references as a list that the driver's script holds.
     pub(super) fn list(&self, numbers: &[usize]) -> String {
         let arrays: Vec<_> =
             numbers.iter().map(|&number| self.array(number, &mut |url| quote(&url))).collect();
         format!("[{}]", arrays.join(","))
     }
 
-    /// The array that `runtime.js` reads, with URLs as `write` writes them and without defaults at its end.
+    /// Returns the array that `runtime.js` reads. `write` writes its URLs, and defaults at its end are left
+    /// out.
     fn array(&self, number: usize, write: &mut dyn FnMut(String) -> String) -> String {
         let reference = &self.references[number];
         let url = write(self.url(number));
@@ -132,7 +132,7 @@ impl Writer<'_> {
         list(&array)
     }
 
-    /// The array by which `runtime.js` makes an element use an image or font of a stylesheet.
+    /// Returns the array by which `runtime.js` makes an element use an image or font of a stylesheet.
     fn use_of(&self, number: usize) -> String {
         let reference = &self.references[number];
         let mut text = format!(
@@ -147,7 +147,7 @@ impl Writer<'_> {
         text + "]"
     }
 
-    /// The reference as a rule of a stylesheet; none for a type that no rule loads.
+    /// Returns the reference as a rule of a stylesheet; none for a type that no rule loads.
     pub(super) fn rule(&self, number: usize) -> Option<String> {
         let reference = &self.references[number];
         let url = self.url(number).replace('\\', "\\\\");
@@ -161,8 +161,8 @@ impl Writer<'_> {
     }
 }
 
-/// The URL as the value of an attribute. An ampersand that begins no character reference stays: before no
-/// letter, digit or `#`, or where the name ends with an equals sign (HTML, "named character reference
+/// Returns the URL as the value of an attribute. An ampersand that begins no character reference stays:
+/// before no letter, digit or `#`, or if the name ends with an equals sign (HTML, "named character reference
 /// state"). Not all downloaders decode character references.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
@@ -176,7 +176,8 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// A string literal of JavaScript and JSON. URLs and methods have neither quotes nor control characters.
+/// Returns a string literal of JavaScript and JSON. URLs and methods have neither quotes nor control
+/// characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

@@ -21,16 +21,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 
-/// Where a browser has `runtime.js` from, which starts the requests that no element can start.
+/// Source of `runtime.js`, which starts the requests that no element can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// From the bodies that have room for it.
+    /// The bodies that have room for it.
     InBodies,
-    /// From its driver, which runs [`SyntheticPage::script`] in each document before the document's own.
+    /// The browser's driver, which runs [`SyntheticPage::script`] in each document before the document's own
+    /// scripts.
     Injected,
 }
 
-/// `runtime.js` without comments.
+/// Returns `runtime.js` without comments.
 fn runtime_script() -> String {
     without_comments(include_str!("runtime.js"))
 }
@@ -42,30 +43,29 @@ fn without_comments(script: &str) -> String {
 /// A page whose responses make a browser load it.
 #[derive(Debug, Clone)]
 pub struct SyntheticPage {
-    /// By resource.
+    /// Responses by resource.
     pub responses: Vec<SyntheticResponse>,
-    /// By resource: whether a browser requests it.
+    /// True, by resource, if a browser requests it.
     pub requested: Vec<bool>,
-    /// What differs from the page.
+    /// Differences from the page.
     pub gaps: FidelityGaps,
-    /// The references that no body has room for, as `runtime.js` reads them: by the number in the bodies.
+    /// References that no body has room for, as `runtime.js` reads them. Bodies name them by their index.
     lists: Vec<String>,
 }
 
-/// How an origin serves one resource of a synthetic page.
+/// The response for one resource of a synthetic page.
 #[derive(Debug, Clone)]
 pub struct SyntheticResponse {
     /// A body of exactly the page's `body_bytes`.
     pub body: SyntheticBody,
-    /// The Content-Type: the page's own or, if a browser would not read the body as its resource type, one
-    /// that fits.
+    /// Content-Type of the page, or a fitting one if a browser would not read the body as its resource type.
     pub mime: String,
-    /// The target of a redirect; none where the page has no resource for the target.
+    /// Target of a redirect; none if the page has no resource for the target.
     pub location: Option<String>,
-    /// Whether the origin refuses this CORS preflight, since the page has no request after it.
+    /// True if the origin refuses this CORS preflight, since the page has no request after it.
     pub refuses_preflight: bool,
-    /// The processing time between this redirect or preflight and the request that follows, which a browser
-    /// makes at once: the origin answers so much later.
+    /// Processing time between this redirect or preflight and the following request. A browser makes that
+    /// request at once, so the origin delays its answer by this time.
     pub processing_ns: Nanos,
 }
 
@@ -73,17 +73,17 @@ pub struct SyntheticResponse {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FidelityGaps {
-    /// Never requested: no body has room for the reference.
+    /// Resources that are never requested, because no body has room for the reference.
     pub left_out: Vec<usize>,
-    /// Requested when the response of their initiator has ended, since its body has no room for the
-    /// reference.
+    /// Resources that are requested after the response of their initiator, because its body has no room for
+    /// the reference.
     pub relocated: Vec<usize>,
-    /// Requested without their processing time, since no body has room for a timer.
+    /// Resources that are requested without their processing time, because no body has room for a timer.
     pub early: Vec<usize>,
 }
 
 impl FidelityGaps {
-    /// The gaps of either.
+    /// Returns the gaps of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let either = |one: Vec<usize>, other: Vec<usize>| -> Vec<usize> {
@@ -98,8 +98,8 @@ impl FidelityGaps {
 }
 
 impl SyntheticPage {
-    /// The synthetic form of `page` for a browser that loads the phases of `policy` with its processing
-    /// times, and that knows the page's URLs as `rewrite` changes them.
+    /// Returns the synthetic form of `page` for a browser that loads the phases of `policy` with its
+    /// processing times. `rewrite` changes the page's URLs.
     pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite, runtime: Runtime) -> Self {
         let references = references(page, policy);
         let placement = Placement::of(page, &references, rewrite, runtime);
@@ -139,14 +139,14 @@ impl SyntheticPage {
         Self { responses, requested, gaps: placement.gaps, lists: placement.lists }
     }
 
-    /// What a browser's driver runs in each document ([`Runtime::Injected`]).
+    /// Returns the script that a browser's driver runs in each document ([`Runtime::Injected`]).
     pub fn script(&self) -> String {
         let lists = format!(";var R=[{}];", self.lists.join(","));
         [runtime_script(), lists, without_comments(include_str!("injected.js"))].concat()
     }
 }
 
-/// A body without references.
+/// Returns a body without references.
 fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     match kind {
@@ -158,7 +158,8 @@ fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     body
 }
 
-/// The resource's Content-Type, or one by which a browser reads the body as ASCII text of this resource type.
+/// Returns the resource's Content-Type, or one by which a browser reads the body as ASCII text of this
+/// resource type.
 fn mime(kind: ResourceType, mime: &str) -> String {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let wide = mime.to_ascii_lowercase().contains("utf-16");

@@ -1,12 +1,11 @@
-//! Which body holds which reference, and the bodies with their references.
+//! The assignment of references to bodies, and the bodies with their references.
 //!
-//! The page's own initiator holds a reference if its body has room. Else the reference to that initiator
+//! The page's own initiator holds a reference if its body has room. Otherwise the reference to that initiator
 //! holds it, and starts the request when the initiator's response has ended. Resources are placed from the
-//! last to the first: the text of a reference is known only when all references that are deferred to it are
-//! known.
+//! last to the first, because the text of a reference depends on all references that are deferred to it.
 //!
-//! Where the browser's driver injects `runtime.js`, it can hold references as well: a body without room for
-//! them names a list of them by its number.
+//! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room
+//! names a list of them by its number.
 
 use std::collections::BTreeMap;
 
@@ -16,39 +15,39 @@ use super::reference::{Container, InitiatorType, Reference};
 use super::{FidelityGaps, Runtime, runtime_script};
 use crate::{Page, Phase, UrlRewrite};
 
-/// The most references that are deferred one within the other: more than any page needs.
+/// Maximum nesting of deferred references, more than any page needs.
 const MAX_DEPTH: usize = 100;
 
 const DOCTYPE: &str = "<!DOCTYPE html>";
 /// Keeps the browser from requesting `/favicon.ico`.
 const NO_ICON: &str = "<link rel=icon href=data:,>";
-/// Visible content: without it there is no first contentful paint. Images are not displayed: of one pixel
-/// each, they would all be in the viewport, and the browser would request them as urgently as scripts.
+/// Visible content, because without it there is no first contentful paint. Images are not displayed: images
+/// of one pixel would all be in the viewport, and the browser would request them as urgently as scripts.
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
-    /// The bodies that hold references, by resource.
+    /// Bodies that hold references, by resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// The references that the driver holds, by the number in the bodies.
+    /// References that the driver holds. Bodies name them by their index.
     pub(super) lists: Vec<String>,
 }
 
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// By number: the references that its response starts and that are not placed yet.
+    /// By number: references that its response starts and that are not placed yet.
     children: Vec<Vec<usize>>,
-    /// By number: how many levels of references are deferred to it.
+    /// By number: levels of references that are deferred to it.
     depth: Vec<usize>,
-    /// By number: the references that its body holds.
+    /// By number: references that its body holds.
     held: Vec<Vec<usize>>,
-    /// By number: whether the document has room for `runtime.js`.
+    /// By number: true if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
-    /// By number: whether the document holds `runtime.js`, or has it from the browser's driver.
+    /// By number: true if the document holds `runtime.js`, or gets it from the browser's driver.
     carries_runtime: Vec<bool>,
-    /// The script element with `runtime.js`; empty where the driver injects it.
+    /// Script element with `runtime.js`; empty if the driver injects it.
     runtime: String,
-    /// Whether the browser's driver injects `runtime.js`, and holds what bodies have no room for.
+    /// True if the browser's driver injects `runtime.js` and holds references without room in a body.
     injected: bool,
     lists: Vec<String>,
     relocated: Vec<usize>,
@@ -99,7 +98,7 @@ impl<'a> Placer<'a> {
         self.writer.references
     }
 
-    /// Size of the body of the reference's last resource, in bytes.
+    /// Returns the size of the body of the reference's last resource, in bytes.
     fn room(&self, number: usize) -> usize {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
@@ -133,8 +132,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Puts `runtime.js` into the document or, if it has no room for the script besides its own references,
-    /// into the nearest enclosing document that has: the enclosing document then starts what the inner one
+    /// Puts `runtime.js` into the document. If it has no room for the script next to its own references, the
+    /// nearest enclosing document with room gets the script, and starts the references that the inner one
     /// cannot hold.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
@@ -143,7 +142,8 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// The fewest bytes of a reference in a document with `runtime.js`, while nothing is deferred to it.
+    /// Returns the smallest size of a reference in a document with `runtime.js`, while nothing is deferred to
+    /// it.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -154,7 +154,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body of one reference's resource; the references that find no room there are deferred.
+    /// Writes the body of one reference's resource, and defers the references without room.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -181,8 +181,8 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let head = self.head(number, room);
         let mut free = room - head.len();
-        // What the end of the document starts is started at once: as elements one behind the other, those
-        // references would take kilobytes.
+        // References at the end of the document start at once: as separate elements they would take
+        // kilobytes.
         let together = |placer: &Self, child: usize| runtime && placer.references()[child].at_bytes.is_none();
         let bytes = |placer: &Self, child: usize| {
             if together(placer, child) {
@@ -235,8 +235,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// The same with references that the driver holds: those of one byte together, and those that have no
-    /// room by themselves with what the end of the document starts.
+    /// Places references that the driver holds: references of one byte form a list, and those without room of
+    /// their own join the list at the end of the document.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -286,7 +286,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// The beginning of a document, as much of it as the document has room for.
+    /// Returns the beginning of a document that fits into the room.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
@@ -413,8 +413,8 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// A body of `len` bytes that begins with `head`. Each item ends at its byte offset or, if the items after it
-/// need that room, before; items without an offset stand at the end.
+/// Returns a body of `len` bytes that begins with `head`. Each item ends at its byte offset, or earlier if
+/// the items after it need the room. Items without an offset stand at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.text(head);

@@ -1,12 +1,12 @@
-//! How a synthetic body makes the browser request each resource: by which element or call, after which
-//! response, and when.
+//! References of synthetic bodies: the element or call that starts a request, the response before it, and the
+//! delay.
 
 use std::collections::BTreeSet;
 
 use crate::scheduler::selected;
 use crate::{Origin, Page, Phase, Policy, Resource, ResourceType};
 
-/// The element or call that starts a request, as `initiatorType` of the Resource Timing API names it.
+/// The element or call that starts a request, by the name of `initiatorType` of the Resource Timing API.
 /// `runtime.js` reads the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InitiatorType {
@@ -33,16 +33,16 @@ pub(super) enum Container {
 /// A request that some body has to start. The browser follows redirects and sends preflights by itself.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// The resource that the browser requests first.
+    /// Resource that the browser requests first.
     pub(super) first: usize,
-    /// The resource that the browser ends with: the first, or the target of its redirects.
+    /// Last resource of the request: the first one, or the final target of its redirects.
     pub(super) last: usize,
     /// All resources from the first to the last.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
-    /// Which references the body of the last resource can hold; none for an image, say.
+    /// Kind of references that the body of the last resource can hold; none for an image, for example.
     pub(super) container: Option<Container>,
-    /// The number of the reference whose response makes the browser start this request; none for the root
+    /// Number of the reference whose response makes the browser start this request; none for the root
     /// document.
     pub(super) parent: Option<usize>,
     /// Bytes of the parent's body that precede this reference.
@@ -52,18 +52,18 @@ pub(super) struct Reference {
     pub(super) phase: Phase,
     pub(super) method: String,
     pub(super) request_body_bytes: u64,
-    /// The browser sends a CORS preflight first; the preflight is in the chain.
+    /// True if the browser sends a CORS preflight first. The preflight is in the chain.
     pub(super) preflight: bool,
-    /// The number of the document that starts the request; the root document has its own number.
+    /// Number of the document that starts the request. The root document has its own number.
     pub(super) document: usize,
 }
 
-/// All references of the page, each after its parent; the first is the root document.
+/// Returns all references of the page, each after its parent. The first is the root document.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
     let mut references: Vec<Reference> = Vec::new();
-    // By resource: the number of its reference.
+    // Number of its reference, by resource.
     let mut number_of = vec![None; page.resources.len()];
     let mut urls = BTreeSet::new();
     for (index, resource) in page.resources.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
         while let Some(next) = successors[chain[chain.len() - 1]] {
             let last = &page.resources[chain[chain.len() - 1]];
             if last.method == "OPTIONS" {
-                // The browser sends preflights to other origins only (Fetch standard, CORS protocol).
+                // Browsers send preflights only to other origins (Fetch standard, CORS protocol).
                 if Origin::of(&last.url) == Origin::of(&document_resource.url) {
                     break;
                 }
@@ -119,7 +119,7 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
             delay_ms: (policy.processing(resource.processing_us) + 500_000) / 1_000_000,
             phase: resource.phase,
             method: described.method.clone(),
-            // `fetch()` sends none with these.
+            // `fetch()` sends no body with these methods.
             request_body_bytes: match described.method.as_str() {
                 "GET" | "HEAD" => 0,
                 _ => described.request_body_bytes,
@@ -162,7 +162,7 @@ fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Opt
     }
 }
 
-/// By resource: the target of its redirect, or the request that its preflight permits.
+/// Returns, by resource, the target of its redirect, or the request that its preflight permits.
 fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; page.resources.len()];
     for (index, resource) in page.resources.iter().enumerate() {
