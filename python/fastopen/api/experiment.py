@@ -54,7 +54,7 @@ class Experiment:
         nobody knows exactly anew (True, or spreads: `{"rtt": "2%"}`). `repeats` are 10, or 30 draws. Raises
         InputError that names what is wrong. `network` are networks by name, in place of RTT
         and rates. `where` and `sample` choose of the pages that the paths lead to, as `fastopen run` does
-        (docs/corpora.md); pages that are given themselves are all loaded. `as_imported`: recorded waits are
+        (docs/pages.md); pages that are given themselves are all loaded. `as_imported`: recorded waits are
         thinking of servers, none of them a queue of the recorder's network.
         """
         tables = {

@@ -70,7 +70,7 @@ def command(
         typer.Option(
             metavar="CONDITION",
             help="Of the pages those alone whose facts meet it: 'connections > 20 and hosts < 50'"
-            " (docs/corpora.md).",
+            " (docs/pages.md).",
         ),
     ] = "",
     sample: Annotated[
