@@ -61,11 +61,11 @@ class Origins(Part):
     bodies_file: str | None = None
     """The file that holds the recorded bodies."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
-    """`filler`: the recorded bytes, and dots where there are none. `synthetic`: HTML, CSS, scripts and
-    pictures of the page's sizes that make a browser ask for exactly the page's resources, see
-    [synthetic bodies](synthetic.md). `recorded`: the recorded responses with their header fields, for
-    whatever has their host, method and path, and the nearest query; 404 for all else, see
-    [recorded bodies](recorded.md)."""
+    """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
+    the page's sizes that make a browser request exactly the page's resources, see
+    [synthetic bodies](../bodies.md#synthetic-bodies). `recorded`: the recorded response, with its header
+    fields, of the same host and method, the same path and the nearest query; 404 for all other requests, see
+    [recorded bodies](../bodies.md#recorded-bodies)."""
 
     @property
     def versions(self) -> list[Http]:
