@@ -93,7 +93,7 @@ class Client(Part):
     first one left."""
     request_heads: RequestHeads = "own"
     """`recorded`, of clients that have heads of their own (`chromium`): requests have the page's
-    `request_header_bytes`, see [Chromium](chromium.md#heads-of-requests). The loader's always have."""
+    `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's always have."""
     h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
     """After how long without a complete handshake of QUIC, counted for each host, the loader opens a
     connection over TCP as well, with HTTP/2; it goes on with what is ready first. null: it stays with

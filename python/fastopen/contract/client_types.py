@@ -136,7 +136,7 @@ LOADER: Final = ClientType(
 CHROMIUM: Final = ClientType(
     label="chromium",
     kind="chromium",
-    meaning="the page, as the browser that it is: its load event ends the load ([chromium.md](chromium.md))",
+    meaning="the page as a [browser](#load-pages-in-chromium), until the load event",
     method="unmodified {program}, with a profile of its own for each load; connections and priorities are the"
     " browser's",
     # The first that is there, as in crates/world/src/clients/chromium/browser.rs.
@@ -160,8 +160,7 @@ CHROMIUM: Final = ClientType(
 )
 COMMAND: Final = ClientType(
     label="command",
-    meaning="what you say: `{url}` is the page's URL, `{urls}` (a word of its own) all that the load event"
-    " waits for, `{http}` the version of HTTP",
+    meaning="your command, with `{url}`, `{urls}` and `{http}`",
     method="{label} ({command}), run once for each load, from its start to its exit; the origins recorded its"
     " requests",
     http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
@@ -180,7 +179,7 @@ def _tool(label: str, meaning: str, **can: Any) -> ClientType:
 _TOOLS: Final = (
     _tool(
         "curl",
-        "all that the load event waits for, at once: `--connections-per-host` at a time over **all** hosts",
+        "all `{urls}` in parallel: `--connections-per-host` at a time over **all** hosts",
         command_line=f"curl --silent --show-error --globoff --http{HTTP} --parallel"
         f" --parallel-max {CONNECTIONS} {KEEP_ALIVE} {URLS}",
         closed="--header 'Connection: close'",
@@ -194,7 +193,7 @@ _TOOLS: Final = (
     ),
     _tool(
         "wget2",
-        "the page, and what it finds in HTML and CSS; runs no scripts",
+        "the page and the references in its HTML and CSS, without scripts",
         command_line=f"wget2 --quiet --page-requisites --span-hosts --max-threads={CONNECTIONS} --tries=1"
         " --robots=off --no-hsts --no-hpkp --no-ocsp --http2=off --no-tcp-fastopen"
         f" {KEEP_ALIVE} --output-document=/dev/null {URL}",
@@ -207,7 +206,7 @@ _TOOLS: Final = (
     # It finds references in files alone, not in what goes to /dev/null.
     _tool(
         "wget",
-        "as wget2, but one request after another, in the order in which it finds them",
+        "as wget2, but one request after another",
         command_line="wget --no-config --quiet --page-requisites --span-hosts --tries=1 --no-hsts --execute"
         f" robots=off {KEEP_ALIVE} --delete-after {URL}",
         exit_codes=(8,),
@@ -218,7 +217,7 @@ _TOOLS: Final = (
     # Its own resolver (c-ares) asks a server of names, and no file.
     _tool(
         "aria2c",
-        "as curl; each file over one connection",
+        "as curl, each file over one connection",
         command_line="aria2c --no-conf --quiet --async-dns=false --max-tries=1 --file-allocation=none"
         " --force-sequential=true --parameterized-uri=false --max-connection-per-server=1"
         f" --check-certificate=false --max-concurrent-downloads={CONNECTIONS} {KEEP_ALIVE} {URLS}",

@@ -33,7 +33,7 @@ MAX_RECEIVED_BYTES: Final = 2**30
 MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50
 TURN_MS: Final = 8000
-# What a window of Chromium's in a world shows (docs/chromium.md).
+# What a window of Chromium's in a world shows (docs/dev/chromium.md).
 VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
 
