@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.common.extras import pip_install
 
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2
-NEEDED: Final = "pip install 'fastopen[fsspec]' and the package of its protocol, such as s3fs or gcsfs"
+NEEDED: Final = f"{pip_install('fsspec')}, and the package of its protocol, such as s3fs or gcsfs"
 # What implementations of fsspec call the time of an object's last change.
 WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
