@@ -1,1 +1,1 @@
-"""What every layer may use: errors, units, files."""
+"""Helpers for every layer: errors, units, files."""

@@ -1,4 +1,4 @@
-"""Pauses Python's collector of cyclic garbage while many objects are made or read that have no cycles."""
+"""A pause of Python's cyclic garbage collector."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Of a million loads it takes seconds to find that they have no cycles."""
+    """Pause the collector while many objects without cycles are made or read.
+
+    With a million loads, its searches for cycles take seconds.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

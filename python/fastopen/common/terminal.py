@@ -1,4 +1,4 @@
-"""Tables in a terminal, by Rich: the roomiest layout that fits its width."""
+"""Tables in a terminal, by Rich, in the roomiest layout that fits its width."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,35 +15,37 @@ from rich.text import Text
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import MINUS, NBSP
 
-# Longer lines are hard to read, however wide the terminal.
+# Longer lines are hard to read, even in a wide terminal.
 PROSE_MAX: Final = 110
 STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable": "yellow"}
 PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
 
 def plain(text: str) -> str:
-    """As a terminal has it, where it is searched and copied: ordinary spaces, and hyphens for minus signs."""
+    """Return text for searching and copying in a terminal: ordinary spaces, and hyphens instead of minus
+    signs.
+    """
     return text.translate(PLAIN)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What gives way where room is short."""
+    """The parts of a table that give way if space is short."""
 
     asides_below: bool = False
-    """Intervals go below their figures."""
+    """True if intervals go below their figures."""
     short: bool = False
-    """Headers take more lines, and words are short."""
+    """True if headers take more lines and words are short."""
     tight: bool = False
-    """Columns are one space apart."""
+    """True if columns are one space apart."""
     merged: bool = False
-    """All factors but the last are put together into one column of words, on two lines where need be."""
+    """True if all factors but the last share one column of words, on two lines if necessary."""
     numbered: bool = False
-    """Numbers stand for those words, which go below the table."""
+    """True if numbers replace these words, which go below the table."""
     bare: bool = False
-    """What proves the figures is left out."""
+    """True if columns of evidence are left out."""
     split: bool = False
-    """Intervals take two lines."""
+    """True if intervals take two lines."""
 
 
 LAYOUTS: Final = (
@@ -57,17 +59,16 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# Words of factors that are put together need so many columns to be read, as many as the longest, and half of
-# them all.
+# A merged column of factors needs this width, that of its longest word, and half of its text.
 WORDS_MIN: Final = 9
-# Factors whose own columns are no wider than this together keep them: numbers would save next to nothing.
+# Factors keep their columns if these are no wider than this together: numbers would save almost nothing.
 COLUMNS_MIN: Final = 8
-# Names that are longer than this go on several lines where room is short.
+# Longer names take several lines if space is short.
 NAME_MIN: Final = 20
 
 
 def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """A table, with what it is of and what all its rows have in common above it."""
+    """Render a table with its title and subtitle."""
     heading = f"{grid.title}  {grid.subtitle}".strip()
     for line in filled([heading] if heading else [], width, indent="  "):
         line.stylize("bold", 0, len(grid.title))
@@ -78,9 +79,9 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
+    """Break lines at spaces, but not before a unit, and at most at PROSE_MAX columns.
 
-    What is printed has ordinary spaces, to be searched.
+    The output has ordinary spaces, for searching.
     """
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
@@ -89,12 +90,12 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def fits(grid: Grid, width: int) -> bool:
-    """Whether the roomiest layout has room in so many columns of a terminal."""
+    """Return True if the roomiest layout fits into `width` columns."""
     return _least(_table(grid, LAYOUTS[0])) <= width
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """The table for so many columns of a terminal, and how it is laid out."""
+    """Return the table for a width, and its layout."""
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
         shown = _without_proof(grid) if layout.bare else grid
@@ -108,7 +109,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """What a table that is laid out like this does not say itself."""
+    """Generate the lines below a table in this layout: numbered words and columns left out."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
@@ -117,7 +118,7 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
 
 
 def _merged_factors(grid: Grid) -> list[int]:
-    """All but the last, which by itself tells rows apart best."""
+    """Return all factors but the last, which distinguishes rows best."""
     return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
 
 
@@ -126,7 +127,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """The words of the rows' factors, numbered from 1; none where their own columns take little room."""
+    """Number the words of the rows' factors from 1; return nothing if their own columns take little space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -141,10 +142,10 @@ def _width(grid: Grid, number: int) -> int:
 
 
 def _least(table: Table) -> int:
-    """How many columns of a terminal it needs: words that are put together go on several lines."""
+    """Return the columns that a table needs in a terminal. Merged words take several lines."""
     pad = table.padding[1]
     columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
-    # Between columns Rich's box has a space, besides the padding, and one at each end.
+    # Rich's box has a space between columns, in addition to the padding, and one at each end.
     return columns + (len(table.columns) - 1) * (pad + 1) + 2
 
 
@@ -160,7 +161,7 @@ def _without_proof(grid: Grid) -> Grid:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """With the words of factors in one column, or their numbers."""
+    """Return the table with factors merged into one column of words or numbers."""
     factors = _merged_factors(grid)
     if not factors:
         return grid
@@ -224,7 +225,7 @@ def _table(grid: Grid, layout: Layout) -> Table:
 
 
 def _words_width(words: str) -> int:
-    """Of the narrowest column in which these words take two lines."""
+    """Return the narrowest width in which these words take two lines."""
     longest = max(map(len, words.split()), default=0)
     whole = len(words)
     widths = range(max(WORDS_MIN, longest, whole // 2), whole + 1)
@@ -232,7 +233,7 @@ def _words_width(words: str) -> int:
 
 
 def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
-    """`marked`: whether figures of this column have marks, for which the others leave room."""
+    """Render a cell. `marked`: figures of this column have marks, and others leave space for one."""
     text = entry.short if layout.short and entry.short else entry.text
     text += entry.mark or (" " if marked else "")
     if entry.aside:
