@@ -1,4 +1,4 @@
-"""The contract with the world program, docs/contract.md, as types: jobs that go in, records that come out."""
+"""The contract with the world program (docs/contract.md) as types: jobs in, records out."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions

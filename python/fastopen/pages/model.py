@@ -182,7 +182,7 @@ class Page(BaseModel):
         tuple[Explanation, ...],
         Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_),
     ] = ()
-    """Of a recording that several explain alike: the others. A [draw](vary.md) takes one of them; jobs have
+    """Of a recording that several explain alike: the others. A [sample](../vary.md) takes one of them; jobs have
     none."""
 
     @model_validator(mode="after")
