@@ -1,4 +1,4 @@
-"""Where the program `fastopen-world` is, and what it says of itself and of this machine."""
+"""The path of the program `fastopen-world`, its version, and its checks of this machine."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """The program that FASTOPEN_WORLD names, else the wheel's, else the checkout's. Raises MachineError."""
+    """Return the program of FASTOPEN_WORLD, else the wheel's, else the checkout's. Raises MachineError."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -35,12 +35,12 @@ def find_program() -> Path:
 
 
 def program_version(program: Path) -> str:
-    """What `fastopen-world --version` prints, without the name. Raises MachineError."""
+    """Return the output of `fastopen-world --version` without the name. Raises MachineError."""
     return _ask(program, "--version").strip().removeprefix(NAME).strip()
 
 
 def program_digest(program: Path) -> str:
-    """SHA-256 of the program's file. Raises MachineError."""
+    """Return the SHA-256 of the program's file. Raises MachineError."""
     try:
         with program.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -49,7 +49,7 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """What this machine can do: each check has `name`, `ok`, `detail` and `remedy`. Raises MachineError."""
+    """Return this machine's checks, each with `name`, `ok`, `detail` and `remedy`. Raises MachineError."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]
@@ -73,7 +73,7 @@ def _ask(program: Path, question: str) -> str:
         raise MachineError(
             f"{program} {question} does not answer: {error}", "build or install it again"
         ) from None
-    # A failed check is an answer too, when it was written.
+    # A failed check that was written is a valid answer.
     if answer.returncode != 0 and not answer.stdout.strip():
         lines = answer.stderr.strip().splitlines()
         raise MachineError(f"{program} {question} failed: {lines[-1] if lines else answer.returncode}")

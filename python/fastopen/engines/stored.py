@@ -1,4 +1,6 @@
-"""An engine that looks into a store of results before it does a job, and writes there what it did."""
+"""An engine that searches a store of results before it runs a job, and stores the results of jobs that it
+runs.
+"""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
@@ -13,12 +15,14 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Whether a job of the virtual engine gives the same bytes each time, and nothing besides is kept."""
+    """Return True if a job of the virtual engine gives the same bytes each time, without pictures and
+    packets.
+    """
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
 class StoredEngine:
-    """A virtual engine with a store. A job's loads are reported when they are in it, all together."""
+    """A virtual engine with a store. A job's loads are reported together, when they are stored."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -32,7 +36,7 @@ class StoredEngine:
         return self._engine.parallel
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """See Engine."""
+        """Run jobs or read their results, see Engine."""
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
         for job in jobs:
@@ -50,7 +54,7 @@ class StoredEngine:
             yield from self._kept(made, {job.id: job for job in missing}, decided)
 
     def _digest(self, bodies: Bodies, page: str) -> str:
-        """Of a page's recorded bodies and heads."""
+        """Return the digest of a page's recorded bodies and heads."""
         of_page = bodies.get(page)
         if not of_page:
             return ""
@@ -64,7 +68,7 @@ class StoredEngine:
         return self._bodies[page]
 
     def _found(self, key: str, job: Job) -> list[Event] | None:
-        """The events of a job that was done before."""
+        """Return the events of a job whose results are stored."""
         result = self.store.get(key)
         if result is None:
             return None
@@ -88,7 +92,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """The events of jobs that are done now; those of each job when they are in the store."""
+        """Generate the events of jobs that run, those of each job when its results are stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -114,7 +118,7 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """What a job gave, to be stored; None where the machine had a part in it."""
+    """Return the result of a job for the store, or None if the machine influenced it."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

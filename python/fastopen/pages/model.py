@@ -182,8 +182,7 @@ class Page(BaseModel):
         tuple[Explanation, ...],
         Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_),
     ] = ()
-    """Of a recording that several explain alike: the others. A [sample](../vary.md) takes one of them; jobs have
-    none."""
+    """Further explanations that fit a recording as well. A [sample](../vary.md) uses one; jobs have none."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
