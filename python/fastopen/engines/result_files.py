@@ -40,7 +40,7 @@ class KeptFile(NamedTuple):
 
 
 class ResultFiles(Protocol):
-    """Files by their names within the store. All methods raise OSError. Any number of processes may use them."""
+    """Files by their names within the store, for any number of processes. All methods raise OSError."""
 
     place: str
     """The store's name for people."""
@@ -67,7 +67,7 @@ class ResultFiles(Protocol):
         """Generate the files in folders whose names have FOLDER_NAME_CHARS characters, folder by folder."""
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder of the store, or at its top, or nothing if the folder does not exist."""
+        """Return the names in a folder of the store or at its top, or nothing if there is no folder."""
 
 
 def files_at(place: str | os.PathLike[str]) -> ResultFiles:

@@ -149,7 +149,7 @@ def key_of(decided_by: Sequence[str]) -> str:
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return all inputs that determine a job's result. `bodies` is the digest of recorded bodies, or empty."""
+    """Return all inputs that determine a job's result. `bodies` is a digest of recorded bodies, or empty."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
