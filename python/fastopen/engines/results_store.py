@@ -154,7 +154,10 @@ def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
 
 
 class ResultsStore:
-    """Results in a folder or behind a URL. Errors of the store do not stop a run. Only two results that differ raise an error."""
+    """Results in a folder or behind a URL.
+
+    Errors of the store do not stop a run. Only two results that differ raise an error.
+    """
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         """Open a store, or make one in an empty place. Raises InputError, MachineError."""
@@ -229,7 +232,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare a result with the stored one. Replace a damaged one. If they differ, determinism is broken."""
+        """Compare a result with the stored one, and replace a damaged one. Raises MachineError."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:
@@ -256,7 +259,7 @@ class ResultsStore:
 
 
 def without_name(raw: str, kind: str, job: str) -> str:
-    """Return a record without its beginning, which names the job. Raises ValueError if it begins otherwise."""
+    """Return a record without its beginning, which names the job. Raises ValueError."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])

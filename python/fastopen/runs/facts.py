@@ -1,4 +1,6 @@
-"""The shapes of a run's facts `environment` and `options`, whoever wrote them. Other keys may be anything."""
+"""The shapes of a run's facts `environment` and `options`, which may come from any program. Other keys are
+allowed.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -12,13 +14,13 @@ def _moment(text: str) -> str:
 
 
 class Facts(BaseModel):
-    """What a document has at least, and any other keys."""
+    """The required keys of a document, which may have others."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
 
 class Environment(Facts):
-    """What a run ran on."""
+    """The environment of a run."""
 
     started: Annotated[str, AfterValidator(_moment)] | None = None
     versions: dict[str, str] = {}
@@ -30,27 +32,27 @@ class Environment(Facts):
 
 
 class Arguments(BaseModel):
-    """What is passed on by its keys, and so has no others."""
+    """Keys that are passed on as arguments, so that no others are allowed."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
 
 class Until(Arguments):
-    """The precision that was asked for."""
+    """The requested precision."""
 
     half_width_percent: float
     max_repeats: int
 
 
 class Watched(Arguments):
-    """What is kept of loads besides records."""
+    """Data to keep of loads in addition to records."""
 
     packets: bool = False
     tcp_trace: bool = False
 
 
 class Options(Facts):
-    """What resuming needs."""
+    """The options that resuming needs."""
 
     until: Until | None = None
     inputs: list[str] = []

@@ -1,4 +1,4 @@
-"""Which loads of a run are listed, and in which order: a part of a large run without reading all of it."""
+"""Selection and order of a run's loads, which lists a part of a large run without reading all of it."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -14,24 +14,24 @@ _COLUMNS: Final[dict[Order, str]] = {
 
 @dataclass(frozen=True)
 class Listing:
-    """What is wanted of the loads: those that meet all of it. By default all, as they were written."""
+    """The conditions of a list, of which a load meets all. By default all loads, in the order of writing."""
 
     cell: int | None = None
-    """The index of their cell."""
+    """The index of the loads' cell."""
     page: str | None = None
-    """The name of their page."""
+    """The name of the loads' page."""
     valid: bool | None = None
     search: str = ""
-    """A part of the id of their job or of what makes them invalid, in upper or lower case."""
+    """A part of the job's id or of the reason of an invalid load, in upper or lower case."""
     job: str | None = None
-    """The id of their job."""
+    """The id of the loads' job."""
     number: int | None = None
-    """The one load of this number."""
+    """The number of the only load."""
     order: Order = "written"
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """In SQL, over `loads` and `jobs`, with the values that belong to it."""
+        """Return the condition in SQL over `loads` and `jobs`, with its values."""
         wanted: list[tuple[str, tuple[object, ...]]] = []
         if self.cell is not None:
             wanted.append(("loads.cell = ?", (self.cell,)))
@@ -56,5 +56,5 @@ class Listing:
 
     @property
     def ordering(self) -> str:
-        """The terms of ORDER BY."""
+        """Return the terms of ORDER BY."""
         return _COLUMNS[self.order]

@@ -1,4 +1,4 @@
-"""Reads a kept run: its experiment and pages, a row for each load, and full records one at a time."""
+"""Reading of a kept run: its experiment and pages, a row for each load, and full records one at a time."""
 
 import json
 import sqlite3
@@ -29,7 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# Of few loads the first is quicker, of a million the second, which is worked out once.
+# The first is quicker for few loads. The second is evaluated once, and is quicker for a million.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
@@ -40,7 +40,7 @@ _AMONG_EARLIER = """loads.number IN (
 )"""
 _ITS_JOB = "JOIN jobs ON jobs.number = loads.job"
 _ALL = {"superseded": _AMONG_EARLIER, "where": "", "order": "loads.number"}
-# Of a million loads a join for each takes longer than all their other columns.
+# For a million loads, a join for each takes longer than all their other columns.
 _BY_JOB_NUMBER = _LOADS.format(job="loads.job", more="", joined="", **_ALL)
 _WITH_RECORDS = _LOADS.format(
     job="jobs.id",
@@ -63,10 +63,10 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run that can be read. A context manager. Damage is an InputError wherever it is met."""
+    """A run that can be read. A context manager. Damage raises InputError in every method."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
-        """`folder` is None for a run in memory."""
+        """Read a run. `folder` is None for a run in memory."""
         self._database = database
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
@@ -76,7 +76,7 @@ class RunReader(Closing):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """A run that was kept; reading changes nothing. Raises InputError where none can be read."""
+        """Open a kept run without changing it. Raises InputError if it cannot be read."""
         database, limits = files.open_for_reading(folder)
         run = cls(database, folder)
         run._limits = limits
@@ -92,46 +92,47 @@ class RunReader(Closing):
             raise InputError(f"damaged: job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._database.close()
 
     @property
     def status(self) -> str:
-        """`running`, `finished`, `interrupted` (by the user), `stopped` (by anything else), or `out of time`:
-        a limit of time left no room for one repeat of all."""
+        """Return `running`, `finished`, `interrupted` (by the user), `stopped` (by another cause), or `out of
+        time`: a limit of time left no room for one repeat of all.
+        """
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
         return status
 
     def _is_abandoned(self) -> bool:
-        """Whether the process that wrote the run is gone: killed, or the power was cut."""
+        """Return True if the process that wrote the run is gone: killed, or the power was cut."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the run ran on."""
+        """Return the environment of the run."""
         return self._document("environment")
 
     @property
     def options(self) -> dict[str, Any]:
-        """What resuming the run needs, apart from experiment and pages."""
+        """Return the options that resuming needs, apart from experiment and pages."""
         return self._document("options")
 
     @property
     def label(self) -> str:
-        """What people call the run in lists; empty where nobody gave it a name."""
+        """Return the run's label in lists, which may be empty."""
         rows = self._rows("SELECT value FROM facts WHERE name = 'label'")
         with self._understanding("the label"):
             return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
-        """What was asked."""
+        """Return the experiment."""
         with self._understanding("the experiment"):
             return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
-        """In the order of the table."""
+        """Return the cells in the order of the table."""
         experiment, pages = self.experiment(), {*self.page_names()}
         cells: list[Cell] = []
         rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
@@ -146,74 +147,74 @@ class RunReader(Closing):
         return cells
 
     def pages(self) -> dict[str, Page]:
-        """Name to page, in the order in which they were given."""
+        """Return the pages by name, in their given order."""
         rows = self._rows("SELECT name, page FROM pages ORDER BY position")
         with self._understanding("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def asked_as_kept(self) -> tuple[Any, ...]:
-        """Experiment, pages and cells as they stand in the file; where these are equal, runs ask the same."""
+        """Return experiment, pages and cells as in the file. Runs with equal values have the same plan."""
         pages = self._rows("SELECT name, page FROM pages ORDER BY position")
         cells = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
-        """What the engine `auto` was when the run was planned: the one that was not named."""
+        """Return the engine that `auto` meant when the run was planned: the only one without a name."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """The keys of `pages`, without reading the pages."""
+        """Return the keys of `pages` without reading the pages."""
         return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
-        """How many repeats of each comparison the run holds, done or not."""
+        """Return the number of repeats of each comparison in the run, done or not."""
         rows = self._rows(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
         return {Comparison(*comparison): repeats for *comparison, repeats in rows}
 
     def repeats(self) -> int:
-        """How many repeats the comparison has that is loaded most often; 0 of an empty shard."""
+        """Return the number of repeats of the comparison with the most loads; 0 for an empty shard."""
         ((last,),) = self._rows("SELECT max(repeat) FROM jobs")
         return 0 if last is None else int(last) + 1
 
     @property
     def shard(self) -> Shard | None:
-        """Which part of its experiment the run is; None of all of it."""
+        """Return the run's part of its experiment, or None for all of it."""
         text = self.options.get("shard")
         with self._understanding("which shard it is"):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
-        """Id of each job to its seed, in the order in which they were planned."""
+        """Map the id of each job to its seed, in the order of planning."""
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
 
     def loads_asked(self) -> int:
-        """How many loads the run consists of, done or not."""
+        """Return the number of loads of the run, done or not."""
         ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
         return int(asked or 0)
 
     def loads_done(self) -> int:
-        """How many of them are on disk; each counts once, however often it was done."""
+        """Return the number of loads on disk, each once with any number of attempts."""
         ((done,),) = self._rows("SELECT count(*) FROM loads WHERE attempt = 1")
         return int(done)
 
     def attempts_done(self) -> int:
-        """How many loads were done, those that were done again counted each time."""
+        """Return the number of attempts on disk."""
         ((done,),) = self._rows("SELECT count(*) FROM loads")
         return int(done)
 
     def loads(self) -> list[LoadRow]:
-        """Every load, without its record, in the order in which they were written."""
+        """Return every load without its record, in the order of writing."""
         with self._short_rows("SELECT number, id FROM jobs") as numbered:
             jobs = dict(numbered)
-        self._count_cells()  # by the experiment, which is no short row
+        self._count_cells()  # the experiment's row is not short
         with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
             return [self._load_row(row, jobs[row[0]]) for row in rows]
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """So many of the loads that a list wants (-1: all), from the one with this index on."""
+        """Return up to `count` loads of a list (-1: all), from index `start` on."""
         where, values = listing.condition
         order = f"{listing.ordering} LIMIT ? OFFSET ?"
         query = _LOADS.format(
@@ -223,7 +224,7 @@ class RunReader(Closing):
             return [self._load_row(row, row[0]) for row in self._rows(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
-        """How many loads a list has."""
+        """Return the number of loads of a list."""
         where, values = listing.condition
         ((count,),) = self._rows(
             f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}",  # noqa: S608  # ours
@@ -232,11 +233,11 @@ class RunReader(Closing):
         return int(count)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Index of each cell that was loaded to how many loads of it were done, and how many are valid.
+        """Map the index of each loaded cell to its numbers of finished and of valid loads.
 
-        Each counts once, as its last attempt.
+        Each load counts once, by its last attempt.
         """
-        # SQLite takes bare columns from the row that has the maximum.
+        # SQLite takes bare columns from the row with the maximum.
         rows = self._rows(
             "SELECT cell, count(*), sum(valid) FROM"
             " (SELECT cell, valid, max(attempt) FROM loads GROUP BY job, id) GROUP BY cell"
@@ -244,9 +245,10 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Every load, or those of one job, with its record as JSON had it: checked when it was written.
+        """Generate every load, or those of one job, with its record as a JSON value that was checked when
+        written.
 
-        One is in memory at a time, and reading it costs a fifth of what a LoadRecord does.
+        One record is in memory at a time. Reading it costs a fifth of a LoadRecord.
         """
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
@@ -255,20 +257,22 @@ class RunReader(Closing):
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Of every world: page, network, and by how many microseconds its RTT was off what it was to be."""
+        """Generate page, network and the RTT's deviation in microseconds for every world."""
         return self._rows(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
         )
 
     def world_records(self, job: str) -> list[WorldRecord]:
-        """Every world that was built for a job, first to last: several where it was built again."""
+        """Return every world that was built for a job, in order."""
         rows = self._rows(_WORLDS, (job,), lookup=True)
         with self._understanding("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def hosts(self, job: str) -> dict[str, str]:
-        """Host names of a job's page to their addresses in its last world; empty where none was built."""
+        """Map the host names of a job's page to their addresses in its last world; empty if none was
+        built.
+        """
         found: dict[str, str] = {}
         for (record,) in self._rows(_WORLDS, (job,), lookup=True):
             with self._understanding("the record of a world"):
@@ -276,13 +280,15 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """The record of a load as the world wrote it; of its last attempt by default. Raises KeyError."""
+        """Return the record of a load's attempt, by default the last, as the world wrote it. Raises
+        KeyError.
+        """
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """The full record of one load; of its last attempt by default. Raises KeyError."""
+        """Return the full record of a load's attempt, by default the last. Raises KeyError."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -292,30 +298,30 @@ class RunReader(Closing):
         return record
 
     def _resources(self, job: str) -> int:
-        """How many resources the page of a job has."""
+        """Return the number of resources of a job's page."""
         if not self._sizes:
             self._sizes = {name: len(page.resources) for name, page in self.pages().items()}
         pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """The full records of some loads, one in memory at a time."""
+        """Generate the full records of some loads, one in memory at a time."""
         for row in rows:
             with self._understanding("a load without a record"):
                 record = self.load_record(row.job, row.load, row.attempt)
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        """(job, what went wrong with its world), in the order in which it did."""
+        """Return (job, fault of its world) pairs in the order of their occurrence."""
         rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
         return list(rows)
 
     def rows_of(self, query: str) -> Iterator[Any]:
-        """Those of a query over all of the run, within what its file can hold."""
+        """Generate the rows of a query over the whole run, within the bounds of its file."""
         return self._rows(query)
 
     def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """`lookup` is whether the query is for one load or job."""
+        """Generate the rows of a query. `lookup`: the query is for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -324,7 +330,9 @@ class RunReader(Closing):
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
-        """Those of a query over all of the run whose values are short; meanwhile no others are read."""
+        """Generate the rows of a query over the whole run whose values are short, without other queries
+        meanwhile.
+        """
         if self._limits is None:
             with files.reading(self.place):
                 yield self._database.execute(query)
@@ -346,7 +354,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:
-        """Says of what is not as this program writes it that it is damaged."""
+        """Convert errors about content that this program does not write into InputErrors about damage."""
         try:
             yield
         except ValidationError as error:
@@ -359,12 +367,12 @@ class RunReader(Closing):
         return self._cell_count
 
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        """Of a row of _LOADS, which has the columns of LoadRow but for the job."""
+        """Make a LoadRow of a row of _LOADS, which has all its columns but the job."""
         cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:
             raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
-        # SQLite has neither truth values nor lists.
+        # SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)
         return LoadRow(
             job, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest
@@ -375,7 +383,9 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Of before `path_share` had a default, null was all hosts. What is no experiment stays as it is."""
+    """Replace the null of an older experiment's `path_share`, which meant all hosts. Other documents stay as
+    they are.
+    """
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

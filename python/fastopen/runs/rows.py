@@ -1,4 +1,4 @@
-"""What is read of a run without its full records: a row for each load."""
+"""Rows of a run's loads, which are read without the full records."""
 
 import re
 from typing import Final, NamedTuple
@@ -7,9 +7,10 @@ NAME_MAX: Final = 120
 
 
 class LoadRow(NamedTuple):
-    """What tables need of a load. `invalid` are (kind, detail) pairs.
+    """The figures of a load that tables need. `invalid` are (kind, detail) pairs.
 
-    A tuple, since a run has up to a million: a frozen dataclass takes five times as long to make.
+    It is a tuple because a run has up to a million loads, and a frozen dataclass takes five times as long to
+    make.
     """
 
     job: str
@@ -22,22 +23,23 @@ class LoadRow(NamedTuple):
     handshakes_ns: int
     """The longest sum of handshake times in a row."""
     retransmitted: int
-    """Segments, by both ends."""
+    """Retransmitted segments of both ends."""
     invalid: tuple[tuple[str, str], ...]
     load: str = ""
-    """Its id within its job: with `attempt`, what `RunStore.load_record` needs."""
+    """The load's id within its job. `RunStore.load_record` needs it and `attempt`."""
     attempt: int = 1
-    """From 1; a load that was disturbed is done again."""
+    """The number of the attempt, from 1. A disturbed load is repeated."""
     superseded: bool = False
-    """Whether it was done again: then a later attempt stands in its place in every figure."""
+    """True if the load was repeated. Every figure then uses a later attempt."""
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """In the order in which loads were written; each has its own."""
+    """The unique number of the load, in the order of writing."""
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
-    """Of a load's own file, load, then job: safe on every file system, and unique since it begins with the
-    load's number."""
+    """Return the name of a load's own file: number, load, job. It is safe on every file system, and unique by
+    the number.
+    """
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

@@ -1,6 +1,6 @@
-"""A run as flat tables: loads, requests, connections, and what the kernel counted in each load.
+"""A run as flat tables: loads, requests, connections, and the kernel's counters of each load.
 
-docs/runs.md lists the columns. Units are in their names; times of requests and connections are milliseconds
+docs/runs.md lists the columns. Units are in their names. Times of requests and connections are milliseconds
 since the start of their load. `load` numbers the loads of a run and joins the tables.
 """
 
@@ -18,7 +18,7 @@ from fastopen.runs.rows import LoadRow
 
 Row = tuple[Any, ...]
 
-# What the repeat of an experiment that varies had in place of what was asked.
+# The sampled values of a repeat, in an experiment that varies.
 DRAWN: Final[dict[str, Kind]] = {
     "drawn_rtt_ms": "float", "drawn_down_bit_per_s": "int", "drawn_up_bit_per_s": "int",
     "drawn_think_scale": "float", "drawn_processing_scale": "float", "drawn_start_phase_ms": "float",
@@ -76,26 +76,26 @@ TABLES: Final[dict[str, dict[str, Kind]]] = {
 
 @dataclass(frozen=True)
 class Flattener:
-    """Makes rows of tables from the loads of one run."""
+    """A maker of table rows from the loads of one run."""
 
     experiment: Experiment
     cells: list[Cell]
     pages: dict[str, Page]
     _factors: dict[int, Row] = field(default_factory=dict)
-    """Of each cell."""
+    """The factors of each cell."""
     _known: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: RunReader) -> "Flattener":
-        """What all rows of a run share, read once."""
+        """Read the data that all rows of a run share."""
         return cls(run.experiment(), run.cells(), run.pages())
 
     def page(self, row: LoadRow) -> Page:
-        """The page that was loaded."""
+        """Return the page that was loaded."""
         return self.pages[self.cells[row.cell].page]
 
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
-        """What a load is in the table of that name."""
+        """Return the rows of a load in the table of that name."""
         if table == "loads":
             return (self.load(row),)
         if table == "evidence":
@@ -104,7 +104,7 @@ class Flattener:
         return several[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
-        """Of LOADS."""
+        """Return the row in LOADS."""
         cell = self.cells[row.cell]
         if row.cell not in self._factors:
             self._factors[row.cell] = flat_columns(point_of(self.experiment, cell))
@@ -117,7 +117,7 @@ class Flattener:
         )
 
     def _drawn(self, cell: Cell, repeat: int) -> Row:
-        """Of DRAWN."""
+        """Return the row in DRAWN."""
         drawn = draw_of(self.experiment, cell.comparison, repeat)
         if drawn is None:
             return (None,) * len(DRAWN)
@@ -130,7 +130,7 @@ class Flattener:
         )
 
     def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Of REQUESTS."""
+        """Generate the rows in REQUESTS."""
         page = self.page(row)
         known = self._known.get(page.name)
         if known is None:
@@ -144,11 +144,11 @@ class Flattener:
             )
 
     def connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Of CONNECTIONS."""
+        """Generate the rows in CONNECTIONS."""
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
-            # Runs of before there was TLS do not say.
+            # Runs from before fastopen had TLS lack the key.
             tls = one.get("tls") or {}
             yield (
                 *(row.number, one["id"], one["host"], one["port"], one["client_port"]),
@@ -160,16 +160,16 @@ class Flattener:
             )
 
     def samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Of SAMPLES."""
+        """Generate the rows in SAMPLES."""
         for connection in record["connections"]:
             for one in connection.get("origin_samples", ()):
                 values = (one[name] for name in list(SAMPLES)[3:])
                 yield (row.number, connection["id"], _ms(one["at_ns"]), *values)
 
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
-        """Of EVIDENCE."""
+        """Return the row in EVIDENCE."""
         link, counters = record["link"] or {}, record["counters"]
-        # Records of before contract 2 do not say.
+        # Records from before contract 2 lack these keys.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}
         return (
             *(row.number, record["client_address"], record["cookies_before"]),
