@@ -1,4 +1,4 @@
-"""What makes a kernel of ours of a plain source: what lies in `kernel/`, and its digests."""
+"""The recipe of a kernel: the content of `kernel/`, which is applied to a plain source, and its digests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """What lies in `kernel/`: options, patches, files not to unpack, the trial's program, common headers."""
+    """The content of `kernel/`: options, patches, files not to unpack, the trial's program, common
+    headers.
+    """
 
     config: Path
     patches: tuple[Path, ...]
@@ -25,16 +27,18 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Of the options alone: comments and their order do not count."""
+        """Return the digest of the options. Comments and order do not count."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
     def patches_sha256(self) -> str:
-        """Of the patches' bytes, one after the other."""
+        """Return the digest of the patches' bytes, one after the other."""
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:
-        """The same recipe in files of its own, so that a build uses what its manifest says, whoever edits."""
+        """Copy the recipe into a folder, so that later edits do not change the build that its manifest
+        describes.
+        """
         (folder / "patches").mkdir(parents=True)
         for path in (self.config, self.unused, self.trial, self.headers):
             shutil.copyfile(path, folder / path.name)
@@ -43,12 +47,12 @@ class Recipe:
         return read_recipe(folder)
 
     def options(self) -> dict[str, str]:
-        """Each option that is asked for, by name, with its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
+        """Map the name of each requested option to its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
         return options_in(self.config.read_text(encoding="utf-8"))
 
 
 def read_recipe(folder: Path | None = None) -> Recipe:
-    """The recipe that came with this fastopen. Raises MachineError where the installation has none."""
+    """Read the recipe that came with this fastopen. Raises MachineError if there is none."""
     found = folder or packaged_folder("kernel")
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
@@ -57,7 +61,7 @@ def read_recipe(folder: Path | None = None) -> Recipe:
 
 
 def options_in(text: str) -> dict[str, str]:
-    """The options that a kernel configuration sets, by name, each with its line."""
+    """Map the name of each option of a kernel configuration to its line."""
     return {line.split("=", 1)[0]: line for line in re.findall(r"^CONFIG_\w+=.+$", text, re.MULTILINE)}
 
 

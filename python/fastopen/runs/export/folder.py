@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all: written under another name, and renamed when all is in it."""
+"""A folder that appears whole or not at all: it is written under another name, and renamed when complete."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,16 +8,17 @@ from typing import Final
 
 from fastopen.common.errors import InputError, MachineError, unwritable
 
-# What a killed export leaves; the next one to the same place removes it.
+# The rest of a killed export, which the next one to the same place removes.
 UNFINISHED: Final = ".unfinished"
-# What exports are made of: nothing else is replaced.
+# The files of exports. Nothing else is replaced.
 SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Where to write. Raises InputError where `folder` holds something, unless it is an export that is to be
-    replaced; MachineError where the disk fails."""
+    """Yield the folder to write to. Raises InputError if `folder` holds something other than an export to
+    replace, and MachineError if the disk fails.
+    """
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
