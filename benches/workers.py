@@ -1,8 +1,8 @@
 """Loads on two Dask workers that are killed again and again: what that costs, and that nothing is lost.
 
-Run as `.venv/bin/python benches/workers.py`; needs `pip install 'fastopen[dask]'` and a kernel of the virtual
-engine. The same run is done first on this machine with two kernels at once. Processor time is of all
-processes that ended: of a worker that was killed all but the kernel that it left.
+Run as `.venv/bin/python benches/workers.py`; needs Dask (`pip install distributed`) and a kernel
+of the virtual engine. The same run is done first on this machine with two kernels at once. Processor time
+is of all processes that ended: of a worker that was killed all but the kernel that it left.
 """
 
 import argparse

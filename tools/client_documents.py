@@ -5,7 +5,7 @@ from fastopen.contract.client_types import CLIENTS
 
 def client_table() -> str:
     """A row for each client."""
-    rows = ["| client | what it does | HTTP in the clear | over TLS | needs |", "|---|---|---|---|---|"]
+    rows = ["| client | loads | HTTP in cleartext | HTTP over TLS | needs |", "|---|---|---|---|---|"]
     for one in CLIENTS.values():
         spoken = (", ".join(sorted(versions)) for versions in (one.http_in_the_clear, one.http_over_tls))
         needs = f"`apt install {one.package}`" if one.package else ""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastopen.analysis.statistics import Results
 from fastopen.common.errors import MachineError
+from fastopen.common.extras import pip_install
 from fastopen.experiments.quantities import Kind
 from fastopen.report import flat_cells
 from fastopen.runs import RunReader
@@ -41,5 +42,5 @@ def _pandas() -> Any:
     try:
         import pandas as pd
     except ImportError:
-        raise MachineError("data frames need pandas", "pip install 'fastopen[notebook]'") from None
+        raise MachineError("data frames need pandas", pip_install("pandas")) from None
     return pd

@@ -78,7 +78,7 @@ class CalibrationOptions:
         bool,
         typer.Option(
             "--as-imported",
-            help="Keep queueing delay of the recording in server think times (docs/pages.md).",
+            help="Keep queueing delay of the recording in server think times (docs/importers.md).",
         ),
     ] = False
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all."""
 
 import os
 import tempfile
@@ -6,9 +6,10 @@ from pathlib import Path
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
-    """Writes a file: who reads meanwhile, or after a full disk or a kill, sees the old one or the new one.
+    """Write a file atomically.
 
-    What is no regular file, such as /dev/stdout, is written to as it is. Raises OSError.
+    A reader sees the old file or the new one, even after a full disk or a kill. A file that is not regular,
+    such as /dev/stdout, is written in place. Raises OSError.
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -28,7 +29,7 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
 
 
 def _mask() -> int:
-    """The process's umask, which can only be read by setting it."""
+    """Return the process's umask, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

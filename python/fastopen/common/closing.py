@@ -11,7 +11,7 @@ class Closing:
     """A context manager that ends with `close`."""
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Free the resources."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -23,7 +23,10 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Handles SIGINT and SIGTERM at the end: an interrupted Popen may leave a process that nobody knows."""
+    """Deliver SIGINT and SIGTERM at the end of the block.
+
+    An interrupted Popen may leave a process that no object refers to.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

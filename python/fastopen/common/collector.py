@@ -1,4 +1,4 @@
-"""Pauses Python's collector of cyclic garbage while many objects are made or read that have no cycles."""
+"""A pause of Python's cyclic garbage collector."""
 
 import gc
 from collections.abc import Iterator

@@ -3,15 +3,15 @@
 from typing import Final, TypeVar
 
 Cell = TypeVar("Cell")
-# What spreadsheets take for the beginning of a formula, or pass over before one (OWASP, CSV injection).
+# Spreadsheets take these for the beginning of a formula, or skip them before one (OWASP, CSV injection).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 def inert(value: Cell) -> Cell | str:
-    """The value; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    """Return the value, with an apostrophe before text that a spreadsheet would take for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def as_written(cell: str) -> str:
-    """The text that `inert` made this cell of."""
+    """Return the text from which `inert` made this cell."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell

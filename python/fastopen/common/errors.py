@@ -1,4 +1,4 @@
-"""Errors for bad input and for what a machine cannot do: what, where and the remedy, in one line."""
+"""Errors for bad input and for limits of the machine, in one line with place and remedy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 
 
 class InputError(Exception):
-    """Something the user gave us cannot be used. The command line prints it and exits with 2.
+    """Unusable input from the user. The command line prints it and exits with 2.
 
-    `place` names the file and the entry in it (`my.har: log.entries[17].request.url`), `message` what is
-    wrong there, `remedy` what the user can do (empty where the message already says it).
+    `place` names the file and the entry in it (`my.har: log.entries[17].request.url`). `message` describes
+    the fault. `remedy` is an action for the user, or empty if the message implies it.
     """
 
     def __init__(self, message: str, place: str = "", remedy: str = "") -> None:
@@ -28,7 +28,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several things that cannot be used, a line each."""
+    """Several unusable inputs, one a line."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -41,7 +41,7 @@ class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
 
 @contextmanager
 def collected(problems: list[InputError]) -> Iterator[None]:
-    """Keeps what is wrong, so that what follows is looked at as well."""
+    """Append an InputError of the block to `problems`, so that the caller can check further input."""
     try:
         yield
     except InputError as error:
@@ -49,15 +49,15 @@ def collected(problems: list[InputError]) -> Iterator[None]:
 
 
 def raise_all(problems: Sequence[InputError]) -> None:
-    """Raises InputError with all of them; nothing where there is none."""
+    """Raise InputError with all problems, if there are any."""
     if problems:
         raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
 
 
 def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """A remedy for a name that nothing has: the most similar one that there is, else `otherwise`.
+    """Return a remedy for an unknown name: the most similar known one, else `otherwise`.
 
-    `kind` stands before the name: `the packaged page `.
+    `kind` is put before the name: `the packaged page `.
     """
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
@@ -66,26 +66,26 @@ def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") ->
 
 
 def any_of(names: Iterable[str]) -> str:
-    """`a`, `a or b`, `a, b or c`: what a remedy offers."""
+    """Return the names as alternatives: `a`, `a or b`, `a, b or c`."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def unreadable(path: object, error: OSError) -> InputError:
-    """The error for a file or folder that could not be read."""
+    """Return the error for a file or folder that could not be read."""
     return InputError(f"cannot be read: {error.strerror or error}", str(path))
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """`text` without line breaks or other control characters, cut to `limit` characters."""
+    """Return `text` without line breaks and other control characters, cut to `limit` characters."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 class MachineError(Exception):
-    """This machine cannot do what was asked. The command line prints it and exits with 3.
+    """A request that this machine cannot satisfy. The command line prints it and exits with 3.
 
-    `message` says what is missing, `remedy` how to get it (empty where nothing helps).
+    `message` names the missing thing. `remedy` is a way to get it, or empty if there is none.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
@@ -97,12 +97,12 @@ class MachineError(Exception):
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
 
 
-# The place is right, and the machine cannot do it.
+# With these errors the path is valid, but the machine cannot write there.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE, errno.EMFILE)
 
 
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
-    """The error for a file or folder that could not be written."""
+    """Return the error for a file or folder that could not be written."""
     message = f"cannot be written: {error.strerror or error}"
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "make room there, or name another place")

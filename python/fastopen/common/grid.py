@@ -1,4 +1,4 @@
-"""A table as data: typed cells, which terminal, HTML, Markdown, LaTeX and CSV show each in its own way."""
+"""Tables as typed cells, which terminal, HTML, Markdown, LaTeX and CSV render in their own ways."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,20 +11,23 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell. `tone`: good where page load time is surely reduced, bad where increased."""
+    """The content of a cell.
+
+    `tone` is good if the page load time is significantly reduced, and bad if it is increased.
+    """
 
     text: str
     tone: Tone = ""
     aside: str = ""
-    """What goes with a figure, such as its interval: where room is short it goes below."""
+    """An addition to a figure, such as its interval, which goes below if space is short."""
     mark: str = ""
-    """Behind a figure, for a note."""
+    """A mark after a figure, for a note."""
     short: str = ""
-    """In place of the text where room is short."""
+    """A replacement of the text if space is short."""
     phrase: str = ""
-    """In place of the text where columns of factors are put together into one of words."""
+    """A replacement of the text in a merged column of factors."""
     value: Value = None
-    """For programs: not rounded."""
+    """The exact value, for programs."""
 
     def __str__(self) -> str:
         return f"{self.text}{self.mark} {self.aside}".rstrip()
@@ -32,23 +35,23 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """`kind`: what a row is about (key), which of its factors (factor), a figure, or words."""
+    """A column. `kind` is the row's subject (key), one of its factors (factor), a figure, or words."""
 
     header: str
-    """In lines, which only a terminal keeps apart."""
+    """The header. Only a terminal keeps its line breaks."""
     kind: Kind = "figure"
     short: str = ""
-    """In place of the header where room is short."""
+    """A replacement of the header if space is short."""
     answer: bool = False
-    """Whether it is what readers look for first."""
+    """True for a column that readers look for first."""
     wraps: bool = False
-    """Whether its texts may take several lines."""
+    """True if the texts may take several lines."""
     proof: bool = False
-    """Whether it proves or explains the figures, and is left out where there is no room."""
+    """True for evidence or explanations, which are left out if space is short."""
 
     @property
     def heading(self) -> str:
-        """In one line."""
+        """Return the header in one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property
@@ -66,9 +69,9 @@ class Grid:
     rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
     subtitle: str = ""
-    """What all rows have in common."""
+    """The properties that all rows share."""
     grouped: bool = False
-    """Whether rows with the same first entry belong together."""
+    """True if rows with the same first entry belong together."""
 
     def answer_first(self) -> "Grid":
         """Return the table with the columns that readers look for first right behind the heads."""
@@ -105,7 +108,7 @@ class Grid:
 
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return columns that say what a row is about."""
+    """Return columns that identify rows."""
     return tuple(Column(header, "key") for header in headers)
 
 

@@ -1,6 +1,7 @@
 """The memory of decoded JSON: a byte of text can become thirty (`[],` is a list of 56 bytes).
 
-Figures are those of CPython 3.11 on 64 bits, `sys.getsizeof` with the pointers to the values.
+One byte of text can become thirty bytes: `[],` is a list of 56 bytes. The figures are those of CPython 3.11
+on 64 bits, `sys.getsizeof` with the pointers to the values.
 """
 
 from __future__ import annotations
@@ -9,23 +10,25 @@ import re
 import sys
 from typing import Any, Final
 
-# Of one text, whoever wrote it. The largest record of a load is said to take 158 MiB (runs/limits.py says
-# what it has), a page of 10,000 resources 20 MB. If all of it is wrong, pydantic's errors take twice as much
-# again.
+# The limit for one text of any origin. The largest record of a load is estimated at 158 MiB (see
+# runs/limits.py), a page of 10,000 resources at 20 MB. If every value is invalid, pydantic's errors take
+# twice as much again.
 MAX_BYTES: Final = 160 * 2**20
-# What a character becomes at most: of `[[…]]` two are a list with room for four, of `{"":[0]}` eight are an
-# object, a list and a number (44 bytes each).
+# The most bytes that a character becomes: two characters of `[[…]]` are a list with room for four values,
+# eight of `{"":[0]}` an object, a list and a number (44 bytes a character).
 A_CHARACTER: Final = 48
-# So long a text takes no more than that, whatever it holds.
+# A text of at most this length cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
-# An object of up to five members, a list with room for four, a value or member of more, half a string.
+# Bytes of an object of up to five members, a list with room for four, a further value or member, and half a
+# string.
 _OBJECT: Final = 232
 _LIST: Final = 88
 _VALUE: Final = 72
 _QUOTE: Final = 30
 _TUPLE: Final = 56
 _NUMBER: Final = 32
-# Below this all strings of a text can be cut out of it: what is between them is an object each meanwhile.
+# With fewer quotes than this, all strings can be cut out of a text. The pieces between them are objects for
+# a moment.
 _FEW_QUOTES: Final = 2**20
 _STRING: Final = re.compile(r'"[^"]*"?')
 
@@ -36,13 +39,13 @@ def is_too_much(text: str | bytes) -> bool:
 
 
 def may_take(text: str | bytes) -> int:
-    """An upper limit of the bytes that a JSON text takes when it is decoded, at most 2.5 times too high."""
+    """Return an upper bound of the bytes that a JSON text takes when decoded, at most 2.5 times too high."""
     most = _estimate(text)
     if most <= MAX_BYTES:
         return most
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    # Programs in long strings have brackets, commas and escaped quotes too.
+    # Strings may contain programs, with brackets, commas and escaped quotes.
     text = text.replace("\\\\", "").replace('\\"', "")
     quotes = text.count('"')
     return _estimate(_STRING.sub("", text)) + quotes * _QUOTE if quotes < _FEW_QUOTES else most
@@ -57,11 +60,11 @@ def _estimate(text: str | bytes) -> int:
 
 
 def taken_by(value: Any) -> int:
-    """The bytes that a decoded value takes, with all that is in it."""
+    """Return the bytes that a decoded value takes, with its contents."""
     taken = 0
     size = sys.getsizeof
     found = [value]
-    for one in found:  # which grows meanwhile
+    for one in found:  # `found` grows during the loop
         kind = type(one)
         if kind is str:
             taken += size(one)
@@ -72,6 +75,7 @@ def taken_by(value: Any) -> int:
             taken += size(one)
             found += one
         else:
-            # Of header fields, a subclass of list, the texts are shared: whoever keeps them takes them off.
+            # Texts in header fields, a subclass of list, are shared. The caller subtracts them when it drops
+            # the fields.
             taken += size(one) + len(one) * _TUPLE if isinstance(one, list) else _NUMBER
     return taken

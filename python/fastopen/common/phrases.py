@@ -1,4 +1,4 @@
-"""Figures in words: quantities with their units, signs turned into words, lists."""
+"""Figures in words: quantities with units, signs in words, lists."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 
 def time(milliseconds: float) -> str:
-    """`62 ms`, `0.4 ms`, `2.69 s`; below zero with a true minus sign."""
+    """Format a time: `62 ms`, `0.4 ms`, `2.69 s`, with a true minus sign."""
     size = abs(milliseconds)
     sign = MINUS if milliseconds < 0 else ""
     if size >= 1000:
@@ -17,7 +17,7 @@ def time(milliseconds: float) -> str:
 
 
 def times(low_ms: float, high_ms: float) -> str:
-    """`62 to 410 ms`, `0.98 to 1.71 s`: a range in one unit; of equal ends one."""
+    """Format a range of times in one unit: `62 to 410 ms`, `0.98 to 1.71 s`. Equal ends give one time."""
     low, high = time(low_ms), time(high_ms)
     if low == high:
         return low
@@ -27,54 +27,54 @@ def times(low_ms: float, high_ms: float) -> str:
 
 
 def change(milliseconds: float) -> str:
-    """`+44 ms`, `-410 ms` with a true minus sign; nothing is `0 ms`."""
+    """Format a difference of times: `+44 ms`, `-410 ms` with a true minus sign, `0 ms`."""
     if abs(milliseconds) < 0.05:
         return f"0{NBSP}ms"
     return f"{'+' if milliseconds > 0 else MINUS}{time(abs(milliseconds))}"
 
 
 def percent(value: float) -> str:
-    """`3.7 %` of 3.7, without a sign."""
+    """Format 3.7 as `3.7 %`, without a sign."""
     return f"{abs(value):.1f}{NBSP}%"
 
 
 def percents(values: Sequence[float]) -> str:
-    """`3.7 %`, or `1.2 to 3.7 %`: the range of values without signs."""
+    """Format the range of values without signs: `3.7 %`, or `1.2 to 3.7 %`."""
     ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}%"
 
 
 def signed(value: float) -> str:
-    """`3.7` or `-3.7` with a true minus sign, never minus zero."""
+    """Format a number with a true minus sign, `3.7` or `-3.7`, but never minus zero."""
     rounded = round(value, 1) or 0.0
     return f"{MINUS if rounded < 0 else ''}{abs(rounded):.1f}"
 
 
 def with_sign(value: float, digits: int = 1) -> str:
-    """`+3.7` or `-3.7` with a true minus sign; nothing is `0.0`."""
+    """Format a number with its sign: `+3.7`, `-3.7` with a true minus sign, `0.0`."""
     rounded = round(value, digits)
     sign = MINUS if rounded < 0 else "+" if rounded else ""
     return f"{sign}{abs(rounded):.{digits}f}"
 
 
 def nonzero_with_sign(value: float) -> str:
-    """`+3.7`; of what that would print as nothing the first digit that is something: `+0.004`."""
+    """Format a number with its sign and at least one nonzero digit: `+3.7`, `+0.004`."""
     return next((text for digits in range(1, 7) if (text := with_sign(value, digits))[0] != "0"), "0.0")
 
 
 def saves(values: Sequence[float]) -> str:
-    """`saves -5.1 to +2.8 %`: the range of savings with signs."""
+    """Format the range of savings with signs: `saves -5.1 to +2.8 %`."""
     ends = dict.fromkeys(with_sign(end) for end in (min(values), max(values)))
     return f"saves {' to '.join(ends)}{NBSP}%"
 
 
 def share(fraction: float) -> str:
-    """`12 %` of 0.12; small shares with a decimal."""
+    """Format 0.12 as `12 %`; small shares have a decimal."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
 def gain(improvement_percent: float) -> str:
-    """`3.7 % shorter`, `3.7 % longer`, `unchanged`."""
+    """Format an improvement: `3.7 % shorter`, `3.7 % longer`, `unchanged`."""
     if abs(improvement_percent) < 0.05:
         return "unchanged"
     return f"{percent(improvement_percent)} {'shorter' if improvement_percent > 0 else 'longer'}"
@@ -83,7 +83,10 @@ def gain(improvement_percent: float) -> str:
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """`95 % interval 3.1 to 4.4, n 8`, `90 % of 30 draws 3.1 to 4.4`; too few pairs say so."""
+    """Format an interval: `95 % interval 3.1 to 4.4, n 8`, `90 % of 30 draws 3.1 to 4.4`.
+
+    Without a span, the text reports that there are too few pairs.
+    """
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"
@@ -93,20 +96,20 @@ def interval(
 
 
 def size(count: float) -> str:
-    """`640 B`, `42 kB`, `1.3 MB`."""
+    """Format a number of bytes: `640 B`, `42 kB`, `1.3 MB`."""
     if count < 1000:
         return f"{count:.0f}{NBSP}B"
     return f"{count / 1e3:.0f}{NBSP}kB" if count < 1e6 else f"{count / 1e6:.1f}{NBSP}MB"
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """`1 host`, `7 hosts`, `2.5 handshakes`."""
+    """Format a count with its noun: `1 host`, `7 hosts`, `2.5 handshakes`."""
     number = f"{round(count, 1):g}"
     return f"{number} {one if number == '1' else many or one + 's'}"
 
 
 def some(items: Sequence[str], most: int = 4) -> str:
-    """`a and b`, `a, b and 9 more`: of many the first few."""
+    """List the first few items: `a and b`, `a, b and 9 more`."""
     return listed(items if len(items) <= most else [*items[: most - 1], f"{len(items) - most + 1:,} more"])
 
 
@@ -117,10 +120,10 @@ def decapitalised(text: str) -> str:
 
 
 def capitalised(text: str) -> str:
-    """`Path none` of `path none`: as a sentence begins."""
+    """Return the text with a capital first letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def listed(items: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """List all items: `a`, `a and b`, `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

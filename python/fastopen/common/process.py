@@ -1,4 +1,4 @@
-"""Programs that the build starts: their words go to a log, and none is left running, whatever happens."""
+"""Programs of a build, whose output goes to a log and which never outlive their block."""
 
 import contextlib
 import os
@@ -11,12 +11,12 @@ from typing import IO, Final
 from fastopen.common.closing import interrupts_held_back
 
 Command = Sequence[str | Path]
-# A make or shell around this one may set much else that steers compilers and the kernel's own build.
+# Other variables of a make or shell may change the behaviour of compilers and of the kernel's build.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
 class StepFailedError(Exception):
-    """A program of the build ended with a fault; its words are in the log."""
+    """A program of the build that failed. Its output is in the log."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))
@@ -24,7 +24,7 @@ class StepFailedError(Exception):
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Little of this process's environment, and English."""
+    """Return a minimal English environment with the variables in `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
 
@@ -38,7 +38,7 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, in a process group of its own that ends with this block; its complaints go to `log`."""
+    """Run a program in its own process group until the end of the block. Its standard error goes to `log`."""
     process = None
     try:
         with interrupts_held_back():
@@ -68,7 +68,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Runs one program to its end. Raises StepFailedError where it fails."""
+    """Run one program to its end. Raises StepFailedError if it fails."""
     with running(command, log, cwd, environment, stdout=log) as process:
         process.wait()
     if process.returncode:
@@ -76,8 +76,8 @@ def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, s
 
 
 def pipe(commands: Sequence[Command], log: IO[bytes], cwd: Path) -> None:
-    """Runs programs, each reading what the one before writes. Raises StepFailedError where one fails."""
-    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz reads with one thread otherwise
+    """Run programs as a pipeline. Raises StepFailedError if one of them fails."""
+    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz reads with one thread by default
     started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
         for number, command in enumerate(commands, 1):
@@ -86,7 +86,7 @@ def pipe(commands: Sequence[Command], log: IO[bytes], cwd: Path) -> None:
             process = running(command, log, cwd, environment, before or subprocess.DEVNULL, out)
             started.append(stack.enter_context(process))
             if before is not None:
-                before.close()  # so that the writer hears when the reader ends
+                before.close()  # the writer gets SIGPIPE when the reader ends
     for command, ended in zip(commands, started, strict=True):
         if ended.returncode:
             raise StepFailedError(command[0])

@@ -8,22 +8,24 @@ from pydantic_core import PydanticCustomError
 
 from fastopen.common.errors import InputError
 
-# Each has 700 bytes.
+# Each takes 700 bytes.
 MOST_LISTED: Final = 20_000
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""As many as anybody likes: each `{}` among them would be an error for every key that it lacks."""
+"""A list of any length. Without this limit, each `{}` in it would give an error for every missing key."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """For a validator: settings that cannot be together. `keys` are theirs in an experiment's file."""
+    """Return a validator's error about settings that exclude each other. `keys` are their names in an
+    experiment's file.
+    """
     return PydanticCustomError(
         "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
     )
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """The first problem of `error`, and how many more there are; `place` is the file or option."""
+    """Return the first problem of `error`, with the number of further ones. `place` is the file or option."""
     problems = input_errors(error, place)
     first, others = problems[0], len(problems) - 1
     if not others or first.remedy:
@@ -32,7 +34,7 @@ def input_error(error: ValidationError, place: str) -> InputError:
 
 
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
-    """Every problem of `error`; `place` is the file or option that it is in."""
+    """Return every problem of `error`. `place` is the file or option."""
     return [_input_error(problem, place) for problem in problems_of(error)]
 
 

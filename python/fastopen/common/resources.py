@@ -8,16 +8,18 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """This user's cache for `name`; need not exist yet. XDG base directory specification 0.8."""
+    """Return this user's cache folder for `name`, which may not exist yet (XDG base directory specification
+    0.8).
+    """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".cache") / "fastopen" / name
 
 
 def packaged_folder(name: str) -> Path | None:
-    """The folder `name` (`pages`, `experiments`) that came with this fastopen, or None if there is none.
+    """Return the folder `name` (`pages`, `experiments`) that came with this fastopen, or None.
 
-    A wheel holds them under `fastopen/_data/`; in a source checkout they lie at the root of the repository,
-    in the folder that holds `python/`. Installers unpack wheels on disk, so a real path can be given.
+    A wheel holds the folders under `fastopen/_data/`. In a source checkout they are at the root of the
+    repository, beside `python/`. Installers unpack wheels on disk, so a real path exists.
     """
     packaged = Path(str(resources.files("fastopen"))) / "_data" / name
     if packaged.is_dir():

@@ -1,4 +1,4 @@
-"""Files for the time that something takes, without a name: nothing can be left of them."""
+"""Temporary files without a name, which vanish with the process."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fastopen.common.errors import MachineError
 
 @contextmanager
 def temporary_file() -> Iterator[IO[bytes]]:
-    """An empty one, to be filled within `filling`. Raises MachineError."""
+    """Open an empty file, to be written within `filling`. Raises MachineError."""
     with new_temporary_file() as file:
         yield file
 
@@ -23,7 +23,7 @@ def new_temporary_file() -> IO[bytes]:
 
 @contextmanager
 def filling() -> Iterator[None]:
-    """Says of what cannot be written that it was a temporary file. Raises MachineError."""
+    """Convert a failed write into an error about a temporary file. Raises MachineError."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Tables in a terminal, by Rich: the roomiest layout that fits its width."""
+"""Tables in a terminal, by Rich, in the roomiest layout that fits its width."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from rich.text import Text
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import MINUS, NBSP
 
-# Longer lines are hard to read, however wide the terminal.
+# Longer lines are hard to read, even in a wide terminal.
 PROSE_MAX: Final = 110
 STYLES: Final = {"": "", "good": "green", "bad": "red", "quiet": "dim", "notable": "yellow"}
 PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
@@ -31,19 +31,19 @@ class Layout:
     """The concessions of a layout if room is short."""
 
     asides_below: bool = False
-    """Intervals go below their figures."""
+    """True if intervals go below their figures."""
     short: bool = False
-    """Headers take more lines, and words are short."""
+    """True if headers take more lines and words are short."""
     tight: bool = False
-    """Columns are one space apart."""
+    """True if columns are one space apart."""
     merged: bool = False
-    """All factors but the last are put together into one column of words, on two lines where need be."""
+    """True if all factors but the last share one column of words, on two lines if necessary."""
     numbered: bool = False
-    """Numbers stand for those words, which go below the table."""
+    """True if numbers replace these words, which go below the table."""
     bare: bool = False
-    """What proves the figures is left out."""
+    """True if columns of evidence are left out."""
     split: bool = False
-    """Intervals take two lines."""
+    """True if intervals take two lines."""
 
 
 LAYOUTS: Final = (
@@ -57,17 +57,16 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# Words of factors that are put together need so many columns to be read, as many as the longest, and half of
-# them all.
+# A merged column of factors needs this width, that of its longest word, and half of its text.
 WORDS_MIN: Final = 9
-# Factors whose own columns are no wider than this together keep them: numbers would save next to nothing.
+# Factors keep their columns if these are no wider than this together: numbers would save almost nothing.
 COLUMNS_MIN: Final = 8
-# Names that are longer than this go on several lines where room is short.
+# Longer names take several lines if space is short.
 NAME_MIN: Final = 20
 
 
 def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """A table, with what it is of and what all its rows have in common above it."""
+    """Render a table with its title and subtitle."""
     heading = f"{grid.title}  {grid.subtitle}".strip()
     for line in filled([heading] if heading else [], width, indent="  "):
         line.stylize("bold", 0, len(grid.title))
@@ -78,9 +77,9 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Lines broken at spaces, but not before a unit, and at PROSE_MAX columns at the latest.
+    """Break lines at spaces, but not before a unit, and at most at PROSE_MAX columns.
 
-    What is printed has ordinary spaces, to be searched.
+    The output has ordinary spaces, for searching.
     """
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
@@ -94,7 +93,7 @@ def fits(grid: Grid, width: int) -> bool:
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """The table for so many columns of a terminal, and how it is laid out."""
+    """Return the table for a width, and its layout."""
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
         shown = _without_proof(grid) if layout.bare else grid
@@ -117,7 +116,7 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
 
 
 def _merged_factors(grid: Grid) -> list[int]:
-    """All but the last, which by itself tells rows apart best."""
+    """Return all factors but the last, which distinguishes rows best."""
     return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
 
 
@@ -126,7 +125,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """The words of the rows' factors, numbered from 1; none where their own columns take little room."""
+    """Number the words of the rows' factors from 1; return nothing if their own columns take little space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -144,7 +143,7 @@ def _least(table: Table) -> int:
     """Return the least width of a table. Merged words take several lines."""
     pad = table.padding[1]
     columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
-    # Between columns Rich's box has a space, besides the padding, and one at each end.
+    # Rich's box has a space between columns, in addition to the padding, and one at each end.
     return columns + (len(table.columns) - 1) * (pad + 1) + 2
 
 
@@ -160,7 +159,7 @@ def _without_proof(grid: Grid) -> Grid:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """With the words of factors in one column, or their numbers."""
+    """Return the table with factors merged into one column of words or numbers."""
     factors = _merged_factors(grid)
     if not factors:
         return grid
@@ -232,7 +231,7 @@ def _words_width(words: str) -> int:
 
 
 def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
-    """`marked`: whether figures of this column have marks, for which the others leave room."""
+    """Render a cell. `marked`: figures of this column have marks, and others leave space for one."""
     text = entry.short if layout.short and entry.short else entry.text
     text += entry.mark or (" " if marked else "")
     if entry.aside:

@@ -22,21 +22,21 @@ NO_LIMIT: Final = ("none", "unlimited")
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read; the text says what was wrong and what is accepted."""
+    """An unreadable quantity. The text describes the fault and the accepted forms."""
 
 
 def parse_duration_us(text: str) -> int:
-    """`20ms`, `1s`, `0.5ms`, `250us` in microseconds."""
+    """Parse `20ms`, `1s`, `0.5ms` or `250us` into microseconds."""
     return _parse(text, _DURATIONS_US, "a time", "20ms, 0.5ms, 1s", "microsecond")
 
 
 def parse_rate_bit_per_s(text: str) -> int | None:
-    """`4mbit`, `256kbit`, `1gbit`, also `4 Mbit/s`, in bit/s; None for `none` (no limit)."""
+    """Parse `4mbit`, `256kbit`, `1gbit` or `4 Mbit/s` into bit/s; None for `none` (no limit)."""
     if text.strip().lower() in NO_LIMIT:
         return None
     lowered = text.strip().lower()
     if lowered.endswith("bps"):
-        # tc(8) reads mbps as megabytes a second, nearly everybody else as megabits.
+        # tc(8) reads mbps as megabytes a second, most other programs as megabits.
         raise UnitError(
             f"{text!r}: bps is read as bytes by some and as bits by others; write 4mbit or 256kbit"
         )
@@ -46,7 +46,7 @@ def parse_rate_bit_per_s(text: str) -> int | None:
 
 
 def parse_size_bytes(text: str) -> int | None:
-    """`96kB`, `150000`, `64KiB` in bytes; None for `none` (no limit)."""
+    """Parse `96kB`, `150000` or `64KiB` into bytes; None for `none` (no limit)."""
     if text.strip().lower() in NO_LIMIT:
         return None
     if text.strip().isdecimal():
@@ -55,7 +55,7 @@ def parse_size_bytes(text: str) -> int | None:
 
 
 def parse_fraction(text: str) -> float:
-    """`1%`, `0.1%` as a fraction of one."""
+    """Parse `1%` or `0.1%` into a fraction of one."""
     match = _NUMBER.fullmatch(text)
     if match is None or match[2] not in ("%", None):
         raise UnitError(f"{text!r} is not a share; accepted: 1%, 0.1%, 0%")
@@ -93,7 +93,7 @@ def _parse(
 
 
 def format_duration_us(microseconds: int) -> str:
-    """The shortest text that parses to the same: `20ms`, `1s`, `0.5ms`."""
+    """Return the shortest text that parses to the same time: `20ms`, `1s`, `0.5ms`."""
     for unit in ("s", "ms"):
         if microseconds and microseconds % _DURATIONS_US[unit] == 0:
             return f"{microseconds // _DURATIONS_US[unit]}{unit}"
@@ -101,7 +101,7 @@ def format_duration_us(microseconds: int) -> str:
 
 
 def format_rate(bit_per_s: int | None) -> str:
-    """For people: `4 Mbit/s`, `256 kbit/s`, `no limit`."""
+    """Format a rate for people: `4 Mbit/s`, `256 kbit/s`, `no limit`."""
     if bit_per_s is None:
         return "no limit"
     for unit, factor in (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3)):
@@ -111,7 +111,7 @@ def format_rate(bit_per_s: int | None) -> str:
 
 
 def format_bytes(size: int | None) -> str:
-    """For people: `96 kB`, `no limit`."""
+    """Format a size for people: `96 kB`, `no limit`."""
     if size is None:
         return "no limit"
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
@@ -121,7 +121,7 @@ def format_bytes(size: int | None) -> str:
 
 
 def write_size(size: int | None) -> str:
-    """The shortest text that parses to the same: `96kB`, `64KiB`, `none`."""
+    """Return the shortest text that parses to the same size: `96kB`, `64KiB`, `none`."""
     if size is None:
         return NO_LIMIT[0]
     return min((f"{_plain(Decimal(size) / factor)}{unit}" for unit, factor in _SIZES_BYTES.items()), key=len)
@@ -135,5 +135,5 @@ ON_OFF: Final = ("on", "off")
 
 
 def on_off(value: bool) -> str:
-    """`on` or `off`."""
+    """Return `on` or `off`."""
     return ON_OFF[not value]

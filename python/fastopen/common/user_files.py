@@ -1,4 +1,4 @@
-"""Files that users name: what goes wrong with them is an InputError that names the file."""
+"""Files that users name, whose faults become InputErrors with the file's name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, Final
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, unreadable, unwritable
 
-# A page of 50,000 resources, a list of 100,000 URLs, a published table have less.
+# A page of 50,000 resources, a list of 100,000 URLs and a published table are smaller.
 MAX_TEXT_BYTES: Final = 16 * 2**20
-# 20,000 networks written out. tomllib reads 1 MB in a second.
+# 20,000 written networks are smaller. tomllib reads 1 MB in a second.
 MAX_TOML_BYTES: Final = 2**20
-# The time that tomllib takes for a key grows with the square of these.
+# The time of tomllib for a key grows with the square of its parts.
 _MOST_PARTS_OF_A_KEY: Final = 300
 _PARTS_OF_A_KEY: Final = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)++""", re.ASCII
@@ -26,7 +26,7 @@ _PARTS_OF_A_KEY: Final = re.compile(
 
 
 def open_file(path: Path) -> BufferedReader:
-    """A regular file, to be read: a pipe or a device may have no end. Raises InputError."""
+    """Open a regular file for reading. Pipes and devices may have no end. Raises InputError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(descriptor).st_mode
@@ -41,7 +41,7 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
-    """All of a file of at most `limit` bytes. Raises InputError."""
+    """Read a whole file of at most `limit` bytes. Raises InputError."""
     try:
         with open_file(path) as file:
             data = file.read(limit + 1)
@@ -53,7 +53,7 @@ def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def read_text(path: Path, form: str, limit: int = MAX_TEXT_BYTES) -> str:
-    """A text in UTF-8; `form` says what else it should be. Raises InputError."""
+    """Read a text in UTF-8. `form` describes the expected format in the error. Raises InputError."""
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -61,7 +61,7 @@ def read_text(path: Path, form: str, limit: int = MAX_TEXT_BYTES) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A document of TOML. Raises InputError."""
+    """Read a TOML document. Raises InputError."""
     text = read_text(path, "TOML is UTF-8 text", MAX_TOML_BYTES)
     for parts in _PARTS_OF_A_KEY.finditer(text):
         if parts[0].count(".") >= _MOST_PARTS_OF_A_KEY:
@@ -70,7 +70,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise InputError(f"malformed TOML: {message}", str(path))
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of numbers of thousands of digits, Python's own
+    except (ValueError, RecursionError) as error:  # Python's own error for numbers of thousands of digits
         raise InputError(f"malformed TOML: {error}", str(path)) from None
 
 

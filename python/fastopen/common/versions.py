@@ -2,9 +2,9 @@
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package: `fastopen` -> `0.1.0`.
+    """Return the version of an installed package: `fastopen` -> `0.1.0`.
 
-    The standard library's module for it reads many others, so it is read when it is asked for.
+    The import is local because importlib.metadata imports many modules.
     """
     from importlib import metadata
 

@@ -57,46 +57,47 @@ class Client(Part):
     kind: ClientKind = LOADER.kind
     """The built-in loader, a command, or Chromium (see below)."""
     name: NotEmpty | None = None
-    """What tables call it, where that is not the kind."""
+    """The name in tables, if it is not the kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and its arguments: with the kind `command`, and only with it. No word holds a NUL or more
-    than 131,071 bytes, and the first is not empty."""
+    """The program and its arguments: required with the kind `command`, and forbidden without. No word holds a
+    NUL or more than 131,071 bytes, and the first is not empty."""
     isolate: bool = False
-    """Whether a command sees programs, libraries, fonts and certificates alone, not all of the machine
-    has in files (docs/security.md); other kinds see no more in any case."""
+    """True if a command sees only programs, libraries, fonts and certificates, not all files of the machine
+    (docs/security.md). Other kinds never see more."""
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
-    """By which, besides 0, a command says that it loaded the page: some have a code for answers that are
-    errors, as a recorded page may have them."""
+    """Exit codes, in addition to 0, of a command that loaded the page. Some programs have a code for HTTP
+    errors, which a recorded page may contain."""
     profile: Profile = "browser"
-    """In which order the loader asks, as a browser or as a parallel downloader with a list; and what stands
-    for keys that are null."""
+    """The order of the loader's requests: as a browser, or as a parallel downloader with a list. The profile
+    also gives the values of keys that are null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
-    """To one server at once, with HTTP/1; null: 6, with `mget` 5."""
+    """Parallel connections to one server, with HTTP/1; null: 6, with `mget` 5."""
     connections_total: Annotated[int, Field(ge=1, le=4096)]
-    """In all at once; null: 256, with `mget` 5."""
+    """Parallel connections to all servers; null: 256, with `mget` 5."""
     keep_alive: bool
-    """Whether a connection carries more than one request; null: true, with `mget` false."""
+    """True if a connection may carry more than one request; null: true, with `mget` false."""
     processing_scale: Scale = 1.0
-    """What the page's processing times are multiplied by; null: 1. `mget` does no processing at all."""
+    """The factor of the page's processing times; null: 1. `mget` has no processing times."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
-    """What is loaded; `load` must be among them. null: as left out."""
+    """The phases to load, of which `load` is one. null: as left out."""
     fixed_scripts: bool = False
-    """Whether the page's scripts have the same clock and chance in each load, of clients that run scripts
-    (`chromium`): `Date` begins when the page was recorded, and goes on with each call; `Math.random` draws
-    the same numbers."""
+    """True if scripts of the page have the same clock and random numbers in each load, in clients that run
+    scripts (`chromium`): `Date` begins at the recording and advances with each call, `Math.random` has a
+    fixed sequence."""
     screenshot: bool = False
-    """Whether to keep what is shown when a load is over, of clients that can (`chromium`)."""
+    """True to keep a picture of the page at the end of a load, in clients that can (`chromium`)."""
     filmstrip: bool = False
-    """Whether to keep what is shown each time that it changes, of the same clients."""
+    """True to keep a picture of the page at each change, in the same clients."""
     view: View = "first"
-    """`repeat`, of clients that have a cache (`chromium`): each load is a second view, with the cache that a
-    first one left."""
+    """`repeat`, for clients with a cache (`chromium`): each load is a second view, with the cache of a first
+    one."""
     request_heads: RequestHeads = "own"
-    """`recorded`, of clients that have heads of their own (`chromium`): requests have the page's
-    `request_header_bytes`, see [Chromium](chromium.md#heads-of-requests). The loader's always have."""
+    """`recorded`, for clients with heads of their own (`chromium`): requests have the page's
+    `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always have
+    them."""
     h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
-    """After how long without a complete handshake of QUIC, counted for each host, the loader opens a
-    connection over TCP as well, with HTTP/2; it goes on with what is ready first. null: it stays with
+    """The time without a complete handshake of QUIC, counted for each host, after which the loader also opens
+    a connection over TCP, with HTTP/2. It continues with the first that is ready. null: it stays with
     QUIC."""
 
     @model_validator(mode="before")

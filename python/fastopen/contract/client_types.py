@@ -15,7 +15,7 @@ from fastopen.common.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 NO_SESSION: Final = frozenset({"none"})
-# Settings that some clients have; all have keep_alive, connections and view.
+# Settings that some clients have. All clients have keep_alive, connections and view.
 OwnSetting = Literal[
     "profile",
     "processing_scale",
@@ -28,7 +28,7 @@ OwnSetting = Literal[
     "h3_fallback_us",
 ]
 PICTURES: Final[tuple[OwnSetting, ...]] = ("screenshot", "filmstrip")
-"""Settings that keep what a client shows; what is loaded is the same."""
+"""Settings that keep pictures and do not change the load."""
 OWN_SETTINGS: Final[tuple[OwnSetting, ...]] = get_args(OwnSetting)
 
 URL: Final = "{url}"
@@ -40,76 +40,77 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """One client. What is not said is as of any command."""
+    """One client. The defaults are those of a command."""
 
     label: str
-    """What people call it, in options, files and tables."""
+    """The name in options, files and tables."""
     meaning: str
-    """What it does, in a line of a table."""
+    """A description for the table of clients."""
     method: str
-    """What a methods section calls it; placeholders: `label`, `program` (its version), `command`, `limits`
-    (of its connections), `profile`, `keep_alive`, `processing_scale`."""
+    """A description for a methods section. Placeholders: `label`, `program` (its version), `command`,
+    `limits` (of its connections), `profile`, `keep_alive`, `processing_scale`."""
     kind: ClientKind = "command"
-    """What the contract calls it."""
+    """The kind in the contract."""
     command_line: str = ""
-    """How a tool is started: CONNECTIONS stands for the setting, KEEP_ALIVE for `kept` or `closed`. As in a
-    command of the user's, URL is the page's, HTTP the version, and the word URLS all that a load asks for."""
+    """The command line of a tool. CONNECTIONS stands for the setting, KEEP_ALIVE for `kept` or `closed`. As
+    in a user's command, URL is the page's URL, HTTP the version, and the word URLS all URLs of a load."""
     kept: str = ""
-    """What tells it to keep connections."""
+    """The option that keeps connections."""
     closed: str = ""
-    """What tells it to close them."""
+    """The option that closes connections."""
     executables: tuple[str, ...] = ()
-    """What it is called on machines, the first that is there; none: it is part of fastopen, or the user's."""
+    """Names of the program, of which the first that exists is used. Empty for parts of fastopen and users'
+    commands."""
     package: str = ""
-    """What it is in, on Debian and its like."""
+    """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """What HTTP stands for in its command line, by version, where that is not the version itself."""
+    """Replacements of HTTP in the command line, by version, if they differ from the version."""
     http_features: Mapping[str, str] = field(default_factory=dict)
-    """The versions of HTTP that not every build of it speaks: what it calls them in its `--version`."""
+    """Versions of HTTP that some builds lack, with their names in the output of `--version`."""
     exit_codes: tuple[int, ...] = ()
-    """By which, besides 0, it says that it loaded the page: those for answers that are errors."""
+    """Exit codes, in addition to 0, of a load that is complete: those for HTTP errors."""
     takes: frozenset[OwnSetting] = frozenset()
-    """The settings of its own; others are nothing to it."""
+    """The client's own settings. Other settings do not apply to it."""
     cache: bool = False
-    """Whether it caches answers, and has them in its next view (RFC 9111)."""
+    """True if it caches responses for its next view (RFC 9111)."""
     paints: bool = False
-    """Whether it reports when it painted: first and largest contentful paint."""
+    """True if it reports first and largest contentful paint."""
     http_in_the_clear: frozenset[str] = frozenset({"1.0", "1.1", "2"})
-    """The versions of HTTP that it speaks without TLS."""
+    """Versions of HTTP that it speaks without TLS."""
     http_over_tls: frozenset[str] = frozenset({"1.0", "1.1", "2"})
-    """The versions of HTTP that it speaks over TLS; none: it does not speak TLS."""
+    """Versions of HTTP that it speaks over TLS. Empty if it does not speak TLS."""
     sessions: frozenset[str] = NO_SESSION
     """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
     encrypts_lookups: bool = False
     """Whether it can ask a resolver over TLS or HTTPS: the system's resolver asks in the clear."""
     by_name_alone: frozenset[str] = frozenset()
-    """The versions of HTTP and sessions of these that `--arms all` leaves out: not every such program has
-    them."""
+    """Versions of HTTP and sessions that `--arms all` omits, since not every such program has them."""
     ours: bool = False
-    """Whether it is part of fastopen, which has its sockets and gives it its session tickets."""
+    """True for a part of fastopen, which has its sockets and gives it session tickets."""
     tickets_kept: int | None = None
-    """How many session tickets of a host it keeps, of which each serves one connection; None: those that an
+    """The number of session tickets that it keeps of a host, each for one connection. None: all that an
     origin sends."""
     reads_bodies: bool = True
-    """Whether it follows references in bodies, so that it needs some that hold them."""
+    """True if it follows references in bodies, and therefore needs bodies with references."""
     loads_everything: bool = False
-    """Whether it asks for each resource of the page and for nothing else, by construction."""
+    """True if by construction it requests each resource of the page and nothing else."""
     meets_servers: bool = False
-    """Whether it is run against a server of others (`--server`), which tells nothing of requests."""
+    """True if it can be run with an external server (`--server`), which reports no requests."""
     deterministic: bool = True
-    """Whether it does the same each time where nothing else is random."""
+    """True if its loads are the same each time without other random factors."""
     start_s: float = 0.0
-    """What a load takes in real time besides the page: starting it, on a core of its own."""
+    """The seconds of real time that a load adds to the page load time, on a core of its own."""
     virtual_load_s: float = 0.0
-    """Processor time that a load takes in virtual time besides what the built-in loader's takes."""
+    """Processor time of a load in virtual time, in addition to that of the built-in loader."""
     virtual_resource_s: float = 0.0
-    """And for each resource of the page."""
+    """Processor time for each resource of the page, in addition."""
     worlds_per_core: float = 4
-    """How many may run at once on a core of the host engine without moving results (benches/parallel.py)."""
+    """Worlds that can run in parallel on a core of the host engine without changing results
+    (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """How long a world may write no record in addition to the time that a load may take: building and
-    measuring it, taking cookies, starting the client. The launcher of the virtual engine ends
-    a silent kernel before."""
+    """Time without a record, in addition to a load's time limit, after which a world is ended. It covers
+    building and measuring, taking cookies, and starting the client. The launcher of the virtual engine ends a
+    silent kernel earlier."""
 
     def find(self) -> Path:
         """Return the place of its program. Raises MachineError that names the package."""
@@ -140,10 +141,10 @@ LOADER: Final = ClientType(
 CHROMIUM: Final = ClientType(
     label="chromium",
     kind="chromium",
-    meaning="the page, as the browser that it is: its load event ends the load ([chromium.md](chromium.md))",
+    meaning="the page as a [browser](#load-pages-in-chromium), until the load event",
     method="unmodified {program}, with a profile of its own for each load; connections and priorities are the"
     " browser's",
-    # The first that is there, as in crates/world/src/clients/chromium/browser.rs.
+    # The first that exists, as in crates/world/src/clients/chromium/browser.rs.
     executables=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     package="chromium",
     takes=frozenset({"processing_scale", "phases", *PICTURES, "request_heads", "fixed_scripts"}),
@@ -153,19 +154,18 @@ CHROMIUM: Final = ClientType(
     http_over_tls=frozenset({"1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
     tickets_kept=2,
-    # It draws random numbers of its own, and has threads that wait for each other's clocks.
+    # Chromium draws random numbers, and its threads wait for each other's clocks.
     deterministic=False,
     start_s=3.0,
     virtual_load_s=4.0,
     virtual_resource_s=0.1,
-    # It is a dozen processes that compute all the time: four at once on two cores made the link late.
+    # Chromium has a dozen busy processes: four browsers on two cores made the link late.
     worlds_per_core=0.5,
     timeout_margin_s=660,
 )
 COMMAND: Final = ClientType(
     label="command",
-    meaning="what you say: `{url}` is the page's URL, `{urls}` (a word of its own) all that the load event"
-    " waits for, `{http}` the version of HTTP",
+    meaning="your command, with `{url}`, `{urls}` and `{http}`",
     method="{label} ({command}), run once for each load, from its start to its exit; the origins recorded its"
     " requests",
     http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
@@ -176,7 +176,7 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """A command that has a name: that of its program and of its package."""
+    """Make the client of a tool whose program and package have its label."""
     usual = {"package": label, "sessions": NO_SESSION, "by_name_alone": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 
@@ -184,21 +184,21 @@ def _tool(label: str, meaning: str, **can: Any) -> ClientType:
 _TOOLS: Final = (
     _tool(
         "curl",
-        "all that the load event waits for, at once: `--connections-per-host` at a time over **all** hosts",
+        "all `{urls}` in parallel: `--connections-per-host` at a time over **all** hosts",
         command_line=f"curl --silent --show-error --globoff --http{HTTP} --parallel"
         f" --parallel-max {CONNECTIONS} {KEEP_ALIVE} {URLS}",
         closed="--header 'Connection: close'",
-        # Otherwise it tries HTTP/2 as well, after 200 ms.
+        # With plain `3`, curl also tries HTTP/2 after 200 ms.
         http_words={"3": "3-only"},
         http_features={"3": "HTTP3"},
         http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
         by_name_alone=frozenset({"3"}),
-        # Before 8.0 it breaks off at the second request of HTTP/2 without TLS.
+        # curl before 8.0 fails at the second request of HTTP/2 without TLS.
         http_in_the_clear=frozenset({"1.0", "1.1"}),
     ),
     _tool(
         "wget2",
-        "the page, and what it finds in HTML and CSS; runs no scripts",
+        "the page and the references in its HTML and CSS, without scripts",
         command_line=f"wget2 --quiet --page-requisites --span-hosts --max-threads={CONNECTIONS} --tries=1"
         " --robots=off --no-hsts --no-hpkp --no-ocsp --http2=off --no-tcp-fastopen"
         f" {KEEP_ALIVE} --output-document=/dev/null {URL}",
@@ -208,10 +208,10 @@ _TOOLS: Final = (
         http_in_the_clear=_HTTP11,
         http_over_tls=_HTTP11,
     ),
-    # It finds references in files alone, not in what goes to /dev/null.
+    # wget finds references only in files, not in output to /dev/null.
     _tool(
         "wget",
-        "as wget2, but one request after another, in the order in which it finds them",
+        "as wget2, but one request after another",
         command_line="wget --no-config --quiet --page-requisites --span-hosts --tries=1 --no-hsts --execute"
         f" robots=off {KEEP_ALIVE} --delete-after {URL}",
         exit_codes=(8,),
@@ -219,10 +219,10 @@ _TOOLS: Final = (
         http_in_the_clear=_HTTP11,
         http_over_tls=_HTTP11,
     ),
-    # Its own resolver (c-ares) asks a server of names, and no file.
+    # aria2's resolver (c-ares) asks a name server and reads no hosts file.
     _tool(
         "aria2c",
-        "as curl; each file over one connection",
+        "as curl, each file over one connection",
         command_line="aria2c --no-conf --quiet --async-dns=false --max-tries=1 --file-allocation=none"
         " --force-sequential=true --parameterized-uri=false --max-connection-per-server=1"
         f" --check-certificate=false --max-concurrent-downloads={CONNECTIONS} {KEEP_ALIVE} {URLS}",

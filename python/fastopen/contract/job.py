@@ -41,63 +41,61 @@ class Tolerance(Part):
     """The tolerated errors of a world."""
 
     rtt_us: Microseconds = 1000
-    """A world whose measured RTT is further off is an error."""
+    """The largest deviation of the measured RTT. A larger one is an error."""
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """The same of its rates."""
+    """The largest deviation of measured rates, as a fraction."""
     late_us: Microseconds | None = None
-    """A load during which the link released a packet later than this after it was due is invalid; null: a
+    """The largest delay of a packet after its release was due. A load with a later packet is invalid. null: a
     tenth of the RTT, and 5,000 at least."""
 
 
 class Flood(Part):
-    """SYNs of four addresses that never answer, to the page's first host, for as long as transactions are
-    under way."""
+    """SYNs of four addresses that never answer, to the page's first host, during transactions."""
 
     rate_per_s: Annotated[int, Field(ge=1, le=FLOOD_MAX_PER_S)]
-    """How many a second."""
+    """SYNs a second."""
     cookies: Literal["none", "invalid", "valid"]
-    """What they carry: neither cookie nor data; data with a cookie that no key makes; data with the cookies
-    that the server gave these addresses before."""
+    """The content of the SYNs: neither cookie nor data; data with a cookie that no key makes; data with the
+    cookies that the server gave to these addresses earlier."""
 
 
 class Transactions(Part):
-    """Transactions with a server under load: each a new connection, the request for one of the page's
-    resources in turn, its answer, and the server's FIN (`Connection: close`)."""
+    """Transactions with a server under load. Each is a new connection, the request for one of the page's
+    resources in turn, its response, and the server's FIN (`Connection: close`).
+    """
 
     arrivals: Annotated[dict[Arrivals, ArrivalCount], Field(min_length=1, max_length=1)]
-    """`{"rate_per_s": ...}`: so many begin each second, at equal intervals from the start, whatever becomes
-    of those before (open loop). `{"clients": ...}`: so many clients, each one after another (closed
-    loop)."""
+    """`{"rate_per_s": ...}`: transactions begin at this rate, at equal intervals, independently of earlier
+    ones (open loop). `{"clients": ...}`: this many clients each make one after another (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
-    """For how long they begin. Those under way then have ten seconds to end."""
+    """The time in which transactions begin. They then have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
-    """One that begins later than this after it was due is late; with more than one in a hundred of these the
+    """The delay after which a transaction's beginning is late. If more than one in a hundred is late, the
     generator was the limit, and the record is invalid."""
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
     """`net.ipv4.tcp_syncookies` of the origins: SYN cookies never, when a queue is full, always."""
     new_key: Literal["replace", "add"] | None = None
-    """What happens halfway to the key of the server's cookies: a new one replaces it, or joins it, so that
-    old cookies go on being taken. null: nothing."""
+    """A change of the server's cookie key halfway: a new key replaces it, or joins it, and old cookies stay
+    valid. null: no change."""
     flood: Flood | None = None
-    """A SYN flood at the same time. Its half-open connections outlast it, so that no load may follow in the
-    job."""
+    """A simultaneous SYN flood. Its half-open connections outlast it, so no load may follow in the job."""
 
 
 class LoadSpec(Part):
     """One load to run."""
 
     id: NotEmpty
-    """Repeated in its record."""
+    """The id, repeated in the load's record."""
     transport: Transport
-    """Whether the kernels use TCP Fast Open, and whether origins speak TLS: every one on its port, whatever
-    the page's URLs say (synthetic bodies name URLs that fit), or with the `security` `recorded` as they
-    say."""
+    """The use of TCP Fast Open by the kernels, and of TLS by the origins. Every origin speaks TLS on its
+    port, whatever the page's URLs (synthetic bodies name matching URLs), or with the `security` `recorded` as
+    the URLs have it."""
     cookies: Cookies = None
-    """TFO cookies that the client has when the load begins: needed with `tfo` and `tls+tfo`, and only with
-    them. Of `transactions`: whether each has a client address of its own, without a cookie, or all share one
+    """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, and forbidden
+    without. With `transactions`: each has a client address of its own, without a cookie, or all share one
     with a cookie of each host."""
     transactions: Transactions | None = None
-    """What is done instead of loading the page, in the clear, by no client; null: it is loaded."""
+    """Transactions in cleartext, without a client, instead of loading the page; null: the page is loaded."""
 
     @model_validator(mode="after")
     def _transactions_in_the_clear(self) -> Self:
@@ -113,14 +111,14 @@ class LoadSpec(Part):
 
 
 class Job(Part):
-    """One world and the loads in it, in the order in which they run."""
+    """One world and its loads, in the order in which they run."""
 
     contract: Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
     """The version of this contract."""
     id: NotEmpty
-    """Repeated in every record."""
+    """The id, repeated in every record."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
-    """Every random choice inside comes from it."""
+    """The seed of every random choice."""
     page: Page
     network: Network
     tcp: Tcp = Field(default_factory=Tcp)
@@ -128,21 +126,22 @@ class Job(Part):
     origins: Origins = Field(default_factory=Origins)
     tls: Tls = Field(default_factory=Tls)
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
-    """Run in this order in one world."""
+    """The loads, in their order."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
-    """How long a load may take."""
+    """The time limit of a load."""
     start_phase_us: Annotated[int, Field(ge=0, le=START_PHASE_MAX_US)] = 0
-    """In virtual time: how long after the phase of the kernel's timers at which loads begin."""
+    """In virtual time: the delay of a load's beginning after the phase of the kernel's timers at which loads
+    begin."""
     shuffle_equal_requests: bool = False
-    """Whether the loader asks for what the same byte of a response reveals in an order drawn from the seed;
-    else in that of the page."""
+    """True if the loader requests resources that the same byte of a response reveals in an order drawn from
+    the seed; else in the page's order."""
     packets: bool = False
-    """Whether to keep the packets of each load at both ends: records `packets`, before that of the load."""
+    """True to keep the packets of each load at both ends: records `packets`, before that of the load."""
     tcp_trace: bool = False
-    """Whether to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
+    """True to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
     fault: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    """In soaks alone: the number of a fault that changes what was observed of each load, and has to be
+    """Only in soaks: the number of a fault that changes the observations of each load, and has to be
     found."""
 
     @model_validator(mode="after")

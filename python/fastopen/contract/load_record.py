@@ -9,7 +9,7 @@ from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
 from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
 
-# Null where it was not reached.
+# Null if the event did not happen.
 Nanoseconds = Annotated[int, Field(ge=0)]
 
 
@@ -17,60 +17,63 @@ class Resolver(RecordPart):
     """The resolver's view of the lookup of one name."""
 
     queries: Count
-    """How many arrived."""
+    """Queries that arrived."""
     answers: Count
-    """How many of them it answered."""
+    """Queries that it answered."""
 
 
 class Lookup(RecordPart):
-    """The lookup of one name; times in nanoseconds since the start of the load."""
+    """The lookup of one name. Times are in nanoseconds since the start of the load."""
 
     host: str
     asked_ns: Nanoseconds
-    """The client asked for the first time."""
+    """The client's first query."""
     answered_ns: Nanoseconds | None
-    """The client knew the address; null: it did not learn it. Of clients that do not say, when the
-    resolver's first answer reached it."""
+    """The time at which the client knew the address; null: never. For clients that do not report it, the
+    arrival of the resolver's first answer."""
     queries: Count
-    """How many the client sent; of clients that do not say, how many arrived."""
+    """Queries that the client sent, or for clients that do not report them, queries that arrived."""
     error: str | None = None
-    """Why it failed."""
+    """The reason of a failed lookup."""
     resolver: Resolver
 
 
 class Request(RecordPart):
-    """One request of a load; times in nanoseconds since the start of the load, null where not reached."""
+    """One request of a load. Times are in nanoseconds since the start of the load, null for events that did
+    not happen.
+    """
 
     resource: Count
-    """Its index in the page."""
+    """The index of the resource in the page."""
     url: str | None = None
-    """With recorded bodies: what was asked for, where the resource's own URL differs in port or query, or is
+    """With recorded bodies: the requested URL, if it differs from the resource's in port or query, or is
     another choice of the same picture."""
     connection: Count | None
-    """The id of the connection that carried it."""
+    """The id of the connection that carried the request."""
     queued_ns: Nanoseconds | None
-    """The client may ask: its initiator has named it, and processing is over."""
+    """The time at which the client may request the resource: its initiator has named it, and processing is
+    over."""
     connect_start_ns: Nanoseconds | None
-    """Its connection was opened; null unless it was the first on it."""
+    """The time at which the request's connection was opened; null unless the request was the first on it."""
     connected_ns: Nanoseconds | None
-    """Its connection could be written to; null unless it was the first on it."""
+    """The time at which the connection was writable; null unless the request was the first on it."""
     sent_ns: Nanoseconds | None
-    """The client began to write it."""
+    """The time at which the client began to write the request."""
     first_byte_ns: Nanoseconds | None
-    """The first byte of the response was there."""
+    """The time of the response's first byte."""
     end_ns: Nanoseconds | None
-    """The last byte of the response was there."""
+    """The time of the response's last byte."""
     status: Annotated[int, Field(ge=0, le=65535)] | None
     header_bytes: Count
-    """Of the response's head."""
+    """The size of the response's head."""
     body_bytes: Count
-    """Of the response's body."""
+    """The size of the response's body."""
     cache: Literal["fresh", "revalidated", "shared"] | None = None
-    """What became of a cached answer: used without asking (no connection, no bytes; `status` is what the page
-    got), or validated by the origin (`status` 304, no body); shared: the browser cut the answer off and took
-    its end from another one of the same URL. null: the answer came over the network."""
+    """The use of a cached response: used without a request (no connection, no bytes; `status` is the page's
+    view), or validated by the origin (`status` 304, no body). shared: the browser aborted the response and
+    took its end from another one of the same URL. null: the response came over the network."""
     error: str | None
-    """Why it failed."""
+    """The reason of a failed request."""
 
 
 class Evidence(RecordPart):
@@ -81,22 +84,22 @@ class Evidence(RecordPart):
     """
 
     syn_data_acked: bool
-    """Whether data in the SYN was acknowledged."""
+    """True if data in the SYN was acknowledged."""
     options: Annotated[int, Field(ge=0, le=255)]
     """TCPI_OPT_*."""
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
-    """Why Fast Open failed (TFO_*)."""
+    """The reason of a failed Fast Open (TFO_*)."""
     rtt_us: Count
     min_rtt_us: Count
     bytes_sent: Count
-    """With what was sent again."""
+    """Bytes sent, with retransmissions."""
     bytes_received: Count
     segments_out: Count
-    """With those sent again."""
+    """Segments sent, with retransmissions."""
     segments_in: Count
-    """With those that came again."""
+    """Segments received, with repeated ones."""
     retransmits: Count
-    """Segments that were sent again."""
+    """Retransmitted segments."""
 
 
 class OriginTlsSession(RecordPart):
@@ -104,10 +107,10 @@ class OriginTlsSession(RecordPart):
 
     resumed: bool
     early_bytes: Count
-    """Bytes of early data that it had read before the handshake was complete."""
+    """Bytes of early data that it had read when the handshake was complete."""
     answer_held_ns: Nanoseconds
-    """How long it held its first answer back until the handshake was complete; 0 where it did not wait for
-    that."""
+    """The time for which it held its first response back until the handshake was complete; 0 if it did not
+    wait for that."""
 
 
 class TlsSession(RecordPart):
@@ -115,58 +118,59 @@ class TlsSession(RecordPart):
     view."""
 
     secured_ns: Nanoseconds
-    """When it was over at the client; seen at the origin: when the client sent its last message of it, had
-    nothing been in its way. Chromium's are the browser's own."""
+    """The end of the handshake at the client. Seen at the origin: the time at which the client would have
+    sent its last handshake message if nothing had delayed it. Chromium's times are the browser's own."""
     version: TlsVersion
     cipher: str
-    """As rustls spells it: IANA's name, but for `TLS13_` where those of 1.3 begin with `TLS_`. Of QUIC, this
-    and the group are what both ends prefer, since quinn does not tell what they agreed on."""
+    """The cipher in rustls' spelling: IANA's name, but with `TLS13_` for 1.3 where IANA has `TLS_`. For QUIC,
+    cipher and group are those that both ends prefer, since quinn does not report the negotiated ones."""
     group: str | None
-    """The key exchange's; null: a resumed session of 1.2."""
+    """The group of the key exchange; null: a resumed session of 1.2."""
     alpn: str | None
-    """The application protocol; null: none was agreed on."""
+    """The application protocol; null: none was negotiated."""
     resumed: bool
-    """Whether it resumed an earlier session."""
+    """True if the connection resumed an earlier session."""
     early_bytes: Count = 0
-    """Bytes of early data that were accepted."""
+    """Bytes of accepted early data."""
     hello_bytes: Count
-    """Of the ClientHello; 0 of QUIC's, which is padded to whole datagrams."""
+    """The size of the ClientHello; 0 for QUIC, which pads it to whole datagrams."""
     sent_bytes: Count
-    """On the wire, until it was over, with early data."""
+    """Bytes sent until the end of the handshake, with early data."""
     received_bytes: Count
-    """On the wire, until it was over, with answers to early data."""
+    """Bytes received until the end of the handshake, with responses to early data."""
     origin: OriginTlsSession | None = None
-    """What the origin says of it; null: it was not over there, and without early data."""
+    """The origin's view; null: the handshake did not end there, and had no early data."""
 
 
 class TcpSample(RecordPart):
     """TCP_INFO of the origin's end of a connection at one time."""
 
     at_ns: Nanoseconds
-    """Since the start of the load."""
+    """The time since the start of the load."""
     congestion_window_segments: Count
     in_flight_segments: Count
-    """Neither acknowledged nor held for lost, with those sent again."""
+    """Segments neither acknowledged nor considered lost, with retransmitted ones."""
     segment_bytes: Count
     """The maximum segment size for sending."""
     rtt_us: Count
-    """Smoothed."""
+    """The smoothed RTT."""
 
 
 class Packets(RecordPart):
-    """QUIC packets that crossed a socket in one direction, by type, counted from the datagrams: packets that
-    share one are told apart by their length fields (RFC 9000 section 12.2)."""
+    """QUIC packets that crossed a socket in one direction, by type, counted from the datagrams. Length fields
+    separate packets that share a datagram (RFC 9000 section 12.2).
+    """
 
     datagrams: Count
-    """Of UDP."""
+    """UDP datagrams."""
     bytes: Count
-    """In the datagrams, without headers of UDP and IP."""
+    """Bytes in the datagrams, without headers of UDP and IP."""
     initial: Count
     zero_rtt: Count
-    """Of early data."""
+    """Packets of early data."""
     handshake: Count
     one_rtt: Count
-    """Those with a short header."""
+    """Packets with a short header."""
     retry: Count
 
 
@@ -176,10 +180,10 @@ class QuicEnd(RecordPart):
     sent: Packets
     received: Packets
     lost_packets: Count | None
-    """That it held for lost, by its own account (RFC 9002 section 6). null: of a client of others, which does
-    not tell; its packets are those that passed its interface."""
+    """Packets that it considered lost, by its own account (RFC 9002 section 6). null: a client that is not
+    part of fastopen, which does not report them; its packets are those that passed its interface."""
     rtt_us: Count | None
-    """Smoothed, by its own account. null: as `lost_packets`."""
+    """The smoothed RTT, by its own account. null: as `lost_packets`."""
 
 
 class Quic(RecordPart):
@@ -187,40 +191,41 @@ class Quic(RecordPart):
 
     client: QuicEnd
     origin: QuicEnd | None
-    """null: the origin's socket saw nothing of it."""
+    """The origin's end; null: its socket saw nothing of the connection."""
 
 
 class Connection(RecordPart):
     """One connection of a load, with the evidence of both ends."""
 
     id: Count
-    """In the order of the load."""
+    """The number of the connection in the load."""
     host: str
-    """Whose server it goes to, by the page's name."""
+    """The host of its server, by the page's name."""
     port: Count
     client_port: Count | None
     opened_ns: Nanoseconds
-    """When the client called `connect`."""
+    """The time at which the client called `connect`."""
     connected_ns: Nanoseconds | None
-    """When it could be written to; null: never."""
+    """The time at which the connection was writable; null: never."""
     handshake_us: Count | None
-    """From opening to established, of a connection that waited for TCP's handshake."""
+    """The time from opening to established, for a connection that waited for TCP's handshake."""
     tls: TlsSession | None = None
-    """null: in the clear, or without a handshake that ended."""
+    """The TLS handshake; null: cleartext, or a handshake that did not end."""
     multiplexed: bool = False
-    """Whether it carried several requests at once (HTTP/2 and HTTP/3)."""
+    """True if it carried several requests at once (HTTP/2 and HTTP/3)."""
     requests: Count
-    """How many it carried."""
+    """The number of requests that it carried."""
     client: Evidence | None
-    """What the kernel said of the client's end."""
+    """The kernel's view of the client's end."""
     origin: Evidence | None
-    """What the kernel said of the origin's end."""
+    """The kernel's view of the origin's end."""
     quic: Quic | None = None
-    """What crossed its sockets, if it is QUIC's: then the kernels say nothing. null: TCP."""
+    """The traffic of its sockets, if it is a QUIC connection, on which the kernels have no view. null:
+    TCP."""
     origin_samples: Items[TcpSample] = Field(default=[])
-    """The same over time, where the job asked for it (`tcp_trace`): a sample each twentieth of the RTT (1 ms
-    at least, 10 ms at most) that differs from the one before. Where a load has more than 40,000
-    of them every second goes, and the time between two doubles."""
+    """The origin's end over time, if the job requested it (`tcp_trace`): a sample each twentieth of the RTT
+    (1 ms at least, 10 ms at most) that differs from the previous one. If a load has more than 40,000 samples,
+    every second one is dropped, and the interval doubles."""
 
     @property
     def carried_syn_data(self) -> bool:
@@ -229,12 +234,14 @@ class Connection(RecordPart):
 
 
 class GivenUp(RecordPart):
-    """Connections that the client closed before a segment of the server came (SYN_SENT), and that carried no
-    request. Browsers do so with surplus ones; no rule of evidence counts them."""
+    """Connections without a request that the client closed before a segment of the server came (SYN_SENT).
+    Browsers close surplus ones in this way; no rule of evidence counts them.
+    """
 
     connections: Count = 0
     syn_data: Count = 0
-    """How many of them sent data in the SYN that the origin took, though nobody waited for the answer."""
+    """Given-up connections that sent data in the SYN which the origin accepted, although the client did not
+    wait for the response."""
 
 
 class CrossTraffic(RecordPart):
@@ -242,16 +249,16 @@ class CrossTraffic(RecordPart):
     order."""
 
     down_bytes: Count | None
-    """null: none was asked for in that direction."""
+    """Bytes to the client; null: none was requested in that direction."""
     up_bytes: Count | None
-    """The same."""
+    """Bytes from the client; null: none was requested in that direction."""
 
 
 class Frame(RecordPart):
     """The picture that a browser showed from one moment on."""
 
     at_ns: Nanoseconds
-    """Since the navigation's start; 0: what it showed before."""
+    """The time since the navigation's start; 0: the earlier appearance."""
     jpeg: str
     """The picture, a JPEG in base64."""
 
@@ -261,46 +268,46 @@ class Browser(RecordPart):
 
     product: str
     load_event_ns: Nanoseconds
-    """The event's end, as of DOM content loaded."""
+    """The end of the load event, as of DOM content loaded."""
     dom_content_loaded_ns: Nanoseconds
     first_contentful_paint_ns: Nanoseconds | None
-    """null: nothing was painted."""
+    """First contentful paint; null: nothing was painted."""
     largest_contentful_paint_ns: Nanoseconds | None
-    """null: nothing was painted."""
+    """Largest contentful paint; null: nothing was painted."""
     screenshot_png: str | None = None
-    """What it showed when the load was over, in base64, where the job asked for it."""
+    """The picture at the end of the load, in base64, if the job requested it."""
     screenshot_error: str | None = None
-    """Why there is no such picture, where the job asked for one."""
+    """The reason of a missing picture, if the job requested one."""
     frames: Items[Frame] = Field(default=[])
-    """What it showed each time that this changed, in order, where the job asked for it."""
+    """The appearances of the page, in order, if the job requested them."""
     frames_dropped: Count = 0
-    """How many of these were left out, since a load keeps 4 MiB of them."""
+    """Frames that were left out, since a load keeps 4 MiB of them."""
     dialogs: Count = 0
-    """How many dialogs the page opened (`alert` and the like); each was answered at once."""
+    """Dialogs that the page opened (`alert` and the like). Each was answered at once."""
 
 
 class Listener(RecordPart):
-    """The listeners of a server of others on one address and port, and what they took during the load."""
+    """The listeners of an external server on one address and port, and their connections during the load."""
 
     address: str
-    """That of a host, or the one that stands for all."""
+    """The address of a host, or the wildcard address."""
     port: Count
     fastopen_queue: Count | None
-    """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN): the
-    least of several listeners; 0: none. null: it could not be read."""
+    """The number of connections with data in their SYN that may wait for the end of their handshake
+    (TCP_FASTOPEN): the least of several listeners; 0: none. null: it could not be read."""
     connections: Count
-    """How many of the load's connections came to it."""
+    """Connections of the load to this listener."""
     syn_data: Count
-    """How many of these had data in their SYN that its kernel accepted (TCPI_OPT_SYN_DATA)."""
+    """Connections with data in their SYN that its kernel accepted (TCPI_OPT_SYN_DATA)."""
 
 
 class Upstream(RecordPart):
-    """The connections of a server of others to the origins behind it during a load."""
+    """Connections of an external server to the origins behind it during a load."""
 
     connections: Count
-    """How many there were."""
+    """The number of connections."""
     syn_data: Count
-    """How many of these had data in their SYN that the origins' kernel accepted."""
+    """Connections with data in their SYN that the origins' kernel accepted."""
 
 
 class Server(RecordPart):
@@ -310,13 +317,13 @@ class Server(RecordPart):
     """
 
     listeners: Items[Listener]
-    """On the port that the client connects to."""
+    """Listeners on the port that the client connects to."""
     upstream: Upstream = Upstream(connections=0, syn_data=0)
-    """Its own connections to the origins behind it; in records of before they were counted none."""
+    """Its own connections to the origins behind it; none in records of before they were counted."""
 
 
 class LoadRecord(RecordPart):
-    """One load: its page load time and everything that proves how it went."""
+    """One load: its page load time and the evidence."""
 
     type: Literal["load"]
     job: str
@@ -324,41 +331,41 @@ class LoadRecord(RecordPart):
     transport: Transport
     cookies: Cookies
     valid: bool
-    """Whether it counts."""
+    """True if the load counts."""
     invalid: Items[Invalid]
-    """Why it does not."""
+    """The reasons for which the load does not count."""
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
     started_unix_ms: Count
-    """When it began."""
+    """The beginning of the load."""
     client_address: str
-    """The client's, another for each load."""
+    """The client's address, different for each load."""
     cookies_before: Count
-    """How many TFO cookies of these origins the client held when it began."""
+    """TFO cookies of these origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"
-    """Where the times of requests and connections were seen."""
+    """The place at which times of requests and connections were observed."""
     browser: Browser | None = None
-    """null: the client is no browser, or did not get so far."""
+    """The browser's measurements; null: the client is not a browser, or did not get so far."""
     unknown_requests: Count = Field(
         default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
     )
-    """How many were for what the page does not have; the origins answered them with 404."""
+    """Requests for resources that the page does not have. The origins answered with 404."""
     unmatched: list[str] = Field(default=[])
-    """These, each with its method: `GET http://a.test/x`."""
+    """The unknown requests, each with its method: `GET http://a.test/x`."""
     lookups: Items[Lookup] = Field(default=[])
-    """In the order of asking; none unless the network has `names`."""
+    """Lookups, in the order of queries; none unless the network has `names`."""
     requests: Items[Request]
-    """In the order of the page's resources; seen at the origins, in the order in which they arrived."""
+    """Requests, in the order of the page's resources. If observed at the origins, in the order of arrival."""
     connections: Items[Connection]
-    """In the order in which they were opened."""
+    """Connections, in the order in which they were opened."""
     given_up: GivenUp = GivenUp()
     counters: Counters
     link: Link | None
-    """What crossed it (null in the records that the front writes of loads whose world died)."""
+    """The use of the link. null in records that the front writes for loads whose world died."""
     cross: CrossTraffic | None = None
-    """null: none was asked for."""
+    """Cross traffic; null: none was requested."""
     server: Server | None = None
-    """What the kernel says of a server of others; null: the client talked to the origins."""
+    """The kernel's view of an external server; null: the client talked to the origins."""
 
     @property
     def connection_count(self) -> int:
@@ -372,6 +379,6 @@ class LoadRecord(RecordPart):
 
     @property
     def retransmitted(self) -> int:
-        """Segments that either end sent again."""
+        """Return the number of segments that either end retransmitted."""
         ends = [end for connection in self.connections for end in (connection.client, connection.origin)]
         return sum(end.retransmits for end in ends if end is not None)

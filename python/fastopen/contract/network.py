@@ -16,7 +16,7 @@ TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind")
-# What QUIC has of the kernel's.
+# Congestion controls that QUIC has in common with the kernel.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 # A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
 QUIC_MTU_MIN_BYTES: Final = 1228
@@ -57,24 +57,24 @@ class RateLimit(Part):
     """One direction of the access link."""
 
     rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
-    """Bytes of IP packets count, without the Ethernet header; null: no limit."""
+    """The rate, counting bytes of IP packets without the Ethernet header; null: no limit."""
     trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
-    """A Mahimahi trace, repeated for ever: each number a millisecond at which one packet of 1500 bytes may
-    leave. It goes with a null rate, does not decrease, and ends after 0 ms and within a day."""
+    """A Mahimahi trace, repeated without end: each number is a millisecond at which one packet of 1500 bytes
+    may leave. It requires a null rate, does not decrease, and ends after 0 ms and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
-    """What may wait for the link; null: no limit."""
+    """Bytes that may wait for the link; null: no limit."""
     aqm: Aqm = "none"
-    """Which of the packets that wait are dropped: `none` those for which there is no room, `codel` those that
-    wait too long as well (RFC 8289), `fq_codel` the same in a queue for each flow (RFC 8290). `drr` has a
+    """The rule for dropping packets that wait: `none` drops those for which there is no room, `codel` also
+    those that wait too long (RFC 8289), `fq_codel` is codel in a queue for each flow (RFC 8290). `drr` has a
     queue of `queue_bytes` for each flow, without `codel`, and serves them in turn by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
-    """The probability with which a packet is lost at random."""
+    """The probability of a packet's random loss."""
     jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
-    """How each packet's delay is drawn around that of the direction: `{"normal_us": ...}` with this standard
-    deviation, or `{"uniform_us": ...}` with at most so much to either side; null: not at all."""
+    """The distribution of each packet's delay around that of the direction: `{"normal_us": ...}` with this
+    standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
     reorder: bool = False
-    """Whether packets may overtake each other where the delay varies; else one that would overtake arrives
-    with the one before it."""
+    """True if packets may overtake each other when the delay varies. Otherwise a packet that would overtake
+    arrives with the previous one."""
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -91,44 +91,44 @@ class RateLimit(Part):
 
 
 class Network(Part):
-    """The access link, both directions, and what single hosts lie further away."""
+    """The access link in both directions, and hosts that are further away."""
 
     rtt_us: RttUs
-    """Half of it is spent in each direction."""
+    """The RTT, half of it in each direction."""
     down: RateLimit
     up: RateLimit
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
-    """Host name of the page to its extra RTT: half of it is spent before the queue downwards, half after the
+    """Host name of the page to its extra RTT. Half of it is added before the queue downwards, half after the
     link upwards."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet."""
     link: LinkMaker = "auto"
-    """Who makes the link: this program after its link model, or the kernel's `netem` and `tbf`, which have
-    neither traces, nor jitter, nor extra RTTs of hosts. `auto` is the program on the engine `host`, and on
-    `virtual` the kernel where it does the same to the microsecond: not with an AQM, which is `tbf`'s child
-    there. With a `path` it is the program in any case; `link` of the world's record says which it was."""
+    """The implementation of the link: this program with its link model, or the kernel's `netem` and `tbf`,
+    which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
+    `virtual` it is the kernel if its result is the same to the microsecond: not with an AQM, which is `tbf`'s
+    child there. With a `path` it is always the program. `link` of the world's record has the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
-    """What shares the link with each load, by direction: `bulk`, a TCP flow that always has something to
-    send. It is new for each load and runs for 4.096 s before that begins; its direction has a rate or a
-    trace. null: nothing."""
+    """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
+    send. It is new for each load and starts 4.096 s earlier; its direction has a rate or a trace. null:
+    none."""
     path: Path = "none"
-    """What a middlebox between link and hosts does to TCP Fast Open or to QUIC, see [paths.md](paths.md)."""
+    """The effect of a middlebox between link and hosts on TCP Fast Open or QUIC, see [paths](../paths.md)."""
     path_hosts: list[str] | None = None
-    """The hosts of the page that lie behind it; null: all."""
+    """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability with which each of these hosts lies behind it, drawn from the seed."""
+    """The probability that each of these hosts is behind it, drawn from the seed."""
     names: NameLookup = "none"
-    """How the client learns the addresses of hosts. `none`: it knows them. `do53`: it asks a resolver behind
+    """The client's source of hosts' addresses. `none`: it knows them. `do53`: it queries a resolver behind
     the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one connection of TCP, with Fast
     Open as the load has it. `dot` and `doh`: over one connection of TLS (RFC 7858), or of HTTPS with HTTP/2
     and a GET for each name (RFC 8484). Its TLS is that of `tls`, also in loads in the clear."""
     resolver_rtt_us: RttUs | None = None
-    """The RTT to the resolver, without queues; null: that of the link. With another one the program makes the
+    """The RTT to the resolver, without queues; null: that of the link. With another RTT the program makes the
     link."""
     resolver: ResolverConduct = "answers"
-    """What the resolver does with queries. `drop-first`: it ignores the first one for each name and type.
-    `silent`: it ignores all. `nxdomain`: it knows no name. The loader asks a second time after 5 s, and gives
-    up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
+    """The resolver's treatment of queries. `drop-first`: it ignores the first one for each name and type.
+    `silent`: it ignores all. `nxdomain`: it knows no name. The loader sends a second query after 5 s, and
+    gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
 
     @model_validator(mode="after")
     def _a_bulk_flow_has_a_limit(self) -> Self:
@@ -156,20 +156,21 @@ class Tcp(Part):
     """The TCP settings of both ends."""
 
     congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
-    """As the kernel names it: 1 to 15 lower-case letters, digits, `-` or `_`."""
+    """The kernel's name of the congestion control: 1 to 15 lower-case letters, digits, `-` or `_`."""
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Of the congestion window, on the routes of both ends."""
+    """The initial congestion window, on the routes of both ends."""
     slow_start_after_idle: bool = True
-    """`net.ipv4.tcp_slow_start_after_idle` of both ends: whether the congestion window shrinks, at most to
-    its initial size, while a connection sends nothing for longer than its retransmission timeout."""
+    """`net.ipv4.tcp_slow_start_after_idle` of both ends: true if the congestion window shrinks, at most to
+    its initial size, when a connection sends nothing for longer than its retransmission timeout."""
     blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
-    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: for how long an end does without TFO once
-    nothing came back after data in a SYN was taken. 0: it detects nothing. Each load begins without such a
+    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: the time for which an end stops TFO after
+    data in a SYN was accepted and no answer followed. 0: no detection. Each load begins without such a
     suspicion."""
     client_fastopen: ClientFastOpen = "0x1"
-    """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs goes with a cookie. `0x5`:
+    """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs requires a cookie. `0x5`:
     the first SYN of each connection has data, and never a cookie or a request for one."""
     listener_fastopen: ListenerFastOpen = "0x2"
-    """The same of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is taken with a
-    cookie that fits. `0x202`: and with any, or none; cookies are given no more. `0x402`, `0x602`: the same
-    two, and each listener has a queue. Warm cookies are of before, when it was `0x2`."""
+    """`net.ipv4.tcp_fastopen` of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is
+    accepted with a valid cookie. `0x202`: data is accepted with any cookie or none, and no cookies are given.
+    `0x402`, `0x602`: the same two, and each listener has a queue. Warm cookies were given earlier, under
+    `0x2`."""

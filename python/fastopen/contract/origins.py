@@ -10,10 +10,10 @@ from fastopen.contract.part import Part, RttUs, Scale, Word
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.url import host_of
 
-# What rustls' clients keep of a host.
+# The number of tickets of a host that rustls' clients keep.
 TICKETS_MAX: Final = 8
 Http = Literal[HttpVersion, "recorded"]
-# What a job may name: an experiment has `recorded` resolved before.
+# Versions that a job may name. `recorded` is resolved in the experiment.
 _InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
@@ -22,7 +22,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _todays_name(bodies: object) -> object:
-    """Kept runs and files of before contract 2 call bodies that are made from the page's facts structural."""
+    """Rename `structural`, the name of synthetic bodies in files and kept runs of before contract 2."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -33,43 +33,44 @@ class Origins(Part):
     """The version of HTTP, see [https.md](https.md). `recorded`, in experiments
     only: over TLS each host of a page speaks the version that its recording names, or HTTP/1.1."""
     http2_hosts: list[str] = Field(default_factory=list)
-    """Hosts of the page that speak HTTP/2, whatever `http` says."""
+    """Hosts of the page that speak HTTP/2, whatever `http` is."""
     http3_hosts: list[str] = Field(default_factory=list)
-    """Hosts of the page that speak HTTP/3, whatever `http` says."""
+    """Hosts of the page that speak HTTP/3, whatever `http` is."""
     keep_alive: bool = True
-    """Whether they keep connections; with HTTP/2 and HTTP/3 they must."""
+    """True if they keep connections, as HTTP/2 and HTTP/3 require."""
     think_scale: Scale = 1.0
-    """What `server_think_us` and `server_send_us` of the page are multiplied by."""
+    """The factor of the page's `server_think_us` and `server_send_us`."""
     one_address: bool = False
-    """Whether all hosts share one address, and so one TFO cookie, as behind a replay tool: with the loader,
-    in the clear."""
+    """True if all hosts share one address, and so one TFO cookie, as behind a replay tool: with the loader,
+    in cleartext."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
-    """How many connections with data in their SYN may wait for the end of their handshake (TCP_FASTOPEN)."""
+    """The number of connections with data in their SYN that may wait for the end of their handshake
+    (TCP_FASTOPEN)."""
     server: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and arguments of a server of others, which the client talks to in place of the origins: on
-    port 80 of every host, in the clear, see [servers.md](servers.md). null: none."""
+    """The program and arguments of an external server, which the client talks to instead of the origins: on
+    port 80 of every host, in cleartext, see [servers](../servers.md). null: none."""
     server_hosts: Annotated[list[str], Field(min_length=1)] | None = None
-    """The hosts of the page that it serves; null: all. The client meets the origins of the others on port
-    8080."""
+    """The hosts of the page that it serves; null: all. The client connects to the origins of the other hosts
+    on port 8080."""
     server_listen: bool = False
-    """Whether its listeners that have no Fast Open queue get one of `tfo_queue` from outside."""
+    """True if its listeners without a Fast Open queue get one of `tfo_queue` from outside."""
     upstream_tfo: bool = False
-    """Whether it may use TCP Fast Open to the origins behind it, in all loads, with cookies of before; then
-    each connection to them must show it."""
+    """True if it may use TCP Fast Open to the origins behind it, in all loads, with earlier cookies. Then
+    each connection to them must show TCP Fast Open."""
     upstream_rtt_us: RttUs = 0
-    """The RTT between it and these."""
+    """The RTT between the external server and the origins behind it."""
     bodies_file: str | None = None
     """The file that holds the recorded bodies."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
-    """`filler`: the recorded bytes, and dots where there are none. `synthetic`: HTML, CSS, scripts and
-    pictures of the page's sizes that make a browser ask for exactly the page's resources, see
-    [synthetic bodies](synthetic.md). `recorded`: the recorded responses with their header fields, for
-    whatever has their host, method and path, and the nearest query; 404 for all else, see
-    [recorded bodies](recorded.md)."""
+    """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
+    the page's sizes that make a browser request exactly the page's resources, see
+    [synthetic bodies](../bodies.md#synthetic-bodies). `recorded`: the recorded response, with its header
+    fields, of the same host and method, the same path and the nearest query; 404 for all other requests, see
+    [recorded bodies](../bodies.md#recorded-bodies)."""
 
     @property
     def versions(self) -> list[Http]:
-        """The versions that hosts speak, the newest first."""
+        """Return the versions that hosts speak, the newest first."""
         hosts: dict[Http, list[str]] = {"2": self.http2_hosts, "3": self.http3_hosts}
         named: Http = "1.1" if self.http == "recorded" else self.http
         return sorted({named, *(version for version in hosts if hosts[version])}, reverse=True)
@@ -77,7 +78,7 @@ class Origins(Part):
     def http_at(self, url: str, tls: "Tls | None") -> Http:
         """Return the version that the server of a page's URL speaks in a load over `tls`, or in cleartext.
 
-        Beside servers with TLS, those in cleartext speak HTTP/1.1 whatever their host speaks over TLS.
+        If TLS is in use, cleartext servers speak HTTP/1.1, whatever their host speaks over TLS.
         """
         host = host_of(url)
         version: Http = "3" if host in self.http3_hosts else "2" if host in self.http2_hosts else self.http
@@ -129,41 +130,42 @@ class Tls(Part):
     """The settings of TLS, for loads whose transport has it (docs/https.md)."""
 
     version: TlsVersion = "1.3"
-    """The newest that the origins speak."""
+    """The newest version that the origins speak."""
     key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
-    """The group that the loader's ClientHello holds a key share of; other clients send what they send."""
+    """The group of the key share in the loader's ClientHello. Other clients send their own."""
     session: SessionStart = "none"
-    """How connections begin. `none`: without a session of an earlier visit, so that the first handshake with
-    each host is a full one. `resumed`: with the session tickets of an earlier visit, of one connection to
-    each host. `early`: the same, and what is asked first goes as early data (0-RTT) with the ClientHello,
-    if its method is safe."""
+    """The beginning of connections. `none`: without a session of an earlier visit, so the first handshake
+    with each host is a full one. `resumed`: with the session tickets of an earlier visit, of one connection
+    to each host. `early`: the same, and the first request is early data (0-RTT) with the ClientHello, if its
+    method is safe."""
     tickets: Annotated[int, Field(ge=0, le=TICKETS_MAX)] = 2
-    """How many session tickets an origin sends on a connection. Each serves one connection of TLS 1.3, so
-    that it limits how many connections to a host begin with the earlier visit's. 0: none is resumed."""
+    """The number of session tickets that an origin sends on a connection. Each serves one connection of TLS
+    1.3, and so limits the connections to a host that begin with the earlier visit's tickets. 0: none is
+    resumed."""
     address_tokens: bool = True
-    """Whether an origin gives an address token with each ticket of a QUIC connection, and takes it at the
-    next (RFC 9000 section 8.1.3): without one it sends three times what it has received, and then waits for
-    the client's next flight."""
+    """True if an origin gives an address token with each ticket of a QUIC connection, and takes it at the
+    next (RFC 9000 section 8.1.3). Without a token it sends three times the bytes that it has received, and
+    then waits for the client's next flight."""
     retry: bool = False
-    """Whether an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
+    """True if an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
     which takes a round trip."""
     early_data_rejected: bool = False
-    """Whether origins reject early data, and have it sent again."""
+    """True if origins reject early data, which are then retransmitted."""
     ticket_state: TicketState = "valid"
-    """What became of the tickets of the earlier visit. `stale`: their age is not what origins reckon, so that
-    they resume, and early data is rejected (RFC 8446 section 8.3). `expired`: they are older than their
-    lifetime, so that the client uses none. `forgotten`: origins have lost their keys, so that it uses them in
+    """The state of the earlier visit's tickets. `stale`: origins expect another age, so connections resume
+    and early data is rejected (RFC 8446 section 8.3). `expired`: the tickets are older than their lifetime,
+    and the client uses none. `forgotten`: origins have lost their keys, and the client uses the tickets in
     vain."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
-    """The certificates that an origin sends, as far as they can be made so long."""
+    """The size of the certificates that an origin sends, as far as they can have it."""
     security: Security = "tls"
-    """Which URLs are served over TLS where a load's transport has it: with `tls` all, with `recorded` those
-    that are https."""
+    """The URLs that are served over TLS if a load's transport has it: all with `tls`, and those that are
+    https with `recorded`."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_before_tickets(cls, data: Any) -> Any:
-        """Kept runs of before the number of tickets say whether there were any."""
+        """Convert runs of before the number of tickets, which record if there were any."""
         if not isinstance(data, Mapping) or "resumption" not in data:
             return data
         others = {key: value for key, value in data.items() if key != "resumption"}

@@ -19,11 +19,11 @@ def _can_be_passed_on(word: str) -> str:
     return word
 
 
-# Of a command line: what the kernel can pass on.
+# A word of a command line that the kernel can pass on.
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(_can_be_passed_on)]
 
 
 class Part(BaseModel):
-    """A part of a job: no key that the contract does not know, no silent conversion."""
+    """A part of a job, without unknown keys and silent conversions."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)

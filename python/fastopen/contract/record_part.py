@@ -13,15 +13,15 @@ class RecordPart(BaseModel):
 
 
 class InvalidKind(StrEnum):
-    """Why a load does not count."""
+    """The reason for which a load does not count."""
 
     INCOMPLETE = "incomplete"
-    """A request failed or timed out, an answer was cut off, or the client failed or asked for nothing."""
+    """A request failed or timed out, a response was cut off, or the client failed or requested nothing."""
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
-    """A counter or a socket shows Fast Open where the transport has none."""
+    """A counter or a socket shows Fast Open although the transport has none."""
     NO_SYN_DATA = "no_syn_data"
-    """With warm cookies a connection that was used and lost nothing carried no data in its SYN; with cold
-    ones the same of a connection that was opened after a handshake with that host that lost nothing."""
+    """With warm cookies, a connection that was used and lost nothing carried no data in its SYN. With cold
+    ones, the same of a connection that was opened after a handshake with that host that lost nothing."""
     COOKIE_BEFORE_COLD = "cookie_before_cold"
     """The client held a cookie before the first connection to a host."""
     NO_COOKIE_WHEN_WARM = "no_cookie_when_warm"
@@ -31,46 +31,48 @@ class InvalidKind(StrEnum):
     FASTOPEN_FAILED = "fastopen_failed"
     """Data in a SYN was refused, or lost on a link that lost nothing."""
     BLACKHOLE = "blackhole"
-    """The kernel suspected a black hole and turned Fast Open off; there is none for it to detect."""
+    """The kernel suspected a black hole and turned Fast Open off, although there is none to detect."""
     COUNTERS_DISAGREE = "counters_disagree"
-    """Counters and sockets of the two ends tell of different numbers of connections with data in the SYN."""
+    """Counters and sockets of the two ends show different numbers of connections with data in the SYN."""
     SESSION_BEFORE_FIRST = "session_before_first"
-    """Without a session of an earlier visit the first connection to a host resumed one."""
+    """Without a session of an earlier visit, the first connection to a host resumed one."""
     NOT_RESUMED = "not_resumed"
     """Fewer connections to a host resumed a session than the client had tickets, or the ends disagree."""
     EARLY_DATA_UNASKED = "early_data_unasked"
-    """A connection carried early data, or it was accepted, where none was to be."""
+    """A connection carried early data, or it was accepted, although the load has none."""
     NO_EARLY_DATA = "no_early_data"
     """Fewer connections to a host began with early data that the origin read before the handshake was
-    complete than the client had tickets, though they lost nothing, and what they carried first was safe, had
-    room in the SYN with data, and was there before the handshake was complete."""
+    complete than the client had tickets. They lost nothing, and their first request was safe, fitted into a
+    SYN with data, and was there before the handshake was complete."""
     ANSWER_HELD = "answer_held"
-    """An origin held its answer to early data back until the handshake was complete: nothing was saved."""
+    """An origin held its response to early data back until the handshake was complete, so nothing was
+    saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
-    """A connection's first answer came before the round trips were over that its first flight needs."""
+    """A connection's first response came before the round trips that its first flight needs were over."""
     FIRST_BYTE_LATE = "first_byte_late"
-    """The loader's first answer came a round trip later than its first flight takes, though nothing was lost
-    and nothing else was on the link: what its first flight was to save it did not."""
+    """The loader's first response came a round trip later than its first flight takes, although nothing was
+    lost and nothing else was on the link. The first flight did not save the time that it should."""
     WRONG_BYTES = "wrong_bytes"
-    """A response has another size or status than the page says."""
+    """A response has another size or status than the page."""
     LINK_LATE = "link_late"
     """The link released a packet too late, or lost one before the link model saw it."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
-    """A connection that its path or `tcp_fastopen` of an end keeps from Fast Open does not show that."""
+    """A connection that its path or an end's `tcp_fastopen` keeps from Fast Open does not show that."""
     SERVER_FAILED = "server_failed"
-    """A server of others ended or listened no longer."""
+    """An external server ended or stopped listening."""
     NO_LISTENER_QUEUE = "no_listener_queue"
-    """A listener of a server of others took connections and has no Fast Open queue."""
+    """A listener of an external server accepted connections and has no Fast Open queue."""
     NO_QUIC = "no_quic"
-    """A connection that carried requests is not QUIC's where its host speaks HTTP/3, or is elsewhere."""
+    """A connection that carried requests is not QUIC although its host speaks HTTP/3, or is QUIC although its
+    host does not."""
     PACKETS_DISAGREE = "packets_disagree"
     """An end of a QUIC connection received more packets of a type than the other sent, or the origin's socket
     saw none of it."""
     DATAGRAMS_DROPPED = "datagrams_dropped"
     """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
     LOOKUPS_DISAGREE = "lookups_disagree"
-    """Client, resolver and both kernels do not agree on the lookups of names, or a connection began before
-    its host was looked up."""
+    """Client, resolver and both kernels disagree on the lookups of names, or a connection began before its
+    host was looked up."""
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the generator was the limit, not the server."""
     FAULT = "fault"
@@ -78,12 +80,12 @@ class InvalidKind(StrEnum):
 
 
 class Invalid(RecordPart):
-    """Why a load does not count. A newer program may have further kinds."""
+    """The reason for which a load does not count. A newer program may have further kinds."""
 
     kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
-    """For programs, see [below](#kinds-of-invalid-loads)."""
+    """The kind, for programs, see [below](#kinds-of-invalid-loads)."""
     detail: str
-    """For people: what exactly."""
+    """The details, for people."""
 
 
 class Counters(RecordPart):
@@ -101,9 +103,9 @@ class LinkUse(RecordPart):
     """The use of one direction of the link during the load."""
 
     packets: Count
-    """That were accepted: released, or still under way when the load ended."""
+    """Packets that were accepted: released, or still under way at the end of the load."""
     bytes: Count
-    """Of their IP packets."""
+    """Bytes of their IP packets."""
     dropped_queue: Count
     """Packets that the queue dropped: it was full, or its management (`aqm`) chose them."""
     dropped_loss: Count
@@ -113,17 +115,17 @@ class LinkUse(RecordPart):
     overruns: Count
     """Packets lost outside the link model: by the kernel before it saw them, or by an end that was gone."""
     queue_bytes_max: Count | None
-    """The most that waited; null where the kernel makes the link, which does not say."""
+    """The most bytes in the queue; null if the kernel makes the link, which does not report them."""
     late_us_p50: Count
-    """How much later than due packets were released: the median."""
+    """The median delay of packets' release after it was due."""
     late_us_p99: Count
-    """The 99th percentile."""
+    """The 99th percentile of this delay."""
     late_us_max: Count
-    """The most."""
+    """The maximum of this delay."""
 
 
 class Link(RecordPart):
-    """Both directions."""
+    """Both directions of the link."""
 
     down: LinkUse
     up: LinkUse

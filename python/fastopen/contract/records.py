@@ -19,41 +19,42 @@ from fastopen.contract.world_record import WorldRecord
 
 
 class PacketsRecord(RecordPart):
-    """A piece of the packets of a load, where the job asked for them (`packets`): what crossed the interfaces
-    of both ends, with the hosts' names and the secrets of TLS. The load's own record comes after the last."""
+    """A piece of the packets of a load, if the job requested them (`packets`): packets of the interfaces of
+    both ends, with the hosts' names and the secrets of TLS. The load's own record comes after the last.
+    """
 
     type: Literal["packets"]
     job: str
     id: str
     pcapng: str
-    """In base64: the pieces of a load, one after another, are a file in the format pcapng."""
+    """The piece in base64. All pieces of a load in sequence are a file in the format pcapng."""
     dropped: Count
-    """How many of the load's packets found no more room, and are not in it."""
+    """Packets of the load that found no room and are not included."""
 
 
 class EndRecord(RecordPart):
-    """The job is done and its world is gone."""
+    """The end of a job, whose world is gone."""
 
     type: Literal["end"]
     job: str
     loads: Count
-    """How many records of loads were written."""
+    """Records of loads that were written."""
     teardown_us: Count
-    """How long ending the world took."""
+    """The time that ending the world took."""
 
 
 class ErrorRecord(RecordPart):
-    """Something could not be done, and whose fault that is. The job is over."""
+    """A failed job, and the party at fault. The job is over."""
 
     type: Literal["error"]
     job: str | None
     """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]
-    """Whose it is: what was asked, this machine, a world that came out other than asked, or the program."""
+    """The party at fault: the input, this machine, a world that differs from the job, or the program."""
     message: str
-    """What was wrong, and where."""
+    """The problem and its place."""
     remedy: str = ""
-    """What to do; may be empty."""
+    """A remedy; may be empty."""
 
 
 Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndRecord | ErrorRecord
@@ -66,7 +67,7 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """A line that the contract does not allow; the text says why."""
+    """A line that violates the contract. The text gives the reason."""
 
 
 class ContractError(RecordError):
@@ -74,7 +75,7 @@ class ContractError(RecordError):
 
 
 def parse_record(line: bytes | str) -> Record:
-    """One line of the program's output. Raises RecordError, and ContractError for another contract."""
+    """Parse one line of the program's output. Raises RecordError, or ContractError for another contract."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:

@@ -8,7 +8,7 @@ from fastopen.common.pydantic_errors import Items
 from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
 
-# Of a histogram: a value, and how often it occurred.
+# A value of a histogram, and its number of occurrences.
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
@@ -16,30 +16,30 @@ class ServerCore(RecordPart):
     """The use of the server's core while transactions were under way (`/proc/stat`)."""
 
     number: Count
-    """Of the core, which the server's threads do not leave."""
+    """The number of the core, which the server's threads do not leave."""
     steered: bool
-    """Whether the kernel receives the server's packets on it (`net.core.rps_default_mask`)."""
+    """True if the kernel receives the server's packets on it (`net.core.rps_default_mask`)."""
     elapsed_us: Count
-    """By the clock."""
+    """The elapsed time by the clock."""
     idle_us: Count
-    """In nothing; exact where the kernel stops its tick then (NO_HZ)."""
+    """Idle time; exact if the kernel stops its tick then (NO_HZ)."""
     user_us: Count
-    """In processes of the usual priority or a higher one. Counted in ticks, as the next three are."""
+    """Time in processes of the usual priority or a higher one. Counted in ticks, as the next three are."""
     nice_us: Count
-    """In processes of a lower priority, which are not the server."""
+    """Time in processes of a lower priority, which are not the server."""
     system_us: Count
-    """In the kernel, for processes."""
+    """Time in the kernel, for processes."""
     interrupts_us: Count
-    """In interrupts and softirqs."""
+    """Time in interrupts and softirqs."""
     stolen_us: Count
-    """Taken by what this machine is a guest of."""
+    """Time that the hypervisor took."""
     server_threads_us: Count
-    """For which the server's threads ran (`schedstat`), with the interrupts that they met: all of its time
-    but softirqs on an idle core."""
+    """Time in which the server's threads ran (`schedstat`), with the interrupts that they met: all of its
+    time but softirqs on an idle core."""
 
     @property
     def busy_us(self) -> int:
-        """Not idle, and not another machine's."""
+        """Return the time that was neither idle nor stolen."""
         return max(self.elapsed_us - self.idle_us - self.stolen_us, 0)
 
     @property
@@ -49,7 +49,7 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The transactions of a load that asked for them."""
+    """The transactions of a load that requested them."""
 
     type: Literal["transactions"]
     job: str
@@ -57,47 +57,50 @@ class TransactionsRecord(RecordPart):
     transport: Transport
     cookies: Cookies
     valid: bool
-    """Whether they count."""
+    """True if they count."""
     invalid: Items[Invalid]
-    """Why they do not. What overload, a flood or a change of key does to them is no such reason."""
+    """The reasons for which they do not count. Effects of overload, a flood or a change of key are no such
+    reason."""
     started_unix_ms: Count
-    """When they began."""
+    """The beginning of the transactions."""
     cookies_before: Count
-    """Of how many hosts the client held a cookie when they began."""
+    """The number of hosts whose cookie the client held at the beginning."""
     begun: Count
-    """How many began."""
+    """Transactions that began."""
     not_begun: Count
-    """How many were due and did not begin: 20,000 were under way, or there were no addresses left."""
+    """Transactions that were due and did not begin: 20,000 were under way, or there were no addresses
+    left."""
     arrived_over_us: Count
-    """From when the first was due to when the last began."""
+    """The time from the due beginning of the first to the beginning of the last."""
     elapsed_us: Count
-    """From the start to the end of the last one."""
+    """The time from the start to the end of the last one."""
     answered: Count
-    """How many got their whole answer."""
+    """Transactions with a complete response."""
     answered_over_us: Count
-    """From the first of these answers to the last one."""
+    """The time from the first of these responses to the last one."""
     failures: dict[str, Count]
-    """What others met, and how many; the ten that are most frequent."""
+    """Failures of the other transactions with their numbers, the ten most frequent."""
     syn_data: Count
-    """How many had data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
+    """Transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
-    """How many had data in their SYN that was not, and sent it again after the handshake."""
+    """Transactions with data in their SYN that was not acknowledged, and was retransmitted after the
+    handshake."""
     retransmits: Count
-    """Segments that the client's end sent again."""
+    """Segments that the client's end retransmitted."""
     latency_us: list[Pair]
-    """Of those that were answered, from when they were due to the last byte: a histogram (HDR, four digits),
-    as values and how often each occurred."""
+    """Latencies of answered transactions, from their due beginning to the last byte: a histogram (HDR, four
+    digits), as values and their numbers of occurrences."""
     late: Count
-    """How many began over `late_us` after they were due."""
+    """Transactions that began over `late_us` after they were due."""
     lateness_us: list[Pair]
-    """How long after they were due they began, in the same form."""
+    """Delays of beginnings after they were due, in the same form."""
     generator_us: Count
-    """For which the generator's thread ran; 0 where computing is free."""
+    """Time in which the generator's thread ran; 0 if computing is free."""
     fastopen_queue: Count | None
     """The Fast Open queue of the server's listener, the least of several; null: it could not be read."""
     flood_syns: Count
-    """How many SYNs the flood sent."""
+    """SYNs that the flood sent."""
     counters: Counters
     link: Link
     core: ServerCore | None
-    """null: time is virtual, or this machine has one core alone."""
+    """The server's core; null: time is virtual, or this machine has only one core."""

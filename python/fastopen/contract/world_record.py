@@ -1,4 +1,4 @@
-"""The record of a world: what was made and measured before its loads."""
+"""The record of a world: its properties and measurements before its loads."""
 
 from typing import Literal
 
@@ -8,30 +8,30 @@ EngineName = Literal["host", "virtual"]
 
 
 class MeasuredRtt(RecordPart):
-    """RTT in microseconds."""
+    """The RTT in microseconds."""
 
     asked: Count
-    """The job's."""
+    """The job's RTT."""
     expected: Count
-    """As asked, and the time that the probe's own packets take on the wire."""
+    """The job's RTT, with the time that the probe's own packets take on the wire."""
     median: Count
-    """As measured."""
+    """The median of the measured RTTs."""
     samples: Count
-    """How many probes were answered."""
+    """Probes that were answered."""
 
     @property
     def net(self) -> int:
-        """The measured RTT without the time that the probe's own packets took on the wire."""
+        """Return the measured RTT without the time that the probe's own packets took on the wire."""
         return self.median - (self.expected - self.asked)
 
 
 class MeasuredRate(RecordPart):
-    """Rate in bit/s."""
+    """The rate in bit/s."""
 
     asked: Count | None
-    """The job's; null: no limit."""
+    """The job's rate; null: no limit."""
     median: Count | None
-    """As measured; null: not measured."""
+    """The median of the measured rates; null: not measured."""
 
 
 class Measured(RecordPart):
@@ -42,7 +42,7 @@ class Measured(RecordPart):
     """
 
     rtt_us: MeasuredRtt
-    """Of the access link."""
+    """The RTT of the access link."""
     down_bit_per_s: MeasuredRate
     up_bit_per_s: MeasuredRate
 
@@ -55,11 +55,11 @@ class Sysctls(RecordPart):
 
 
 class Route(RecordPart):
-    """TCP as the kernel has it on a fresh connection."""
+    """The kernel's TCP settings on a fresh connection."""
 
     congestion_control: str
     initial_window_segments: Count
-    """Of the congestion window."""
+    """The initial congestion window."""
 
 
 class Routes(RecordPart):
@@ -70,15 +70,16 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """Resources (by index) that synthetic bodies do not have a browser ask for as the page says, in some of
-    the job's loads."""
+    """Resources (by index) that synthetic bodies do not make a browser request as the page has it, in some of
+    the job's loads.
+    """
 
     left_out: list[Count]
-    """No body has room for a reference to it."""
+    """Resources without a reference, since no body has room for it."""
     relocated: list[Count]
-    """Its reference stands further up than the page has it."""
+    """Resources whose reference is earlier than in the page."""
     early: list[Count]
-    """It is asked for without the page's processing time."""
+    """Resources that are requested without the page's processing time."""
 
 
 class WorldRecord(RecordPart):
@@ -87,25 +88,25 @@ class WorldRecord(RecordPart):
     type: Literal["world"]
     job: str
     contract: Count
-    """The version that the program speaks."""
+    """The version of the contract that the program speaks."""
     engine: EngineName
-    """Whose clock runs: this machine's, or a kernel's of its own."""
+    """The clock: this machine's, or that of a kernel of its own."""
     link: Literal["program", "kernel"]
-    """Who makes the link."""
+    """The implementation of the link."""
     kernel: str
-    """As `uname -r` says it."""
+    """The kernel's version, as in `uname -r`."""
     program: str
     """The program's version."""
     hosts: dict[str, str]
     """Host name to address."""
     path_hosts: list[str] | None = None
-    """The hosts that lie behind the middlebox; null: there is none."""
+    """The hosts behind the middlebox; null: there is none."""
     sysctls: Sysctls
     routes: Routes
     nice: int
-    """Of the world's processes: -20 where root, else as started."""
+    """The priority of the world's processes: -20 with root, else as started."""
     measured: Measured
     fidelity_gaps: FidelityGaps | None = None
-    """null: bodies are not synthetic."""
+    """Deviations of synthetic bodies; null: bodies are not synthetic."""
     setup_us: Count
-    """How long building and measuring took."""
+    """The time of building and measuring."""

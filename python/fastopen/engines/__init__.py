@@ -1,4 +1,6 @@
-"""Engines run jobs: `host` in real time on this machine's kernel, `virtual` in a kernel's own time."""
+"""Engines that run jobs: `host` in real time on this machine's kernel, `virtual` in the time of its own
+kernel.
+"""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import check_versions, describe_clients, describe_servers

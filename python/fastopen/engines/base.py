@@ -6,9 +6,9 @@ from typing import Final, Protocol
 
 from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
 
-# What says nothing of a load itself, and how often such a load is done in all: the machine was late, or the
-# world did not live to the end of the load. The processors of a virtual machine stand still for some
-# milliseconds at times of their own, and loads a second apart are late alike.
+# Reasons that do not concern the load itself, and the number of attempts that they allow: the machine was
+# late, or the world ended early. Processors of virtual machines pause for some milliseconds at times, and
+# loads a second apart are then late too.
 ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
 
 # Name of a page to index of a resource to its recorded body.
@@ -17,7 +17,7 @@ Bodies = Mapping[str, Mapping[int, bytes]]
 
 @dataclass(frozen=True)
 class JobStarted:
-    """A world is being built for this job; `attempt` counts from 1."""
+    """The beginning of a job's world; `attempt` counts from 1."""
 
     job: str
     attempt: int
@@ -25,7 +25,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """The world stands and was measured. `raw` is the record as it was written."""
+    """A world that was built and measured. `raw` is the record as it was written."""
 
     record: WorldRecord
     raw: str
@@ -33,7 +33,7 @@ class WorldBuilt:
 
 @dataclass(frozen=True)
 class Packets:
-    """The packets of a load: a pcapng file, and how many found no more room and are not in it."""
+    """The packets of a load as a pcapng file, and the number of packets without room in it."""
 
     pcapng: bytes
     dropped: int
@@ -41,17 +41,17 @@ class Packets:
 
 @dataclass(frozen=True)
 class LoadDone:
-    """A load is over, validly or not. `raw` is the record as it was written."""
+    """The end of a load, valid or not. `raw` is the record as it was written."""
 
     record: LoadRecord
     raw: str
     packets: Packets | None = None
-    """Where the job asked for them."""
+    """The packets, if the job requested them."""
 
 
 @dataclass(frozen=True)
 class TransactionsDone:
-    """Transactions are over, validly or not. `raw` is the record as it was written."""
+    """The end of transactions, valid or not. `raw` is the record as it was written."""
 
     record: TransactionsRecord
     raw: str
@@ -59,7 +59,7 @@ class TransactionsDone:
 
 @dataclass(frozen=True)
 class JobEnded:
-    """Nothing more comes of this job. `fault` says why it fell short, or is None."""
+    """The end of a job. `fault` is the reason if it is incomplete, or None."""
 
     job: str
     fault: str | None
@@ -69,7 +69,7 @@ Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
 
 
 class Engine(Protocol):
-    """Runs jobs. Closing the iterator, or an exception through it, ends everything that was started."""
+    """A runner of jobs. Closing the iterator, or an exception through it, ends all processes of the run."""
 
     @property
     def parallel(self) -> int:
@@ -77,10 +77,10 @@ class Engine(Protocol):
         ...
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Runs all jobs, several at once where the engine can; what runs after `within_s` seconds is ended.
+        """Run all jobs, in parallel if the engine can, and end those that run after `within_s` seconds.
 
-        Every load of every job comes out exactly once as a LoadDone, or not at all where the time was over;
-        what a fault kept from running comes out as invalid with the kind `fault`. Raises InputError and
-        MachineError when going on makes no sense.
+        Every load of every job is reported exactly once as a LoadDone, or not at all if the time was over. A
+        load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or
+        MachineError if the remaining jobs cannot run.
         """
         ...

@@ -1,4 +1,4 @@
-"""Recorded bodies on their way to the world: packed into one file without a name, so none can be left."""
+"""Recorded bodies for the world, packed into one unnamed file, which cannot be left behind."""
 
 from typing import IO, Self
 
@@ -46,7 +46,7 @@ class BodiesFile:
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """The job with the places of its page's bodies in the file."""
+        """Return the job with the positions of its page's bodies in the file."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

@@ -1,4 +1,4 @@
-"""Programs that load pages or serve them: where they are on this machine, and of which version."""
+"""Programs that load pages or serve them: their paths on this machine and their versions."""
 
 import shlex
 import shutil
@@ -12,7 +12,7 @@ from fastopen.contract import Client, Job
 from fastopen.engines.kernels.manifest import sha256_of
 
 VERSION_TIMEOUT_S: Final = 10.0
-# Where Debian and its like have servers.
+# Folders in which Debian and similar systems have servers.
 ADMINISTRATORS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -30,7 +30,7 @@ def program_of(client: Client) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """The job with the paths of its programs: a world may look in other folders than we."""
+    """Return the job with the paths of its programs, since a world may search other folders."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -39,7 +39,7 @@ def with_programs(job: Job) -> Job:
     if client.command is None:
         return job
     program = program_of(client)
-    # A tool of the system's reads no file of the user's.
+    # A tool of the system reads none of the user's files.
     known = bool(client.type.executables) and program.is_relative_to("/usr")
     settings = {
         "command": [str(program), *client.command[1:]],
@@ -61,8 +61,8 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Command line of each server to what it is made of: the SHA-256 of its program, and of the files that it
-    names. Raises MachineError where one is missing.
+    """Map the command line of each server to the SHA-256 of its program, and of the files that it names.
+    Raises MachineError if one is missing.
     """
     described = {}
     for words in servers:
@@ -73,9 +73,9 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Name of each client that is not ours to what it is: the version it prints, or the program's digest.
+    """Map the name of each external client to the version that it prints, or to its program's digest.
 
-    Raises MachineError where one is missing.
+    Raises MachineError if one is missing.
     """
     described: dict[str, str] = {}
     for client in clients:
@@ -89,7 +89,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
 
 
 def check_versions(client: Client, versions: Iterable[str]) -> None:
-    """Raises MachineError where the client's program was built without one of these versions of HTTP."""
+    """Raise MachineError if the client's program was built without one of these versions of HTTP."""
     needed = {one: client.type.http_features[one] for one in versions if one in client.type.http_features}
     if not needed:
         return
@@ -104,7 +104,7 @@ def check_versions(client: Client, versions: Iterable[str]) -> None:
 
 
 def _version(program: Path) -> list[str]:
-    """The lines that it prints of its version, at least one."""
+    """Return the lines of the program's version, at least one."""
     try:
         asked = [str(program), "--version"]
         done = subprocess.run(

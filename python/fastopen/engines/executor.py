@@ -1,7 +1,7 @@
 """The virtual engine on other processes and machines, by any executor of `concurrent.futures`.
 
-A task is a kernel with some jobs, one after another. The same job gives the same bytes wherever it is done,
-as long as program and kernel are the same: a worker whose own are others refuses.
+A task is a kernel with some jobs in sequence. A job gives the same bytes on each worker with the same program
+and kernel. A worker with another program or kernel refuses the task.
 """
 
 import itertools
@@ -43,12 +43,12 @@ from fastopen.engines.program import find_program, program_digest
 from fastopen.engines.results_store import Maker
 from fastopen.engines.virtual import VirtualEngine, batches
 
-# Tasks that wait for each worker, so that none waits for its next one.
+# Tasks queued for each worker, so that no worker waits for its next one.
 AHEAD: Final = 2
-# A job that was alone in its task so often when a worker was lost is what its workers die of.
+# A job that was in a task without other jobs when this many workers were lost is the cause of the losses.
 LOSSES: Final = 3
 EventFields = tuple[Any, ...]
-"""An event as a task hands it back: its kind, then what it says."""
+"""An event as a task returns it: its kind, then its fields."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ class Task:
     """The input of a worker."""
 
     jobs: tuple[str, ...]
-    """As JSON."""
+    """The jobs as JSON."""
     maker: Maker
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """The jobs of a task."""
+    """A submitted task's jobs."""
 
     jobs: Sequence[Job]
     losses: int = 0
-    """How often they were lost since they are what they are."""
+    """The number of losses of exactly this group of jobs."""
 
     def again(self) -> list["_Sent"]:
         """Return the batches to send if these jobs are lost: halves, to isolate a job that kills its worker.
@@ -78,21 +78,26 @@ class _Sent:
 
 
 class ExecutorEngine:
-    """Runs jobs of the virtual engine as tasks of an executor, which stays the caller's to shut down."""
+    """An engine that runs jobs of the virtual engine as tasks of an executor. The caller shuts the executor
+    down.
+    """
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """`parallel` is how many tasks the executor runs at once, if it does not say so itself."""
+        """Make an engine. `parallel` is the number of the executor's parallel tasks, if the executor does not
+        report it.
+        """
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
-        """How many tasks were not finished, for their workers died; their jobs were sent again."""
+        """The number of tasks whose workers died. Their jobs were submitted again."""
         self._executor = executor
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """See Engine. Closing it waits for the tasks that run, so that nothing goes on when it is closed.
+        """Run jobs, see Engine. Closing the iterator waits for running tasks.
 
-        Jobs whose worker died are sent again, which is no other attempt: nothing is known of their loads.
+        Jobs whose worker died are submitted again without a new attempt, since no result of their loads is
+        known.
         """
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
@@ -109,7 +114,7 @@ class ExecutorEngine:
                 finished = wait(running, left_s, FIRST_COMPLETED).done
                 if not finished:
                     return
-                # What is finished is kept before a fault among it may stop all.
+                # Finished tasks are kept before a fault of another one may stop the run.
                 for future in sorted(finished, key=_failed):
                     sent = running.pop(future)
                     events, reason = _told(future)
@@ -145,19 +150,19 @@ def _failed(future: Future[list[EventFields]]) -> bool:
 
 
 def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str]:
-    """The events of a task that is over, or why it was lost. Raises where all must stop."""
+    """Return the events of a finished task, or the reason of its loss. Raises an error that stops the run."""
     try:
         return future.result(), ""
     except (InputError, MachineError):
         raise
     except (BrokenExecutor, CancelledError) as error:
         raise _lost(error) from None
-    except Exception as error:  # whatever the executor says of a task that it could not do
+    except Exception as error:  # any error of the executor about a failed task
         return (), f"{type(error).__name__}: {error}"
 
 
 def _given_up(jobs: Sequence[Job], reason: str) -> Iterator[Event]:
-    """The loads of jobs whose workers die, as faults."""
+    """Generate the loads of jobs whose workers die, as faults."""
     words = f"{LOSSES} workers did not finish it: {reason}"
     for job in jobs:
         for load in job.loads:
@@ -191,9 +196,9 @@ _turn = itertools.count(os.getpid())
 
 
 def do(task: Task) -> list[EventFields]:
-    """Does a task, on the worker: boots a kernel for its jobs, and returns what they gave.
+    """Boot a kernel for a task's jobs on the worker, and return their events.
 
-    Raises MachineError, with the worker's name, where its program or kernel is another.
+    Raises MachineError with the worker's name if its program or kernel differs.
     """
     try:
         program, kernel = _own(task.maker)

@@ -1,4 +1,4 @@
-"""The host engine: this machine's kernel in real time, several worlds at once, each a process of its own."""
+"""The host engine: this machine's kernel in real time, with several worlds in parallel, each a process."""
 
 import math
 import os
@@ -21,7 +21,8 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.clients import with_programs
 from fastopen.engines.world_process import WorldProcess
 
-# A world whose measured network is not as asked has loaded nothing yet: it is built again, so often in all.
+# Attempts to build a world whose measured network deviates from the job. Such a world has loaded nothing
+# yet.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
@@ -33,9 +34,9 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 
 class WorldEngine:
-    """Runs jobs with `parallel` worlds at once, each a process of `command`, on one of `cores` if given.
+    """An engine with `parallel` worlds, each a process of `command`, on one of `cores` if given.
 
-    Must be iterated by the main thread: a world has itself killed when the thread that started it ends
+    It must be iterated by the main thread: a world is killed when the thread that started it ends
     (PR_SET_PDEATHSIG).
     """
 
@@ -45,15 +46,15 @@ class WorldEngine:
         self._cores = cores
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """See Engine."""
+        """Run jobs, see Engine."""
         return self.run_together(([job] for job in jobs), bodies, within_s)
 
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Runs the jobs of each batch one after another in one process.
+        """Run the jobs of each batch in sequence in one process.
 
-        What a process does not come to, since it died of a job, another one does.
+        If a process dies, another one runs its remaining jobs.
         """
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
@@ -82,14 +83,14 @@ class WorldEngine:
 
 
 class HostEngine(WorldEngine):
-    """Worlds on this machine's kernel."""
+    """An engine with worlds on this machine's kernel."""
 
     def __init__(self, program: Path, parallel: int | None = None) -> None:
         super().__init__([program], default_parallel() if parallel is None else parallel)
 
 
 class _Worlds(Closing):
-    """The world programs that run now. A context manager that ends them all."""
+    """The running world programs. A context manager that ends them all."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command
@@ -99,7 +100,7 @@ class _Worlds(Closing):
         self._selector = selectors.DefaultSelector()
 
     def close(self) -> None:
-        """Ends them."""
+        """End all worlds."""
         for world in self._running.values():
             world.process.kill()
         for pidfd, world in self._running.items():
@@ -111,7 +112,7 @@ class _Worlds(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        """Starts a world program for jobs. Raises MachineError."""
+        """Start a world program for jobs. Raises MachineError."""
 
         def attached(job: Job) -> Job:
             return with_programs(self._bodies.attach(job))
@@ -131,16 +132,16 @@ class _Worlds(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def _put_on_a_core(self, world: WorldProcess) -> None:
-        """On that with the fewest worlds. What the world starts later stays there."""
+        """Put a world on the core with the fewest worlds. Its later processes stay there."""
         used = Counted(other.core for other in self._running.values())
         world.core = min(self._cores, key=lambda core: used[core])
-        # A core that was taken from us meanwhile: then it runs where it may.
+        # If this process has lost the core, the world runs on any core.
         with suppress(OSError):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Waits until something happens, or `deadline`; returns what was reported and the worlds that are
-        over, closed.
+        """Wait for an event or for `deadline`. Return the events and the worlds that are over, which are
+        closed.
         """
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
@@ -153,7 +154,7 @@ class _Worlds(Closing):
                 exited.add(pidfd)
             else:
                 events += self._read(self._running[pidfd], key.fd, now)
-        for pidfd in exited:  # what it wrote before it ended is still in the pipes
+        for pidfd in exited:  # its last output is still in the pipes
             world = self._running[pidfd]
             for descriptor in (world.stdout, world.stderr):
                 events += self._read(world, descriptor, now, to_the_end=True)
@@ -162,8 +163,8 @@ class _Worlds(Closing):
             late = now >= world.deadline
             if late and pidfd not in exited:
                 world.timed_out()
-            # A program that is done gets time to tidy up; one that went wrong is not waited for, nor one that
-            # goes on to its next job after a fault: another one does that.
+            # A finished program gets time to tidy up. A faulty one gets none, nor one that continues with
+            # its next job after a fault: another process runs that job.
             wrong = world.violation is not None or (world.error is not None and world.not_begun)
             if pidfd in exited or late or wrong:
                 self._remove(pidfd, world)
@@ -215,7 +216,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def faulty_load(job: Job, load: LoadSpec, reason: str) -> LoadRecord:
-    """The record of a load that its world did not live to report."""
+    """Return the record of a load whose world ended before reporting it."""
     return LoadRecord(
         type="load",
         job=job.id,

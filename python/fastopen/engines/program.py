@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """The program that FASTOPEN_WORLD names, else the wheel's, else the checkout's. Raises MachineError."""
+    """Return the program of FASTOPEN_WORLD, else the wheel's, else the checkout's. Raises MachineError."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -40,7 +40,7 @@ def program_version(program: Path) -> str:
 
 
 def program_digest(program: Path) -> str:
-    """SHA-256 of the program's file. Raises MachineError."""
+    """Return the SHA-256 of the program's file. Raises MachineError."""
     try:
         with program.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -73,7 +73,7 @@ def _ask(program: Path, question: str) -> str:
         raise MachineError(
             f"{program} {question} does not answer: {error}", "build or install it again"
         ) from None
-    # A failed check is an answer too, when it was written.
+    # A failed check that was written is a valid answer.
     if answer.returncode != 0 and not answer.stdout.strip():
         lines = answer.stderr.strip().splitlines()
         raise MachineError(f"{program} {question} failed: {lines[-1] if lines else answer.returncode}")

@@ -11,26 +11,27 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.common.extras import pip_install
 
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2
-NEEDED: Final = "pip install 'fastopen[fsspec]' and the package of its protocol, such as s3fs or gcsfs"
-# What implementations of fsspec call the time of an object's last change.
+NEEDED: Final = f"{pip_install('fsspec')}, and the package of its protocol, such as s3fs or gcsfs"
+# Names that implementations of fsspec give to the time of an object's last change.
 WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
 
 class DamagedResultError(Exception):
-    """A file that is no result, or not whole; the text says what is wrong."""
+    """A file that is not a complete result. The text gives the reason."""
 
 
 class KeptFile(NamedTuple):
     """A file of the store."""
 
     name: str
-    """As `ResultFiles` takes it: the folder's name and its own, with a slash."""
+    """The name for `ResultFiles`: the folder's name, a slash, and the file's own."""
     bytes: int
     written_s: float
-    """Since 1970; infinite where it is not known."""
+    """The time of writing since 1970; infinite if it is unknown."""
 
     @property
     def unfinished(self) -> bool:
@@ -39,25 +40,25 @@ class KeptFile(NamedTuple):
 
 
 class ResultFiles(Protocol):
-    """Files by their names within the store. All raise OSError; any number of processes may use them."""
+    """Files by their names within the store, for any number of processes. All methods raise OSError."""
 
     place: str
-    """What people call it."""
+    """The store's name for people."""
 
     def where(self, name: str) -> str:
-        """A file's name for people."""
+        """Return a file's name for people."""
 
     def read(self, name: str, limit: int) -> bytes:
-        """Its first bytes. Raises DamagedResultError of what is no regular file."""
+        """Read the first `limit` bytes of a file. Raises DamagedResultError if it is not a regular file."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Writes a file that appears whole, unless there is one: then it is false."""
+        """Write a file atomically and return True, or return False if it exists."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Writes a file that appears whole, whether there is one or not."""
+        """Write a file atomically, and replace it if it exists."""
 
     def remove(self, name: str) -> None:
-        """Does nothing where it is gone."""
+        """Remove a file if it exists."""
 
     def exists(self, name: str) -> bool:
         """Return True if the file exists."""
@@ -70,7 +71,9 @@ class ResultFiles(Protocol):
 
 
 def files_at(place: str | os.PathLike[str]) -> ResultFiles:
-    """A folder, or a URL. Raises InputError of one that nothing knows, MachineError where a package lacks."""
+    """Return the files of a folder or a URL. Raises InputError for an unknown URL, MachineError for a missing
+    package.
+    """
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
@@ -79,10 +82,10 @@ def files_at(place: str | os.PathLike[str]) -> ResultFiles:
 
 
 class FolderFiles:
-    """A folder, also one that machines share. See ResultFiles."""
+    """The files of a folder, which machines may share. See ResultFiles."""
 
     def __init__(self, folder: Path) -> None:
-        """It need not be there."""
+        """Take a folder, which may not exist yet."""
         self.folder = folder
         self.place = str(folder)
 
@@ -91,14 +94,16 @@ class FolderFiles:
         return str(self.folder / name)
 
     def _path(self, name: str) -> Path:
-        """Raises OSError where a link in the place of a folder leads elsewhere."""
+        """Return a file's path. Raises OSError if its folder is a link."""
         path = self.folder / name
         if path.parent != self.folder and path.parent.is_symlink():
             raise OSError(errno.ELOOP, "a folder in it is a link", str(path.parent))
         return path
 
     def read(self, name: str, limit: int) -> bytes:
-        """A pipe or a device, which may never end, is no file, and a link may lead out of the store."""
+        """Read a file. Pipes and devices, which may never end, and links, which may leave the store, are
+        refused.
+        """
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -112,7 +117,7 @@ class FolderFiles:
             return file.read(limit)
 
     def create(self, name: str, data: bytes) -> bool:
-        """By a link, which is atomic on local disks and NFS alike."""
+        """Create a file by a link, which is atomic on local disks and on NFS."""
         path = self._path(name)
         if path.exists():
             return False
@@ -121,7 +126,7 @@ class FolderFiles:
             os.link(new, path)
         except FileExistsError:
             return False
-        except PermissionError:  # a file system without links
+        except PermissionError:  # a file system without hard links
             os.replace(new, path)
             return True
         finally:
@@ -154,14 +159,14 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Links may lead out of the store, and are not followed."""
+        """Generate the files without following links, which may leave the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
                             continue
-                        with suppress(FileNotFoundError):  # others may remove some meanwhile
+                        with suppress(FileNotFoundError):  # another process may remove files meanwhile
                             found = entry.stat(follow_symlinks=False)
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
@@ -174,14 +179,14 @@ class FolderFiles:
 
 
 class RemoteFiles:
-    """Objects behind a URL. See ResultFiles.
+    """The files behind a URL. See ResultFiles.
 
-    Whether the second writer of a name sees that it is the second depends on what is behind the URL: S3 knows
-    (with conditional writes), others look first. Writers write the same, so that nothing hangs on it.
+    Depending on the service, the second writer of a name may not notice the first: S3 does (conditional
+    writes), other services check before they write. Writers write the same content, so this does no harm.
     """
 
     def __init__(self, url: str) -> None:
-        """Raises InputError, MachineError."""
+        """Open the URL. Raises InputError, MachineError."""
         try:
             import fsspec
 
@@ -190,7 +195,7 @@ class RemoteFiles:
             raise MachineError(f"{url} cannot be reached: {_said(error)}", NEEDED) from None
         except ValueError as error:
             raise InputError(_said(error), url, "name a folder, or a URL that fsspec knows") from None
-        except Exception as error:  # whatever the implementation of a protocol has to say
+        except Exception as error:  # any error of a protocol's implementation
             raise MachineError(f"{url} cannot be reached: {_said(error)}", "look at its settings") from None
         self._root = self._root.rstrip("/")
         self.place = url.rstrip("/")
@@ -226,7 +231,7 @@ class RemoteFiles:
             try:
                 self._system.pipe_file(path, data, mode=mode)
             except FileNotFoundError:
-                # Where folders are more than a part of a name. A bucket is not made: it may be misspelled.
+                # Some services need real folders. A bucket is not created, since its name may be misspelled.
                 folders = [path[:end] for end, char in enumerate(path) if char == "/" and end]
                 for folder in folders[1:]:
                     with suppress(FileExistsError, NotImplementedError):

@@ -1,8 +1,9 @@
-"""A store of results by what decides them: what a job gave once is read, not made again.
+"""A store of results that is searched by the inputs of a job.
 
-In virtual time the same job gives the same bytes, so its results are found under a digest of all that decides
-them. There is a file for each job, which is there whole or is not taken; any number of processes and
-machines may read and write at once. docs/decisions/results-store.md says why it is so.
+In virtual time the same job gives the same bytes. Its results are therefore found under a digest of all
+inputs that determine them, and are read instead of computed again. Each job has a file, which is written
+atomically. Any number of processes and machines may read and write in parallel.
+docs/decisions/results-store.md has the reasons.
 """
 
 import hashlib
@@ -31,9 +32,9 @@ MARK: Final = "fastopen-store"
 DISPUTED: Final = "disputed"
 STALE_S: Final = 86_400
 LEVEL: Final = 3
-# Of a result, unpacked: what has more is not kept. A page of 2,000 resources has records of 1 MB.
+# The limit of an unpacked result. Larger ones are not kept. A page of 2,000 resources has records of 1 MB.
 MAX_BYTES: Final = 64 * 2**20
-# The world's, and those of as many loads as a job may have.
+# The world's record, and those of the loads of a job.
 MAX_RECORDS: Final = 10_001
 HEAD_BYTES: Final = 256
 # Lines of a key: the maker, the digest of recorded bodies, the job.
@@ -45,15 +46,15 @@ class Maker:
     """The facts that decide, beside the job, the bytes of a result."""
 
     program: str
-    """SHA-256 of the world program."""
+    """The SHA-256 of the world program."""
     kernel: str
-    """SHA-256 of the kernel."""
+    """The SHA-256 of the kernel."""
     arguments: tuple[str, ...]
-    """What the kernel needs on its command line."""
+    """Required arguments of the kernel's command line."""
 
     @property
     def digest(self) -> str:
-        """Short, to tell makers apart."""
+        """Return a short digest that distinguishes makers."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:
@@ -67,18 +68,18 @@ class Result:
     name."""
 
     maker: str
-    """Maker.digest"""
+    """The digest of the maker."""
     decided_by: tuple[str, ...]
-    """What the key is the digest of: the maker, the digest of recorded bodies, the job without its name."""
+    """The inputs of the key's digest: the maker, the digest of recorded bodies, the job without its name."""
     records: tuple[str, ...]
 
     @property
     def key(self) -> str:
-        """SHA-256 of all that decides the records."""
+        """Return the SHA-256 of all inputs that determine the records."""
         return key_of(self.decided_by)
 
     def job(self, name: str) -> Job:
-        """The job, under a name. Raises ValueError."""
+        """Return the job with this name. Raises ValueError."""
         try:
             described = {**json.loads(self.decided_by[-1]), "id": name}
         except (TypeError, RecursionError) as error:
@@ -87,7 +88,7 @@ class Result:
 
     @property
     def size(self) -> int:
-        """Characters of all that is kept."""
+        """Return the number of characters of the result."""
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
@@ -100,7 +101,7 @@ class Result:
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
-        """Raises DamagedResultError."""
+        """Read the content of a file. Raises DamagedResultError."""
         maker, digest, decided, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
@@ -120,12 +121,12 @@ class Result:
 
 
 def read_result(files: ResultFiles, name: str) -> Result:
-    """The result in a file. Raises DamagedResultError, and OSError where it cannot be read."""
+    """Read a result from a file. Raises DamagedResultError, or OSError if the file cannot be read."""
     return Result.unpacked(files.read(name, MAX_BYTES))
 
 
 def head_of(files: ResultFiles, name: str) -> str | None:
-    """The maker of a result, by its first bytes; None where it is damaged. Raises OSError."""
+    """Return the maker of a result by its first bytes, or None if it is damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -133,40 +134,42 @@ def head_of(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Maker, digest of the body, and how many lines of it are of the key and of records."""
+    """Return the maker, the digest of the body, and the body's numbers of key lines and of records."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
-    if not rest[1].isalnum():  # it is shown
+    if not rest[1].isalnum():  # since it is printed
         raise DamagedResultError("names no maker")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
 
 def key_of(decided_by: Sequence[str]) -> str:
-    """SHA-256 of lines."""
+    """Return the SHA-256 of the lines."""
     return hashlib.sha256("\n".join(decided_by).encode()).hexdigest()
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """All that decides what a job gives. `bodies` is the digest of recorded ones, or empty."""
+    """Return all inputs that determine a job's result. `bodies` is a digest of recorded bodies, or empty."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
 class ResultsStore:
-    """Results in a folder or behind a URL. What goes wrong with it costs the store alone: nothing raises but
-    disagreement."""
+    """Results in a folder or behind a URL.
+
+    Errors of the store do not stop a run. Only two results that differ raise an error.
+    """
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        """A new one where nothing is there. Raises InputError, MachineError."""
+        """Open a store, or make one in an empty place. Raises InputError, MachineError."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0
-        """Loads."""
+        """Numbers of loads."""
         self.seconds = 0.0
-        """What reading and writing took."""
+        """The time of reading and writing."""
         self.complaint = ""
-        """What went wrong first."""
+        """The first failure."""
         try:
             if not self._is_there():
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
@@ -176,7 +179,9 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _is_there(self) -> bool:
-        """Raises InputError of one of another format; its mark may be empty while it is made."""
+        """Return True if the store exists. Its mark may be empty while it is made. Raises InputError for
+        another format.
+        """
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:
@@ -193,7 +198,7 @@ class ResultsStore:
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
-        """The result, where there is one that is whole."""
+        """Return the result of a key, if there is a complete one."""
         started = time.perf_counter()
         try:
             result = read_result(self.files, self.name(key))
@@ -207,9 +212,9 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Keeps a result where there is none, and not one of more than MAX_BYTES.
+        """Keep a result of at most MAX_BYTES, if there is none.
 
-        Raises MachineError where another is there; both are kept.
+        Raises MachineError if the store has a different one. Both are then kept.
         """
         if result.size > MAX_BYTES:
             return
@@ -242,7 +247,9 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; fastopen store verify tries others")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Takes a result out of use that came out otherwise, and keeps both, at what is returned. OSError."""
+        """Take a result that could not be reproduced out of use, and return the places at which both are
+        kept. Raises OSError.
+        """
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
@@ -254,7 +261,7 @@ class ResultsStore:
 
 
 def without_name(raw: str, kind: str, job: str) -> str:
-    """A record without its beginning, which names the job. Raises ValueError where it begins otherwise."""
+    """Return a record without its beginning, which names the job. Raises ValueError."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])
@@ -262,7 +269,7 @@ def without_name(raw: str, kind: str, job: str) -> str:
 
 
 def with_name(record: str, job: str) -> str:
-    """The record as a job of that name gives it."""
+    """Return the record as a job with this name gives it."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

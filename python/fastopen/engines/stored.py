@@ -1,4 +1,6 @@
-"""An engine that looks into a store of results before it does a job, and writes there what it did."""
+"""An engine that searches a store of results before it runs a job, and stores the results of jobs that it
+runs.
+"""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
@@ -18,7 +20,7 @@ def can_be_stored(job: Job) -> bool:
 
 
 class StoredEngine:
-    """A virtual engine with a store. A job's loads are reported when they are in it, all together."""
+    """A virtual engine with a store. A job's loads are reported together, when they are stored."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -32,7 +34,7 @@ class StoredEngine:
         return self._engine.parallel
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """See Engine."""
+        """Run jobs or read their results, see Engine."""
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
         for job in jobs:
@@ -64,7 +66,7 @@ class StoredEngine:
         return self._bodies[page]
 
     def _found(self, key: str, job: Job) -> list[Event] | None:
-        """The events of a job that was done before."""
+        """Return the events of a job whose results are stored."""
         result = self.store.get(key)
         if result is None:
             return None
@@ -88,7 +90,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """The events of jobs that are done now; those of each job when they are in the store."""
+        """Generate the events of jobs that run, those of each job when its results are stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

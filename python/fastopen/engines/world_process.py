@@ -1,6 +1,6 @@
-"""One world program at work on one job: what it was given, what it has written, how it ended.
+"""One world program with its jobs: its input, its output, and its end.
 
-Bytes and time are arguments; it reads no clock and waits for nothing, so that every fault can be tested.
+Bytes and time are arguments. The module reads no clock and waits for nothing, so every fault can be tested.
 """
 
 import os
@@ -36,14 +36,14 @@ from fastopen.engines.base import (
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
-# How long a program may take to end after its last record.
+# The time that a program has to end after its last record.
 EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process, its job, and what is still owed: `missing` are the ids of loads not yet reported.
+    """A child process and its current job. `missing` are the ids of loads not yet reported.
 
-    Of several jobs it is the one that the process is at: it does them one after another.
+    The process runs several jobs in sequence.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class WorldProcess:
         self._rest = b""
         self._stderr = b""
         self.deadline = now + self._timeout_s
-        # From a file without a name, since a pipe would block us if the program never read it.
+        # A pipe would block this process if the program never read it.
         with temporary_file() as stdin:
             with filling():
                 for job in jobs:
                     stdin.write(attach(job).model_dump_json().encode() + b"\n")
                 stdin.seek(0)
-            # A process group of its own, so that Ctrl-C reaches us alone and worlds are ended in order.
+            # In a process group of its own, worlds do not get Ctrl-C and can be ended in order.
             self.process = subprocess.Popen(
                 command,
                 stdin=stdin,
@@ -95,11 +95,11 @@ class WorldProcess:
 
     @property
     def not_begun(self) -> list[Job]:
-        """The jobs that it was given and did not come to."""
+        """Return the jobs that the process has not begun."""
         return list(self._waiting)
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Takes what the program wrote on one of its descriptors; returns what that completes."""
+        """Take output of one of the program's descriptors, and return the events that it completes."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []
@@ -116,7 +116,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Called when the deadline has passed."""
+        """Record that the deadline has passed."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
@@ -171,7 +171,7 @@ class WorldProcess:
         self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Why loads are missing, for a person to read, or None. Call it after the process ended."""
+        """Return the reason of missing loads for people, or None. Call it after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:
@@ -187,7 +187,7 @@ class WorldProcess:
         return f"; its last line: {lines[-1].strip()}" if lines else ""
 
     def close(self) -> None:
-        """Ends the program if it still runs, by its process id, and takes it from the process table."""
+        """End the program by its process id if it still runs, and reap it."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

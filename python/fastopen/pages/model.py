@@ -117,9 +117,9 @@ class Resource(BaseModel):
     validator: bool = False
     """Whether a cache can have the response validated (it had an ETag or a Last-Modified)."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
-    """Other URLs, written as `url` is, whose requests get this response with [recorded bodies](recorded.md):
-    of a picture its choices (of the same `srcset` or `picture`) that were not recorded, of a mirror's file
-    what texts call it."""
+    """Other URLs, written as `url` is, whose requests get this response with
+    [recorded bodies](../bodies.md#recorded-bodies): unrecorded choices of the same `srcset` or `picture`, or
+    the names by which texts call a mirror's file."""
     http: HttpVersion | None = None
     """The version of HTTP that carried it when it was recorded; null: not known."""
     body_offset: Bytes | None = None
@@ -182,8 +182,7 @@ class Page(BaseModel):
         tuple[Explanation, ...],
         Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_),
     ] = ()
-    """Of a recording that several explain alike: the others. A [draw](vary.md) takes one of them; jobs have
-    none."""
+    """Further explanations that fit a recording as well. A [sample](../vary.md) uses one; jobs have none."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:

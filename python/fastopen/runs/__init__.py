@@ -1,4 +1,4 @@
-"""Runs: executed experiments. One SQLite file holds what was asked, where it ran, and every load."""
+"""Runs: executed experiments. One SQLite file holds the experiment, the environment and every load."""
 
 from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment

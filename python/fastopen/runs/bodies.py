@@ -1,4 +1,4 @@
-"""Recorded bodies stay where they were recorded; a run keeps digests, to know them when it is resumed."""
+"""Digests of recorded bodies, by which a resumed run recognises them. The bodies stay in the recording."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from fastopen.engines.base import Bodies
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """SHA-256 of each page's recorded bodies; pages without any are left out."""
+    """Return the SHA-256 of each page's recorded bodies. Pages without bodies are omitted."""
     return {page: _digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raises InputError where a page is not served the same bodies as when the run started."""
+    """Raise InputError if a page's bodies differ from those at the start of the run."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):

@@ -1,4 +1,6 @@
-"""The handshakes in a row of a load: the most that TCP Fast Open or another first flight could have saved."""
+"""The longest chain of handshakes in a load: an upper bound of the savings of TCP Fast Open or another first
+flight.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -9,12 +11,13 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
-# What records call the host of the resolver: its address (RESOLVER in crates/world/src/network/addresses.rs).
+# The name of the resolver's host in records: its address (RESOLVER in
+# crates/world/src/network/addresses.rs).
 RESOLVER: Final = "198.19.255.53"
 
 
 def of_tcp(connection: Connection) -> Span | None:
-    """When a connection's TCP handshake was under way; None where its data was in the SYN."""
+    """Return the time span of a connection's TCP handshake, or None if its data was in the SYN."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
@@ -23,20 +26,20 @@ def of_tcp(connection: Connection) -> Span | None:
 def handshakes_in_a_row_ns(
     page: Page, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp
 ) -> int:
-    """The longest sum of handshake times along what requests waited for, in nanoseconds.
+    """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
 
-    `handshake` says which part of a connection's beginning counts, if any.
-    A request waits for its initiator, then for whichever connection is free first (late binding): for a
-    handshake to its origin that is under way, be it for the connection that it gets or for another; for the
-    request before it on its connection, where that carries one at a time; or for one that ends and so makes
-    room for a connection of its own, and for the handshake of that. Queueing on the link is in the
-    handshakes' times, so on a busy link this is more than a multiple of the RTT.
+    `handshake` returns the part of a connection's beginning that counts, if any. A request waits for its
+    initiator, then for the first free connection (late binding). It may wait for a handshake to its origin
+    that is under way, on its own connection or another one. It may wait for the previous request on its
+    connection, if that carries one at a time. It may also wait for a connection that ends and makes room for
+    its own, and for the handshake of that. Handshake times contain queueing on the link, so on a busy link
+    the result exceeds a multiple of the RTT.
     """
     if record.seen_at == "origins":
-        # Who waited for whom is not known there, only in how much of the time one was under way.
+        # Dependencies are unknown there, only the time with handshakes under way is known.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
-    # A cached answer was never asked for; requests that it initiates wait for its own initiator.
+    # A cached response was not requested. Requests that it initiates wait for its own initiator.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests
@@ -70,7 +73,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """The connections of a load as their requests see them."""
+    """The connections of a load in the view of their requests."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of = {connection.id: connection for connection in record.connections}
@@ -79,9 +82,9 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """When the connection of a request was opened, which did not wait there for others to be done.
+        """Return the opening time of a request's connection, on which it did not wait for other requests.
 
-        None where it was sent after others on a connection that carries one request at a time.
+        None if it was sent after other requests on a connection that carries one request at a time.
         """
         carrier = None if request.connection is None else self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
@@ -89,9 +92,10 @@ class Carriers:
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return when the name that a request waited for was looked up.
+        """Return the time span of the lookup that a request waited for.
 
-        None if the address was known when it was queued, or it did not open the connection.
+        None if the address was known when the request was queued, or if the request did not open the
+        connection.
         """
         opened_ns = self.opened_ns(request)
         carrier = None if request.connection is None else self._of.get(request.connection)
@@ -102,7 +106,7 @@ class Carriers:
 
 
 class Handshakes:
-    """When the handshakes of a load were under way, by origin."""
+    """The time spans of a load's handshakes, by origin."""
 
     def __init__(self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp) -> None:
         self._of: dict[int, Span] = {}
@@ -126,10 +130,10 @@ class Handshakes:
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """The handshakes to the origin of a connection, its own and others, as far as they fall between.
+        """Return the handshakes to a connection's origin, its own and others, cut to this span.
 
-        A client that binds late gives a connection that stands to the request that is most urgent then, so
-        that another request, for which it was opened, needs one more.
+        A client that binds late gives a ready connection to the most urgent request. The request for which
+        the connection was opened then needs another one.
         """
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]

@@ -1,4 +1,6 @@
-"""The run's SQLite file: created atomically, written by one process at a time, its faults as our errors."""
+"""The run's SQLite file, which is created atomically, written by one process at a time, and fails with our
+errors.
+"""
 
 import fcntl
 import os
@@ -15,7 +17,8 @@ from fastopen.runs.limits import Limits
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# A file under this name is a run that was killed while it was made: it holds nothing yet.
+# The name of a run's file while it is made. A file with this name is left by a killed process and holds
+# nothing.
 UNFINISHED: Final = FILE + ".new"
 
 
@@ -30,7 +33,9 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """A new file in a new or empty folder, with what `fill` writes. Raises InputError, MachineError."""
+    """Create the file in a new or empty folder, with the content that `fill` writes. Raises InputError,
+    MachineError.
+    """
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -69,7 +74,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """The tables, the marks, and what `fill` writes, in a database that is new."""
+    """Create the tables and marks in a new database, and call `fill`."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )
@@ -78,7 +83,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
-    """A run that is there; nothing is changed. Raises InputError where there is none that can be read."""
+    """Open a run without changing it. Raises InputError if there is none that can be read."""
     path = folder / FILE
     if not path.is_file():
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
@@ -96,7 +101,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """A run that is resumed: all of it is checked before anything is written. Raises as reading does."""
+    """Open a run to resume it, after a check of the whole file. Raises the errors of `open_for_reading`."""
     checked, limits = open_for_reading(folder)
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")
@@ -107,7 +112,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """Turns SQLite's error of a file that it cannot read into an InputError."""
+    """Convert SQLite's error about an unreadable file into an InputError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -116,24 +121,26 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def failing(place: str) -> Iterator[None]:
-    """A file that SQLite cannot write is a MachineError, a damaged one an InputError."""
+    """Convert SQLite's error about an unwritable file into a MachineError, and one about a damaged file into
+    an InputError.
+    """
     try:
         yield
     except sqlite3.OperationalError as error:
         message = f"{place}: the run cannot be written: {error}"
         raise MachineError(message, "make room there, or name another folder") from None
-    except sqlite3.DatabaseError as error:  # its rows contradict each other
+    except sqlite3.DatabaseError as error:  # rows that contradict each other
         raise InputError(f"damaged: {error}", place) from None
 
 
 class FolderLock(Closing):
-    """Held by the process that writes into a run's folder; the kernel frees it however that process ends.
+    """The lock of the process that writes into a run's folder. The kernel frees it when the process ends.
 
     A context manager.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raises InputError where another process holds it."""
+        """Take the lock. Raises InputError if another process holds it."""
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,7 +149,7 @@ class FolderLock(Closing):
             raise InputError("another process is executing this run", str(folder)) from None
 
     def close(self) -> None:
-        """Frees it."""
+        """Free the lock."""
         os.close(self._descriptor)
 
 
@@ -156,14 +163,14 @@ def is_being_written(folder: Path) -> bool:
 
 
 class KnownFile:
-    """A run's file, to be told from none, and from another one of its name."""
+    """The identity of a run's file, which may be removed or replaced."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._found = self._path.stat()
 
     def check(self) -> None:
-        """Raises MachineError where it is gone: what is written into it is lost when it is closed."""
+        """Raise MachineError if the file is gone: data written into it is lost when it is closed."""
         try:
             if os.path.samestat(self._path.stat(), self._found):
                 return
@@ -191,7 +198,8 @@ def _check_marks(limits: Limits, path: Path) -> None:
     if version < VERSION:
         message = f"version {version} of the run store, which no fastopen of today reads"
         raise InputError(message, str(path), f"this is version {VERSION}; run it again")
-    # A view may run for ever, a trigger writes: nothing is asked of a file that holds more than the tables.
+    # A view may run without end and a trigger may write, so a file with anything but the tables is not
+    # queried.
     found = {name: _plain(sql) for name, sql in limits.rows("SELECT name, sql FROM sqlite_schema") if sql}
     for name in sorted({*found, *_TABLES}):
         if found.get(name) != _TABLES.get(name):
@@ -199,16 +207,16 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """With a write-ahead log: a commit is one append, and who reads meanwhile is not in the way.
+    """Open the file with a write-ahead log: a commit is one append and does not disturb readers.
 
-    A commit survives the death of this process. What brings it to the disk is DiskSync.
+    A commit survives the death of this process. DiskSync brings it to the disk.
     """
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
         if mode != "wal":
-            # A change of mode writes one page. Killed with a journal on the disk, it left a file that nobody
-            # may read who may not roll it back.
+            # A change of mode writes one page. A process that is killed with a journal on the disk leaves a
+            # file that readers without write permission cannot read.
             database.execute(WITHOUT_JOURNAL)
             database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
@@ -216,7 +224,7 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
 
 
 def _claim(folder: Path) -> FolderLock:
-    """Makes the folder and locks it; then it must be empty: what is there is nobody else's."""
+    """Create and lock the folder. It must then be empty, so that nothing of other programs is touched."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder)
@@ -225,7 +233,7 @@ def _claim(folder: Path) -> FolderLock:
                 raise InputError(
                     "a run was made there meanwhile", str(folder), "the same command continues it"
                 )
-            # A merge copies packets before the run is there.
+            # A merge copies packets before the run exists.
             half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
             names = {path.name for path in folder.iterdir()} - half_merged
             if any(not name.startswith(UNFINISHED) for name in names):

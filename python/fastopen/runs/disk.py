@@ -1,4 +1,4 @@
-"""Brings what was committed to the disk, in a thread of its own: a power cut costs a tenth of a second."""
+"""A thread that brings commits to the disk, so that a power cut loses a tenth of a second."""
 
 import contextlib
 import os
@@ -10,10 +10,11 @@ INTERVAL_S: Final = 0.1
 
 
 class DiskSync:
-    """Flushes a file soon after each `wake`, at most once in INTERVAL_S, without holding up who woke it.
+    """A thread that flushes a file soon after each `wake`, at most once in INTERVAL_S, without delaying the
+    caller.
 
-    Waiting for the disk at each load would cost as much as a load in virtual time takes. What a commit wrote
-    is in the kernel's hands; only a machine that stops can lose it, and then those loads are done again.
+    Waiting for the disk at each load would cost as much as a load in virtual time. The kernel holds the data
+    of a commit. Only a machine that stops can lose it, and then those loads are done again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,11 +25,11 @@ class DiskSync:
         self._thread.start()
 
     def wake(self) -> None:
-        """Something was written."""
+        """Request a flush after a write."""
         self._dirty.set()
 
     def close(self) -> None:
-        """Flushes what is left and ends the thread."""
+        """Flush the rest and end the thread."""
         self._closing.set()
         self._dirty.set()
         self._thread.join()
@@ -43,6 +44,6 @@ class DiskSync:
             self._closing.wait(INTERVAL_S)
 
     def _flush(self) -> None:
-        # A disk that fails here fails at the next commit too, which says so.
+        # A disk that fails here also fails at the next commit, which reports it.
         with contextlib.suppress(OSError):
             os.fdatasync(self._descriptor)

@@ -10,7 +10,7 @@ from fastopen.common.versions import version_of
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Versions, kernel and machine, as JSON can hold them. `parallel` is how many worlds ran at once."""
+    """Return versions, kernel and machine as JSON values. `parallel` is the number of parallel worlds."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -1,4 +1,4 @@
-"""Executes a plan on engines into a run store: what the run still owes, one event after another."""
+"""Execution of a plan on engines into a run store, one event after another."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
-# If so many loads of an arm, the first of all, are invalid for the same reason, so will the others be.
+# If this many first loads of an arm are invalid for the same reason, the rest will be too.
 INVALID_ALIKE: Final = 3
-# What the machine disturbs counts there only after so many rounds of all loads.
+# Disturbances by the machine count only after this many rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its pace)"
 Engines = Engine | Mapping[EngineName, Engine]
@@ -39,14 +39,14 @@ class RunOutcome:
 
     interrupted: bool = False
     out_of_time: bool = False
-    """Whether a limit of time left no room for one repeat of all."""
+    """True if a limit of time left no room for one repeat of all."""
     hopeless: str = ""
-    """Why it was stopped: an arm whose loads are all invalid for the same reason."""
+    """The reason for stopping the run: all loads of an arm are invalid for the same reason."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
-    """How many packets of loads found no more room where their packets are kept."""
+    """The number of packets that exceeded the space for a load's packets."""
     took_s: float = 0.0
-    """How long it took, where it had a limit of time."""
+    """The duration, if the run had a limit of time."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class RunProgress:
     """The state of an execution after an event. Every load counts once, however many attempts it took."""
 
     running: tuple[str, ...]
-    """Jobs."""
+    """The jobs that run."""
     finished: LoadRecord | None
     """The load that the event reported."""
     done: int
     asked: int
     invalid: int
-    """Of those that are done, by their last attempt."""
+    """Finished loads whose last attempt is invalid."""
     again: int
-    """Attempts beyond the first: loads that the machine disturbed are done again."""
+    """Attempts beyond the first, for loads that the machine disturbed."""
     left: int
-    """Loads to be reported until all are done, or done again."""
+    """Loads still to be reported, repeated ones included."""
 
     def counts(self) -> str:
-        """`90 of 360 loads, 3 done again, 8 invalid`."""
+        """Return the counts in words: `90 of 360 loads, 3 done again, 8 invalid`."""
         again = f", {self.again} done again" if self.again else ""
         invalid = f", {self.invalid} invalid" if self.invalid else ""
         return f"{self.done} of {self.asked} loads{again}{invalid}"
@@ -85,17 +85,16 @@ def execute(
     watched: Watched = NOTHING_ELSE,
     limit: TimeLimit | None = None,
 ) -> RunOutcome:
-    """Does on `engine`, or on the one of its name, what the store still owes of the plan.
+    """Run the loads of the plan that the store lacks, on `engine` or on the engine of their name.
 
-    Every load is kept. Those that nothing but the machine disturbed are done again once all others are done,
-    as often as ATTEMPTS says. Then `more_jobs` says what is to be added to the run, until that is nothing.
-    On KeyboardInterrupt it stops, keeps what is finished and returns. Without `keep_going` it also does where
-    the first INVALID_ALIKE loads of an arm are invalid for the same reason; where that is the machine's,
-    after ROUNDS_OF_HOPE rounds.
-    `watched` is kept of each load as well. With `limit` it does as many repeats as there is time for, and the
-    run consists of no more.
+    Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
+    ATTEMPTS allows. `more_jobs` is then called for additional jobs until it returns none. On
+    KeyboardInterrupt the run stops, keeps the finished loads and returns. Without `keep_going` it also stops
+    if the first INVALID_ALIKE loads of an arm are invalid for the same reason; if that reason is the
+    machine's, after ROUNDS_OF_HOPE rounds. `watched` is kept of each load as well. With `limit`, the run is
+    cut to the repeats for which there is time.
 
-    Raises what the engine raises (InputError, MachineError), with all finished loads kept.
+    Raises the errors of the engine (InputError, MachineError), with all finished loads kept.
     """
     execution = _Execution(engine, bodies, store, watch, keep_going=keep_going, watched=watched)
     jobs: Sequence[PlannedJob] = plan.jobs
@@ -116,12 +115,12 @@ def execute(
         hopeless = str(error)
         store.set_status("interrupted")
     except BaseException:
-        # The disk may be full: then what is on it stands, and the first error is the one to tell.
+        # The disk may be full. Its content stays as it is, and the first error is the one to report.
         with contextlib.suppress(MachineError):
             store.set_status("stopped")
         raise
     else:
-        # Where a limit left out what is compared, resuming the run does it.
+        # If the limit left out loads of a comparison, resuming the run does them.
         out_of_time = limit is not None and bool(store.pending())
         store.set_status("out of time" if out_of_time else "finished")
     return RunOutcome(
@@ -135,7 +134,7 @@ def execute(
 
 
 def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
-    """Does the repeats that there is time for, and takes the others out of the run."""
+    """Run the repeats for which there is time, and remove the others from the run."""
     try:
         for of_round in limit.rounds(jobs, execution.at_once(jobs)):
             execution.do(of_round, limit)
@@ -145,7 +144,7 @@ def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStor
 
 
 class _HopelessError(Exception):
-    """An arm's loads are all invalid for the same reason; the text says which."""
+    """An arm whose loads are all invalid for the same reason, which is the text."""
 
 
 class _Execution:
@@ -168,14 +167,14 @@ class _Execution:
         self._store = store
         self._watch = watch
         self._asked = self._reported = self._left = self._round = 0
-        self._done: set[tuple[str, str]] = set()  # jobs and loads
+        self._done: set[tuple[str, str]] = set()  # (job, load) pairs
         self._invalid: set[tuple[str, str]] = set()
         self._keep_going = keep_going
-        # By arm, and of each of its loads by the job, where and why; None once one was valid.
+        # For each arm, the place and reason of each invalid load by job; None after a valid load.
         self._invalid_alike: dict[str, dict[str, tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
-        self._places: set[tuple[str, int]] = set()  # pages and setups
+        self._places: set[tuple[str, int]] = set()  # (page, setup) pairs
         self._running: dict[str, None] = {}
-        self._faults: dict[str, str | None] = {}  # by job, of its last world
+        self._faults: dict[str, str | None] = {}  # by job, for its last world
 
     def faults(self) -> dict[str, list[str]]:
         """See RunOutcome."""
@@ -194,7 +193,7 @@ class _Execution:
         return self._engine[name] if isinstance(self._engine, Mapping) else self._engine
 
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
-        """Does what is pending of the jobs, and again what was disturbed."""
+        """Run the pending loads of the jobs, and repeat the disturbed ones."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS.values())):
             owed = _owed(jobs, self._store.pending(), self._watched)
@@ -203,7 +202,7 @@ class _Execution:
             self._left = sum(len(planned.job.loads) for planned in owed)
             self._asked += self._left if self._round == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
-            # An engine's events are a generator: closing it ends what it started, however this is left.
+            # Closing the engine's generator ends its processes, even after an exception.
             with closing(self._events(owed, limit)) as events:
                 for event in events:
                     self._keep(event, planned_of)
@@ -220,7 +219,7 @@ class _Execution:
             yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
 
     def _keep(self, event: Event, planned_of: Mapping[str, PlannedJob]) -> None:
-        """Writes what happened into the store."""
+        """Write an event into the store."""
         finished: LoadRecord | None = None
         match event:
             case JobStarted(job):
@@ -255,7 +254,9 @@ class _Execution:
             self._check_hope(planned_of[finished.job].comparison, finished)
 
     def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
-        """Raises _HopelessError after the first loads of an arm, of all pages and setups, invalid alike."""
+        """Raise _HopelessError if the first loads of an arm, of all pages and setups, are invalid for one
+        reason.
+        """
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, {})
@@ -281,7 +282,7 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """The jobs, in their order, with those of their loads that are still to be done."""
+    """Return the jobs, in their order, with their remaining loads."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

@@ -1,4 +1,6 @@
-"""The shapes of a run's facts `environment` and `options`, whoever wrote them. Other keys may be anything."""
+"""The shapes of a run's facts `environment` and `options`, which may come from any program. Other keys are
+allowed.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -36,7 +38,7 @@ class Arguments(BaseModel):
 
 
 class Until(Arguments):
-    """The precision that was asked for."""
+    """The requested precision."""
 
     half_width_percent: float
     max_repeats: int

@@ -22,17 +22,19 @@ LAST: Final = "last"
 
 
 def runs_folder() -> Path:
-    """FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories: ~/.local/state)."""
+    """Return FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories:
+    ~/.local/state).
+    """
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME", "")
-    # The specification wants relative ones ignored.
+    # The specification requires that relative paths are ignored.
     base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
     return base / "fastopen" / "runs"
 
 
 def new_run_folder(name: str, now: datetime) -> Path:
-    """A folder that is not there yet, named after what runs and when."""
+    """Return a new folder's path, from the name and time of the run."""
     stem = f"{name}-{now:%Y%m%d-%H%M%S}"
     folder, number = runs_folder() / stem, 1
     while folder.exists():
@@ -42,9 +44,9 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """The folder of a run: by its path, by its name in the runs folder, or `last` for the one written last.
+    """Return the folder of a run by its path, by its name in the runs folder, or `last` for the latest.
 
-    Raises InputError where there is none.
+    Raises InputError if there is none.
     """
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
@@ -60,7 +62,7 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder itself if it is a run's, else those in it that are, by name."""
+    """Return the folder itself if it is a run's, else the runs in it, by name."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
@@ -70,7 +72,7 @@ def run_folders(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A line of a list of runs. What cannot be read has its reason as `status` and nothing else."""
+    """A line of a list of runs. An unreadable run has only its reason, as `status`."""
 
     folder: Path
     status: str
@@ -78,19 +80,19 @@ class RunSummary:
     experiment: str = ""
     pages: tuple[str, ...] = ()
     networks: str = ""
-    """The values of what varies, such as `20 and 100 ms`."""
+    """The networks' values, such as `20 and 100 ms`."""
     clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
     label: str = ""
     varying: tuple[str, ...] = ()
-    """The settings that vary besides RTT and client, with their values."""
+    """The varying settings other than RTT and client, with their values."""
     loads_done: int = 0
     loads_asked: int = 0
 
 
 def list_runs(folder: Path) -> Iterator[RunSummary]:
-    """Every run in a folder, oldest first; those that cannot be read come last."""
+    """Generate every run in a folder, oldest first. Unreadable runs come last."""
     found = [summary_of(one) for one in run_folders(folder)]
     yield from sorted(found, key=lambda run: (not run.started, run.started))
 
@@ -122,7 +124,7 @@ def summary_of(folder: Path) -> RunSummary:
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:
-    """`initial window 4, 10`, `loss 0, 1 %`: what tells apart runs of one page."""
+    """Return the settings that distinguish runs of one page: `initial window 4, 10`, `loss 0, 1 %`."""
     factors = varying_factors(experiment)
     points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(
@@ -133,17 +135,17 @@ def _varying(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _networks(experiment: Experiment) -> str:
-    """`20, 100 ms`: the RTTs, and how many networks there are where they differ in more."""
+    """Return the RTTs, `20, 100 ms`, and the number of networks if they differ in more."""
     rtts = list(dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks))
     more = f", {len(experiment.networks)} networks" if len(experiment.networks) > len(rtts) else ""
     return f"{', '.join(rtts)} ms{more}"
 
 
 def remove_run(folder: Path) -> int:
-    """Removes a run's folder with its exports and report; returns how many bytes that were.
+    """Remove a run's folder with its exports and report, and return the number of bytes.
 
-    Raises InputError where no run is there, where it is being written, or where the folder holds anything
-    that fastopen does not put there.
+    Raises InputError if there is no run, if it is being written, or if the folder holds files of other
+    programs.
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")

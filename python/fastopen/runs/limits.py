@@ -17,13 +17,14 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.runs.schema import FILE
 
-# Of SQLite's virtual machine: a query of all loads takes some 100 for each, which has 1000 bytes on the disk.
+# Steps of SQLite's virtual machine. A query of all loads takes about 100 for each load, which has 1000 bytes
+# on the disk.
 STEPS: Final = 2_000_000
 STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
-"""A query for the records of one load or job."""
+"""The steps of a query for the records of one load or job."""
 STEPS_A_CALL: Final = 10_000
-# Rows of a query have the values of each row of a table once, and short names of others.
+# A query's rows have the values of each row of a table once, and short names of other tables.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
@@ -32,7 +33,7 @@ MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # A record of a page of 2,000 resources has 1 MB. The largest has 10,000 requests, a connection for each, as
 # many samples as the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures: 26 MB.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records shrink to a tenth. What unpacks to more than so many times its size counts against a budget.
+# Records shrink to a tenth. Text beyond this multiple of its compressed size counts against a budget.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 
@@ -41,14 +42,14 @@ class Limits:
     """The limits of one run that is open for reading."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
-        """From now on long queries give way to signals, too."""
+        """Set the limits of a database, and let signals interrupt its long queries."""
         self._database = database
         self._folder = folder
         self._size = 0
         self._steps = 0
         self._excess = MAX_EXCESS_BYTES
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-        # Python handles signals between calls of Python code.
+        # Python handles signals only between its own instructions.
         database.set_progress_handler(self._is_over, STEPS_A_CALL)
 
     def _is_over(self) -> bool:
@@ -76,13 +77,13 @@ class Limits:
     ) -> Iterator[list[Any]]:
         if not lookup:
             self._size = self._size_now()
-        # Of nested queries the outer one's is the larger.
+        # In nested queries, the outer one has the larger bound.
         self._steps = max(self._steps, STEPS_OF_LOOKUP if lookup else STEPS + STEPS_A_BYTE * self._size)
         left = ROWS_OF_FILE * (self._size + SMALL_BYTES)
         try:
             cursor = self._database.execute(query, values)
             while rows := cursor.fetchmany(count):
-                # The quickest way to the bytes of what SQLite has.
+                # marshal is the quickest way to the size of SQLite's values.
                 size = len(marshal.dumps(rows))
                 left -= size
                 if left < 0:
@@ -90,12 +91,12 @@ class Limits:
                 if size > json_memory.LITTLE and count == 1:
                     self._check_texts(rows[0])
                 yield rows
-        except UnicodeDecodeError:  # in SQLite's own words about a damaged schema
+        except UnicodeDecodeError:  # SQLite's message about a damaged schema
             raise InputError("damaged: a text in it is not UTF-8", str(self._folder)) from None
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
                 raise InputError(f"damaged: {error}", str(self._folder)) from None
-            # A signal's exception within the handler ends the query as well.
+            # An exception of a signal in the handler also ends the query.
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _check_texts(self, row: tuple[object, ...]) -> None:
@@ -115,7 +116,7 @@ class Limits:
         return InputError("damaged: more is read out of it than it can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """The text of a record. Raises InputError where it is damaged, or larger than any."""
+        """Return the text of a record. Raises InputError if it is damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

@@ -17,21 +17,21 @@ class Listing:
     """Conditions on loads, all of which must hold. By default all loads, in the order of writing."""
 
     cell: int | None = None
-    """The index of their cell."""
+    """The index of the loads' cell."""
     page: str | None = None
-    """The name of their page."""
+    """The name of the loads' page."""
     valid: bool | None = None
     search: str = ""
-    """A part of the id of their job or of what makes them invalid, in upper or lower case."""
+    """A part of the job's id or of the reason of an invalid load, in upper or lower case."""
     job: str | None = None
-    """The id of their job."""
+    """The id of the loads' job."""
     number: int | None = None
-    """The one load of this number."""
+    """The number of the only load."""
     order: Order = "written"
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """In SQL, over `loads` and `jobs`, with the values that belong to it."""
+        """Return the condition in SQL over `loads` and `jobs`, with its values."""
         wanted: list[tuple[str, tuple[object, ...]]] = []
         if self.cell is not None:
             wanted.append(("loads.cell = ?", (self.cell,)))
@@ -56,5 +56,5 @@ class Listing:
 
     @property
     def ordering(self) -> str:
-        """The terms of ORDER BY."""
+        """Return the terms of ORDER BY."""
         return _COLUMNS[self.order]

@@ -1,7 +1,7 @@
-"""Merges runs that each hold a part of one experiment: shards, and what was left of them.
+"""Merging of runs that each hold a part of one experiment: shards, and their remaining loads.
 
-A run is not changed by being merged, and the merged one appears when all is in it. It holds every job of the
-experiment, in the plan's order, so that it says by itself what is missing, and is resumed as any run.
+Merging does not change a run. The merged run appears when it is complete. It holds every job of the
+experiment, in the plan's order, so it shows by itself which loads are missing, and can be resumed.
 """
 
 import shutil
@@ -22,7 +22,7 @@ from fastopen.runs.resume import check_same, planned_anew
 from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
 
 Load = tuple[str, str]
-"""Ids of job and load."""
+"""The ids of job and load."""
 _LOADS: Final = """
 SELECT jobs.id, loads.id, attempt, record_zlib, valid, plt_ns, requests, connections,
     syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms
@@ -56,17 +56,17 @@ class Merged:
     """Loads of the experiment."""
     done: int
     missing: tuple[str, ...]
-    """Which parts lack how much, in words; empty where nothing is missing."""
+    """Descriptions of incomplete parts; empty if no load is missing."""
     twice: tuple[str, ...]
-    """Which runs did again what others had done, in words."""
+    """Descriptions of runs that repeated loads of others."""
 
 
 def merge(folders: Sequence[Path], output: Path) -> Merged:
-    """Makes a run of the runs in `folders`, in a new folder.
+    """Merge the runs in `folders` into a run in a new folder.
 
-    A load that several did is taken of the first in which it is settled. Raises InputError where a folder
-    holds no run or one that is not of the same experiment, or where runs differ in what they must agree in;
-    MachineError where the new one cannot be written.
+    A load in several runs is taken from the first run in which it is settled. Raises InputError if a folder
+    holds no run of the same experiment, or if runs differ in facts that must be equal. Raises MachineError if
+    the new run cannot be written.
     """
     if files.holds_run(output):
         raise InputError("holds a run already", str(output), "name a new folder")
@@ -84,7 +84,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs, as it was when it was looked at."""
+    """One of the runs, in the state in which it was read."""
 
     folder: Path
     shard: Shard | None
@@ -94,9 +94,9 @@ class _Part:
     jobs: frozenset[str]
     owed: int
     taken: set[Load] = field(default_factory=set)
-    """The loads that the merged run has of it."""
+    """Loads that the merged run takes from this part."""
     again: int = 0
-    """Loads that it did, and that are taken of others."""
+    """Loads of this part that are taken from others."""
 
     @property
     def name(self) -> str:
@@ -114,13 +114,13 @@ class _Merging:
         self._loads = {one.job.id: {load.id for load in one.job.loads} for one in plan.jobs}
         self._parts: list[_Part] = []
         self._folders: set[Path] = set()
-        self._source: dict[Load, int] = {}  # to a part
+        self._source: dict[Load, int] = {}  # index of a part
         self._settled: set[Load] = set()
         self._attempts: dict[Load, int] = {}
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def look_at(self, run: RunStore) -> None:
-        """Checks that it is of the experiment, and takes what it has and others have not."""
+        """Check that a run belongs to the experiment, and take the loads that other runs lack."""
         assert run.folder is not None
         if run.folder.resolve() in self._folders:
             raise InputError("is named twice", str(run.folder))
@@ -173,14 +173,14 @@ class _Merging:
                 raise InputError(message, run.place, "run it again into a new folder")
 
     def number(self) -> None:
-        """Gives each load that is taken its number: in the order of the plan, whatever that of the parts."""
+        """Number the taken loads in the order of the plan."""
         for planned in self._plan.jobs:
             for load in planned.job.loads:
                 for attempt in range(1, self._attempts.get((planned.job.id, load.id), 0) + 1):
                     self._numbers[planned.job.id, load.id, attempt] = len(self._numbers) + 1
 
     def write(self, database: sqlite3.Connection, output: Path) -> None:
-        """Facts, jobs, and what the parts have."""
+        """Write facts, jobs, and the data of the parts."""
         database.execute(_CACHE)
         first = self._parts[0].environment
         merged = [
@@ -215,7 +215,7 @@ class _Merging:
     def _taken(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of the loads that are taken of a part; their records are written on the way."""
+        """Generate the rows of the loads that are taken from a part, and write their records."""
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
             planned = self._planned[job]
@@ -228,7 +228,7 @@ class _Merging:
     def _check_equal(
         self, part: _Part, database: sqlite3.Connection, load: Load, attempt: int, figures: Sequence[Any]
     ) -> None:
-        """In virtual time what was done twice came out the same, or something else decided it."""
+        """Compare a repeated load with the kept one. In virtual time they are equal if their inputs are."""
         number = self._numbers.get((*load, attempt))
         kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
         if kept is not None and kept != tuple(figures):
@@ -239,7 +239,7 @@ class _Merging:
             )
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
-        """The packets of the loads that are taken, under their new numbers."""
+        """Copy the packets of the taken loads, under their new numbers."""
         if not (part.folder / FOLDER).is_dir():
             return
         (output / FOLDER).mkdir(exist_ok=True)
@@ -272,7 +272,9 @@ class _Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Figures depend on the program and on the kernel of the virtual engine."""
+    """Raise InputError if parts differ in the program or in the virtual engine's kernel, on which figures
+    depend.
+    """
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

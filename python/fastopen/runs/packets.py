@@ -1,4 +1,4 @@
-"""The packets of a run's loads: a pcapng file for each, in a folder of the run's own."""
+"""The packets of a run's loads: a pcapng file for each, in a folder of the run."""
 
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
-    """Writes the file of a load. Raises MachineError where it cannot."""
+    """Write the packets of a load. Raises MachineError if it fails."""
     folder = run / FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -25,9 +25,9 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """The file of a load; None where the run did not keep it.
+    """Return the file of a load's packets, or None if the run did not keep it.
 
-    It is none where it is a link, which may lead out of the run, or claims a size that no load's has.
+    A link, which may leave the run, and a file of impossible size count as missing.
     """
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
@@ -36,5 +36,5 @@ def kept_packets(run: Path, row: LoadRow) -> Path | None:
 
 
 def packets_name(row: LoadRow) -> str:
-    """The name of a load's file."""
+    """Return the name of the file of a load's packets."""
     return file_name(row.number, row.job, row.load, ENDING)

@@ -1,4 +1,4 @@
-"""Reads a kept run: its experiment and pages, a row for each load, and full records one at a time."""
+"""Reading of a kept run: its experiment and pages, a row for each load, and full records one at a time."""
 
 import json
 import sqlite3
@@ -29,7 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# Of few loads the first is quicker, of a million the second, which is worked out once.
+# The first is quicker for few loads. The second is evaluated once, and is quicker for a million.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
@@ -40,7 +40,7 @@ _AMONG_EARLIER = """loads.number IN (
 )"""
 _ITS_JOB = "JOIN jobs ON jobs.number = loads.job"
 _ALL = {"superseded": _AMONG_EARLIER, "where": "", "order": "loads.number"}
-# Of a million loads a join for each takes longer than all their other columns.
+# For a million loads, a join for each takes longer than all their other columns.
 _BY_JOB_NUMBER = _LOADS.format(job="loads.job", more="", joined="", **_ALL)
 _WITH_RECORDS = _LOADS.format(
     job="jobs.id",
@@ -63,10 +63,10 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run that can be read. A context manager. Damage is an InputError wherever it is met."""
+    """A run that can be read. A context manager. Damage raises InputError in every method."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
-        """`folder` is None for a run in memory."""
+        """Read a run. `folder` is None for a run in memory."""
         self._database = database
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
@@ -76,7 +76,7 @@ class RunReader(Closing):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """A run that was kept; reading changes nothing. Raises InputError where none can be read."""
+        """Open a kept run without changing it. Raises InputError if it cannot be read."""
         database, limits = files.open_for_reading(folder)
         run = cls(database, folder)
         run._limits = limits
@@ -92,13 +92,14 @@ class RunReader(Closing):
             raise InputError(f"damaged: job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._database.close()
 
     @property
     def status(self) -> str:
-        """`running`, `finished`, `interrupted` (by the user), `stopped` (by anything else), or `out of time`:
-        a limit of time left no room for one repeat of all."""
+        """Return `running`, `finished`, `interrupted` (by the user), `stopped` (by another cause), or `out of
+        time`: a limit of time left no room for one repeat of all.
+        """
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
@@ -131,7 +132,7 @@ class RunReader(Closing):
             return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
-        """In the order of the table."""
+        """Return the cells in the order of the table."""
         experiment, pages = self.experiment(), {*self.page_names()}
         cells: list[Cell] = []
         rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
@@ -146,13 +147,13 @@ class RunReader(Closing):
         return cells
 
     def pages(self) -> dict[str, Page]:
-        """Name to page, in the order in which they were given."""
+        """Return the pages by name, in their given order."""
         rows = self._rows("SELECT name, page FROM pages ORDER BY position")
         with self._understanding("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def asked_as_kept(self) -> tuple[Any, ...]:
-        """Experiment, pages and cells as they stand in the file; where these are equal, runs ask the same."""
+        """Return experiment, pages and cells as in the file. Runs with equal values have the same plan."""
         pages = self._rows("SELECT name, page FROM pages ORDER BY position")
         cells = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
@@ -163,7 +164,7 @@ class RunReader(Closing):
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """The keys of `pages`, without reading the pages."""
+        """Return the keys of `pages` without reading the pages."""
         return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
@@ -186,7 +187,7 @@ class RunReader(Closing):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
-        """Id of each job to its seed, in the order in which they were planned."""
+        """Map the id of each job to its seed, in the order of planning."""
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
 
     def loads_asked(self) -> int:
@@ -205,15 +206,15 @@ class RunReader(Closing):
         return int(done)
 
     def loads(self) -> list[LoadRow]:
-        """Every load, without its record, in the order in which they were written."""
+        """Return every load without its record, in the order of writing."""
         with self._short_rows("SELECT number, id FROM jobs") as numbered:
             jobs = dict(numbered)
-        self._count_cells()  # by the experiment, which is no short row
+        self._count_cells()  # the experiment's row is not short
         with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
             return [self._load_row(row, jobs[row[0]]) for row in rows]
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """So many of the loads that a list wants (-1: all), from the one with this index on."""
+        """Return up to `count` loads of a list (-1: all), from index `start` on."""
         where, values = listing.condition
         order = f"{listing.ordering} LIMIT ? OFFSET ?"
         query = _LOADS.format(
@@ -232,11 +233,11 @@ class RunReader(Closing):
         return int(count)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Index of each cell that was loaded to how many loads of it were done, and how many are valid.
+        """Map the index of each loaded cell to its numbers of finished and of valid loads.
 
-        Each counts once, as its last attempt.
+        Each load counts once, by its last attempt.
         """
-        # SQLite takes bare columns from the row that has the maximum.
+        # SQLite takes bare columns from the row with the maximum.
         rows = self._rows(
             "SELECT cell, count(*), sum(valid) FROM"
             " (SELECT cell, valid, max(attempt) FROM loads GROUP BY job, id) GROUP BY cell"
@@ -244,9 +245,10 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Every load, or those of one job, with its record as JSON had it: checked when it was written.
+        """Generate every load, or those of one job, with its record as a JSON value that was checked when
+        written.
 
-        One is in memory at a time, and reading it costs a fifth of what a LoadRecord does.
+        One record is in memory at a time. Reading it costs a fifth of a LoadRecord.
         """
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
@@ -262,13 +264,15 @@ class RunReader(Closing):
         )
 
     def world_records(self, job: str) -> list[WorldRecord]:
-        """Every world that was built for a job, first to last: several where it was built again."""
+        """Return every world that was built for a job, in order."""
         rows = self._rows(_WORLDS, (job,), lookup=True)
         with self._understanding("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def hosts(self, job: str) -> dict[str, str]:
-        """Host names of a job's page to their addresses in its last world; empty where none was built."""
+        """Map the host names of a job's page to their addresses in its last world; empty if none was
+        built.
+        """
         found: dict[str, str] = {}
         for (record,) in self._rows(_WORLDS, (job,), lookup=True):
             with self._understanding("the record of a world"):
@@ -276,13 +280,15 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """The record of a load as the world wrote it; of its last attempt by default. Raises KeyError."""
+        """Return the record of a load's attempt, by default the last, as the world wrote it. Raises
+        KeyError.
+        """
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """The full record of one load; of its last attempt by default. Raises KeyError."""
+        """Return the full record of a load's attempt, by default the last. Raises KeyError."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -299,14 +305,14 @@ class RunReader(Closing):
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """The full records of some loads, one in memory at a time."""
+        """Generate the full records of some loads, one in memory at a time."""
         for row in rows:
             with self._understanding("a load without a record"):
                 record = self.load_record(row.job, row.load, row.attempt)
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        """(job, what went wrong with its world), in the order in which it did."""
+        """Return (job, fault of its world) pairs in the order of their occurrence."""
         rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
         return list(rows)
 
@@ -315,7 +321,7 @@ class RunReader(Closing):
         return self._rows(query)
 
     def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """`lookup` is whether the query is for one load or job."""
+        """Generate the rows of a query. `lookup`: the query is for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -346,7 +352,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:
-        """Says of what is not as this program writes it that it is damaged."""
+        """Convert errors about content that this program does not write into InputErrors about damage."""
         try:
             yield
         except ValidationError as error:
@@ -364,7 +370,7 @@ class RunReader(Closing):
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:
             raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
-        # SQLite has neither truth values nor lists.
+        # SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)
         return LoadRow(
             job, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest

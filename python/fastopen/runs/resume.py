@@ -1,4 +1,4 @@
-"""Resuming a kept run: the plan that it was made from, and whether it is the one that is asked for now."""
+"""Resuming of a kept run: its plan, and the comparison with the requested one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,14 +10,14 @@ from fastopen.pages import Page
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 4
-# Words for people, and how the same pages happened to be named: they make no other experiment.
+# Texts for people and names of the same pages do not make another experiment.
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """The plan of a kept run, with every job that it holds, made anew from its experiment and pages.
+    """Return the plan of a kept run with all its jobs, made again from its experiment and pages.
 
-    Raises InputError where this fastopen would plan other jobs than the one that started the run.
+    Raises InputError if this fastopen would plan other jobs than the one that started the run.
     """
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
@@ -31,7 +31,7 @@ def stored_plan(run: RunReader) -> Plan:
 
 
 def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
-    """The plan of an experiment with the pages of a run, which may be anybody's. Raises InputError."""
+    """Plan an experiment with the pages of a run of any origin. Raises InputError."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
     except InputError as error:
@@ -39,7 +39,7 @@ def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) -> None:
-    """Raises InputError that says what differs where the run is not of this experiment and these pages."""
+    """Raise InputError with the differences if the run is not of this experiment and these pages."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -57,7 +57,7 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) ->
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
-    """The leaves in which two documents differ, each with both its values."""
+    """Generate the leaves in which two documents differ, each with both values."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in dict.fromkeys([*there, *here]):
             yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))

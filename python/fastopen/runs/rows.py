@@ -22,18 +22,18 @@ class LoadRow(NamedTuple):
     handshakes_ns: int
     """The longest sum of handshake times in a row."""
     retransmitted: int
-    """Segments, by both ends."""
+    """Retransmitted segments of both ends."""
     invalid: tuple[tuple[str, str], ...]
     load: str = ""
-    """Its id within its job: with `attempt`, what `RunStore.load_record` needs."""
+    """The load's id within its job. `RunStore.load_record` needs it and `attempt`."""
     attempt: int = 1
-    """From 1; a load that was disturbed is done again."""
+    """The number of the attempt, from 1. A disturbed load is repeated."""
     superseded: bool = False
-    """Whether it was done again: then a later attempt stands in its place in every figure."""
+    """True if the load was repeated. Every figure then uses a later attempt."""
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """In the order in which loads were written; each has its own."""
+    """The unique number of the load, in the order of writing."""
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:

@@ -1,14 +1,14 @@
-"""The tables of a run's SQLite file, and the marks by which it is known.
+"""The tables of a run's SQLite file, and its marks.
 
-What tables and lists are made from stands in columns; the full records, which are many times larger, stand
-in tables of their own, compressed (zlib), so that reading the columns does not read past them.
+Columns hold the data of tables and lists. The full records are many times larger. They are compressed (zlib)
+in tables of their own, so that reading the columns does not pass them.
 """
 
 from typing import Final
 
 FILE: Final = "run.sqlite"
 APPLICATION_ID: Final = 0x66_6F_70_6E  # "fopn"
-# Grows when a reader of the old version would misread the new one.
+# Increase it when a reader of the old version would misread the new one.
 VERSION: Final = 2
 
 SCHEMA: Final = """

@@ -1,6 +1,6 @@
-"""The run store: one SQLite file in the run's folder, or one in memory that is not kept.
+"""The run store: one SQLite file in the run's folder, or in memory for a run that is not kept.
 
-Each finished load is committed before anything else happens, and its record is kept as the world wrote it.
+Each finished load is committed at once, and its record is kept as the world wrote it.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ NONE: Final = Attempts(0, settled=False)
 
 
 class RunStore(RunReader):
-    """A run that can also be written, where `create` or `resume` made it."""
+    """A run that can be read, and written after `create` or `resume`."""
 
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """`lock` is the folder's, of a run on disk that is written."""
+        """Open a store. `lock` is the folder's, for a run on disk that is written."""
         super().__init__(database, folder)
         self._lock = lock
         self._file = None if lock is None or folder is None else files.KnownFile(folder)
@@ -56,9 +56,9 @@ class RunStore(RunReader):
         environment: dict[str, Any],
         options: dict[str, Any] | None = None,
     ) -> Self:
-        """A new run that holds the plan. Raises InputError where the folder is of no use.
+        """Create a run that holds the plan. Raises InputError if the folder cannot be used.
 
-        `options` is what resuming the run needs, apart from experiment and pages, as JSON can hold it.
+        `options` are the JSON values that resuming needs, apart from experiment and pages.
         """
 
         def fill(database: sqlite3.Connection) -> None:
@@ -74,8 +74,8 @@ class RunStore(RunReader):
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """A run that was kept, to be written again. Raises InputError where it cannot be."""
-        cls.open(folder).close()  # what is no run is left alone
+        """Open a kept run to continue it. Raises InputError if that fails."""
+        cls.open(folder).close()  # raises for a folder that is not a run
         lock = files.FolderLock(folder)
         try:
             return cls(files.open_for_writing(folder), folder, lock)
@@ -85,17 +85,18 @@ class RunStore(RunReader):
 
     @classmethod
     def put_in_order(cls, folder: Path) -> None:
-        """Brings into a run's file what its writer was killed before it did; nothing where that cannot be."""
+        """Bring the log of a killed writer into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
 
     def close(self) -> None:
-        """Closes the file and frees the folder."""
+        """Close the file and free the folder."""
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:
-            # One file, to be read from a read-only disk too; SQLite refuses while another process reads.
+            # One file can also be read from a read-only disk. SQLite refuses the change while another
+            # process reads.
             with contextlib.suppress(sqlite3.OperationalError):
                 self._database.execute(files.WITHOUT_JOURNAL)
         super().close()
@@ -106,7 +107,7 @@ class RunStore(RunReader):
         return self._lock is None and super()._is_abandoned()
 
     def pending(self) -> dict[str, list[str]]:
-        """Job to the ids of its loads that have to be done, or done again, in the order of the plan."""
+        """Map each job to the ids of its loads to do or to repeat, in the order of the plan."""
         with self._understanding("the plan"):
             return self._pending()
 
@@ -120,7 +121,7 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Job and load to how often that was done, of all that were done at all."""
+        """Map (job, load) to the attempts of every load that was attempted."""
         with self._understanding("a load"):
             return self._attempts()
 
@@ -128,7 +129,7 @@ class RunStore(RunReader):
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
-        # In order of attempts: the last one decides.
+        # Rows come in the order of attempts, and the last one decides.
         for job, load, attempt, cell, valid, invalid in self._rows(
             "SELECT jobs.id, loads.id, attempt, cell, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
@@ -143,7 +144,7 @@ class RunStore(RunReader):
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
-        """Keeps a world that was built. Raises MachineError where it cannot."""
+        """Keep a world that was built. Raises MachineError if it cannot be written."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
             database.execute(
@@ -155,10 +156,10 @@ class RunStore(RunReader):
     def add_load(
         self, planned: PlannedJob, record: LoadRecord, raw: str, packets: Packets | None = None
     ) -> None:
-        """Keeps a finished load: nothing that happens to this process can lose it when this returns.
+        """Keep a finished load. It survives the death of this process when the method returns.
 
-        Its packets are kept in a file of their own, of a run that has a folder.
-        Raises MachineError where it cannot be written.
+        If the run has a folder, packets are kept in a file of their own. Raises MachineError if the load
+        cannot be written.
         """
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
         row = (
@@ -183,18 +184,18 @@ class RunStore(RunReader):
                 keep_packets(self.folder, added.lastrowid, record.job, record.id, packets.pcapng)
 
     def add_fault(self, job: str, fault: str) -> None:
-        """Notes what went wrong with a world of a job."""
+        """Keep a fault of a job's world."""
         with self._writing() as database:
             database.execute("INSERT INTO faults SELECT number, ? FROM jobs WHERE id = ?", (fault, job))
 
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
-        """Asks for more than was planned at first."""
+        """Add jobs to the run."""
         with self._writing() as database:
             write_jobs(database, jobs)
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Takes out what was planned and not done, but for the first repeat of what is compared."""
+        """Remove planned loads that were not done, except the first repeat of each comparison."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -210,7 +211,7 @@ class RunStore(RunReader):
                     database.execute("DELETE FROM jobs WHERE number = ?", (number,))
 
     def add_environment(self, environment: dict[str, Any]) -> None:
-        """Notes where and with what the run is resumed."""
+        """Add the environment in which the run is resumed."""
         first = self.environment
         resumed = [*first.get("resumed", []), environment]
         with self._writing() as database:
@@ -223,7 +224,7 @@ class RunStore(RunReader):
             set_fact(database, "label", text)
 
     def set_status(self, status: str) -> None:
-        """See `status`."""
+        """Set the status, see `status`."""
         with self._writing() as database:
             set_fact(database, "status", status)
 
@@ -233,13 +234,13 @@ class RunStore(RunReader):
             with files.failing(self.place), self._database as database:
                 yield database
         finally:
-            # Into a file without a name all goes well; and where it does not, this is the reason.
+            # Writing into a removed file succeeds. If it fails, the removal is the reason.
             if self._file is not None:
                 self._file.check()
         if self._disk is not None:
             self._disk.wake()
         elif self.folder is not None and (log := self.folder / f"{FILE}-wal").exists():
-            self._disk = DiskSync(log)  # the log comes into being with the first commit
+            self._disk = DiskSync(log)  # the log exists after the first commit
 
 
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
@@ -286,5 +287,5 @@ def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None
 
 
 def set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
-    """One of the table of facts, as JSON."""
+    """Set one row of the table of facts, as JSON."""
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))

@@ -1,4 +1,4 @@
-"""A run as flat tables: loads, requests, connections, and what the kernel counted in each load.
+"""A run as flat tables: loads, requests, connections, and the kernel's counters of each load.
 
 docs/json.md lists the columns. Units are in their names; times of requests and connections are milliseconds
 since the start of their load. `load` numbers the loads of a run and joins the tables.
@@ -18,7 +18,7 @@ from fastopen.runs.rows import LoadRow
 
 Row = tuple[Any, ...]
 
-# What the repeat of an experiment that varies had in place of what was asked.
+# The sampled values of a repeat, in an experiment that varies.
 DRAWN: Final[dict[str, Kind]] = {
     "drawn_rtt_ms": "float", "drawn_down_bit_per_s": "int", "drawn_up_bit_per_s": "int",
     "drawn_think_scale": "float", "drawn_processing_scale": "float", "drawn_start_phase_ms": "float",
@@ -76,13 +76,13 @@ TABLES: Final[dict[str, dict[str, Kind]]] = {
 
 @dataclass(frozen=True)
 class Flattener:
-    """Makes rows of tables from the loads of one run."""
+    """A maker of table rows from the loads of one run."""
 
     experiment: Experiment
     cells: list[Cell]
     pages: dict[str, Page]
     _factors: dict[int, Row] = field(default_factory=dict)
-    """Of each cell."""
+    """The factors of each cell."""
     _known: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
 
     @classmethod
@@ -91,7 +91,7 @@ class Flattener:
         return cls(run.experiment(), run.cells(), run.pages())
 
     def page(self, row: LoadRow) -> Page:
-        """The page that was loaded."""
+        """Return the page that was loaded."""
         return self.pages[self.cells[row.cell].page]
 
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
@@ -148,7 +148,7 @@ class Flattener:
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
-            # Runs of before there was TLS do not say.
+            # Runs from before fastopen had TLS lack the key.
             tls = one.get("tls") or {}
             yield (
                 *(row.number, one["id"], one["host"], one["port"], one["client_port"]),
@@ -169,7 +169,7 @@ class Flattener:
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
         """Return the row of EVIDENCE."""
         link, counters = record["link"] or {}, record["counters"]
-        # Records of before contract 2 do not say.
+        # Records from before contract 2 lack these keys.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}
         return (
             *(row.number, record["client_address"], record["cookies_before"]),

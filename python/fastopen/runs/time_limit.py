@@ -1,4 +1,4 @@
-"""A limit on how long a run may take: repeat after repeat is loaded while another one fits."""
+"""A time limit of a run, which loads one repeat after another while there is time."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,16 +7,16 @@ from typing import Final
 
 from fastopen.experiments import PlannedJob
 
-# The next repeat may take so many times what the last one took.
+# The allowance for the next repeat, as a multiple of the last one's time.
 SLACK: Final = 1.15
 
 
 class OutOfTimeError(Exception):
-    """The time is over while loads are running."""
+    """The end of the time limit while loads run."""
 
 
 class TimeLimit:
-    """Counts from when it is made."""
+    """A time limit that counts from its creation."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -24,9 +24,9 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """The jobs repeat by repeat: the first, and as many for which there is time.
+        """Generate the jobs repeat by repeat: the first, and further ones while there is time.
 
-        After the first one as many repeats are a round as keep `at_once` worlds busy.
+        After the first repeat, a round has as many repeats as keep `at_once` worlds busy.
         """
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat)]
         last_s, size = 0.0, 1
@@ -41,17 +41,17 @@ class TimeLimit:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the time is over, not below 0."""
+        """Return the seconds until the limit, not below 0."""
         return max(0.0, self.seconds - self.elapsed_s)
 
     def check(self) -> None:
-        """Raises OutOfTimeError where the time is over."""
+        """Raise OutOfTimeError if the time is over."""
         if not self.left_s:
             raise OutOfTimeError
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it was made."""
+        """Return the seconds since the creation."""
         return self._clock() - self._began
 
 

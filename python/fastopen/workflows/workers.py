@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from fastopen.common.errors import MachineError
+from fastopen.common.extras import pip_install
 
 TIMEOUT_S: Final = 10
 # A cluster may lose all workers at once and get others; a run does not wait for ever that it does.
@@ -29,7 +30,7 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:
-        raise MachineError("--workers needs Dask", "pip install 'fastopen[dask]'") from None
+        raise MachineError("--workers needs Dask", pip_install("distributed")) from None
     try:
         client: Any = Client(address, timeout=TIMEOUT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

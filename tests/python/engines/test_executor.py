@@ -233,9 +233,7 @@ def test_loads_on_two_dask_workers_of_which_one_is_killed_are_the_same(
     kernel: Path,  # noqa: ARG001
     tmp_path: Path,
 ) -> None:
-    distributed = pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'fastopen[dask]'"
-    )
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
     asked = [
         "run",
         "example",
@@ -295,7 +293,7 @@ def full() -> Any:
 
 @pytest.fixture(name="dask")
 def _dask() -> Any:
-    return pytest.importorskip("distributed", reason="Dask is not installed: pip install 'fastopen[dask]'")
+    return pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
 
 
 begun, go_on = threading.Event(), threading.Event()
@@ -423,4 +421,4 @@ def test_without_dask_or_a_scheduler_the_option_says_so(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = fastopen("run", "example", "--workers", "tcp://127.0.0.1:1")
     assert done.returncode == 3
-    assert "--workers needs Dask (pip install 'fastopen[dask]')" in done.stderr
+    assert f"--workers needs Dask ({sys.executable} -m pip install distributed)" in done.stderr

@@ -2,7 +2,7 @@
 //!
 //! A page names the initiator of each resource, the byte of the initiator's body that reveals it, and the
 //! processing time before the request. This module writes HTML, CSS and scripts that make a browser do the
-//! same. See docs/synthetic.md.
+//! same. See docs/dev/bodies.md.
 
 mod body;
 mod image;

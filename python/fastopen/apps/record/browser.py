@@ -14,6 +14,7 @@ from fastopen.apps.record.har import Loaded
 from fastopen.apps.record.netlog import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError
+from fastopen.common.extras import pip_install
 from fastopen.contract.client_types import CHROMIUM
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ MAX_RECEIVED_BYTES: Final = 2**30
 MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50
 TURN_MS: Final = 8000
-# What a window of Chromium's in a world shows (docs/chromium.md).
+# What a window of Chromium's in a world shows (docs/dev/chromium.md).
 VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
 
@@ -55,7 +56,7 @@ class Recorder(Closing):
             from playwright.sync_api import sync_playwright
         except ImportError:
             message = "recording drives Chromium with playwright, which is not installed"
-            raise MachineError(message, "pip install 'fastopen[record]'") from None
+            raise MachineError(message, pip_install("playwright")) from None
         self._insecure, self._netlog = insecure, netlog
         logged = [] if netlog is None else [argument.format(netlog) for argument in NETLOG]
         chromium = CHROMIUM.find()

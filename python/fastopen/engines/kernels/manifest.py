@@ -1,4 +1,4 @@
-"""The manifest in the folder of a kernel's program, and how both are checked."""
+"""The manifest in the folder of a kernel's program, and the checks of both."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from fastopen.common.atomic import write_atomic
 
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
-# The packetdrill scripts of the kernel's own source, in the folder of the program.
+# The folder of packetdrill scripts from the kernel's own source, beside the program.
 SCRIPTS: Final = "packetdrill"
 FORMAT: Final = 1
 
@@ -23,7 +23,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_lengt
 
 
 class DamagedKernelError(Exception):
-    """A kernel's manifest or program is not what it was when it was installed; the text says what."""
+    """A changed manifest or program of an installed kernel. The text names the change."""
 
 
 class Manifest(BaseModel):
@@ -34,31 +34,31 @@ class Manifest(BaseModel):
     format: Literal[1] = FORMAT
     name: Name
     version: str
-    """As the kernel itself says it: `7.3.4`."""
+    """The version that the kernel reports: `7.3.4`."""
     source: str
-    """The source package, or the file or folder that was given."""
+    """The source package, or the given file or folder."""
     source_version: str
     source_sha256: Digest | None = None
-    """Of the package or tarball; None where a folder was given, and of kernels of before."""
+    """The digest of the package or tarball; None for a folder, and for kernels of older versions."""
     config_sha256: Digest
     patches_sha256: Digest
     compiler: str
     size_bytes: Annotated[int, Field(gt=0)]
     sha256: Digest
-    """Of the program."""
+    """The digest of the program."""
     hz: Annotated[int, Field(ge=100, le=1000)]
     arguments: list[str]
-    """What this kernel needs on its command line besides what all need."""
+    """Arguments of the command line that this kernel needs, in addition to those that all need."""
     built: str
-    """When: ISO 8601, UTC."""
+    """The time of the build: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]
     conformance: str | None = None
-    """What `fastopen kernel conform` said of it last; None: it was not tried."""
+    """The last result of `fastopen kernel conform`; None: not run."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that can be booted: its program, and what is known of it."""
+    """A kernel that can be booted: its program and its manifest."""
 
     path: Path
     manifest: Manifest
@@ -74,15 +74,15 @@ class Kernel:
         return self.manifest.version
 
     def check(self) -> None:
-        """Raises DamagedKernelError where the program's bytes are not the installed ones."""
+        """Raise DamagedKernelError if the program's bytes are not the installed ones."""
         if sha256_of(self.path) != self.manifest.sha256:
             raise DamagedKernelError(f"{self.path} is not the program that was installed")
 
 
 def read_kernel(folder: Path) -> Kernel:
-    """The kernel installed in `folder`. Raises DamagedKernelError where manifest or program cannot be used.
+    """Read the kernel installed in `folder`. Raises DamagedKernelError if manifest or program cannot be used.
 
-    The program's size is held against the manifest here, its digest in `Kernel.check`.
+    The program's size is compared with the manifest here, its digest in `Kernel.check`.
     """
     path = folder / MANIFEST
     try:
@@ -101,14 +101,14 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Keeps the line in the kernel's manifest, where that can be written: a wheel's own may not be."""
+    """Keep the line in the kernel's manifest if it can be written. A wheel's may be read-only."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """The manifest as it is kept: JSON, one key a line."""
+    """Return the manifest's file: JSON, one key a line."""
     return json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -44,12 +44,12 @@ class Recipe:
         return read_recipe(folder)
 
     def options(self) -> dict[str, str]:
-        """Each option that is asked for, by name, with its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
+        """Map the name of each requested option to its line: `CONFIG_HZ` -> `CONFIG_HZ=250`."""
         return options_in(self.config.read_text(encoding="utf-8"))
 
 
 def read_recipe(folder: Path | None = None) -> Recipe:
-    """The recipe that came with this fastopen. Raises MachineError where the installation has none."""
+    """Read the recipe that came with this fastopen. Raises MachineError if there is none."""
     found = folder or packaged_folder("kernel")
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
@@ -58,7 +58,7 @@ def read_recipe(folder: Path | None = None) -> Recipe:
 
 
 def options_in(text: str) -> dict[str, str]:
-    """The options that a kernel configuration sets, by name, each with its line."""
+    """Map the name of each option of a kernel configuration to its line."""
     return {line.split("=", 1)[0]: line for line in re.findall(r"^CONFIG_\w+=.+$", text, re.MULTILINE)}
 
 

@@ -1,4 +1,4 @@
-"""The installed kernels: where they lie, which one is meant by a name, and how one is removed."""
+"""The installed kernels: their places, names and removal."""
 
 import os
 import re
@@ -19,7 +19,7 @@ PACKAGE: Final = "fastopen_kernel"
 
 @dataclass(frozen=True)
 class Damaged:
-    """A folder among the installed kernels that holds none that can be used, and why not."""
+    """A folder among the installed kernels without a usable one, and the reason."""
 
     folder: Path
     reason: str
@@ -31,12 +31,12 @@ def kernels_folder() -> Path:
 
 
 def installed() -> list[Kernel]:
-    """All kernels that can be booted, best first: newest version, then newest build."""
+    """Return all bootable kernels, best first: newest version, then newest build."""
     return find_all()[0]
 
 
 def find_all() -> tuple[list[Kernel], list[Damaged]]:
-    """The usable kernels, best first, and what is damaged. The kernel of a package is among them."""
+    """Return the usable kernels, a package's included, best first, and the damaged ones."""
     usable: list[Kernel] = []
     damaged: list[Damaged] = []
     for folder in _folders():
@@ -49,9 +49,9 @@ def find_all() -> tuple[list[Kernel], list[Damaged]]:
 
 
 def find(name: str | None = None) -> Kernel:
-    """The kernel of this name or beginning of one, or at this path; None: FASTOPEN_KERNEL's, else the best.
+    """Return the kernel of a name, a beginning of a name, or a path; None: FASTOPEN_KERNEL's, else the best.
 
-    Raises MachineError where there is none, where several are meant, or where its bytes have changed.
+    Raises MachineError if there is none, if several match, or if its bytes have changed.
     """
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked)) if asked and "/" in asked else _named(asked)
@@ -63,9 +63,10 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """The installed kernel of exactly this name and these bytes, as a kept run names its own.
+    """Return the installed kernel of exactly this name and these bytes, which a kept run recorded.
 
-    A run may be somebody else's: no path is taken from it. Raises MachineError where it is not installed.
+    A run may be of any origin, so no path is taken from it. Raises MachineError if the kernel is not
+    installed.
     """
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
@@ -75,9 +76,9 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Removes the kernel of that name or unique beginning, or a damaged one's folder, and returns its folder.
+    """Remove the kernel of a name or unique beginning, or a damaged one's folder, and return the folder.
 
-    Raises MachineError where there is none, or where it belongs to a package.
+    Raises MachineError if there is none, or if it belongs to a package.
     """
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
@@ -86,7 +87,7 @@ def remove(name: str) -> Path:
     if folder.parent != kernels_folder():
         raise MachineError(f"{folder} belongs to a package", "pip uninstall fastopen-kernel")
     try:
-        (folder / MANIFEST).unlink(missing_ok=True)  # whoever looks meanwhile sees no kernel
+        (folder / MANIFEST).unlink(missing_ok=True)  # hides the kernel from other processes first
         shutil.rmtree(folder)
     except OSError as error:
         raise MachineError(f"{folder} cannot be removed: {error}") from None
@@ -94,7 +95,7 @@ def remove(name: str) -> Path:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Orders versions of Linux: the numbers of `7.3.4` or `7.3.4-rc1`."""
+    """Return the numbers of a Linux version, `7.3.4` or `7.3.4-rc1`, for sorting."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
@@ -111,7 +112,7 @@ def _folders() -> list[Path]:
 
 
 def packaged_kernel() -> Path | None:
-    """The folder of the kernel that the package fastopen-kernel has brought; None where there is none."""
+    """Return the folder of the kernel in the package fastopen-kernel, or None."""
     spec = find_spec(PACKAGE)
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
@@ -131,7 +132,7 @@ def _named(asked: str | None) -> Kernel:
 
 
 def _only(asked: str, names: list[str]) -> str:
-    """The one of `names` that `asked` is, or begins."""
+    """Return the only one of `names` that is `asked` or begins with it."""
     if asked in names:
         return asked
     meant = [name for name in names if name.startswith(asked)]
@@ -144,7 +145,7 @@ def _only(asked: str, names: list[str]) -> str:
 
 
 def _at(path: Path) -> Kernel:
-    """The kernel whose program or folder lies at `path`, with the manifest in its folder."""
+    """Return the kernel whose program or folder is at `path`, with the manifest in its folder."""
     folder = path if path.is_dir() else path.parent
     try:
         return read_kernel(folder.absolute())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastopen.analysis.attribution import Shown, Source
 from fastopen.common.errors import InputError, MachineError
+from fastopen.common.extras import pip_install
 from fastopen.experiments import ARMS, ArmName
 from fastopen.report.figures.gallery import median_loads, slug_of
 from fastopen.runs.export.folder import atomic_folder
@@ -106,7 +107,7 @@ def _picture(jpeg: str) -> Image:
         from PIL import Image
     except ImportError:
         raise MachineError(
-            "film strips are drawn with Pillow, which is not installed", "pip install 'fastopen[filmstrip]'"
+            "film strips are drawn with Pillow, which is not installed", pip_install("pillow")
         ) from None
     opened = Image.open(io.BytesIO(b64decode(jpeg, validate=True)), formats=["JPEG"])
     if max(opened.size) > SIDE_MAX:

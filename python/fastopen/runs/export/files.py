@@ -1,4 +1,4 @@
-"""The files of an export: tables as Parquet or CSV, loads as HAR or PNG; a load at a time, of any size."""
+"""The files of an export: tables as Parquet or CSV, loads as HAR or PNG, written one load at a time."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from fastopen.runs.rows import LoadRow, file_name
 from fastopen.runs.tables import TABLES, Flattener, Row
 
 Format = Literal["parquet", "csv", "har", "png"]
-# Rows of a table in memory: a row group of a Parquet file, which readers take whole.
+# Rows of a table in memory. They are a row group of a Parquet file, which readers read whole.
 BATCH: Final = 50_000
 
 
@@ -31,11 +31,11 @@ def export(
     replace: bool = False,
     watch: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes all loads of a run, or of one job, into a new folder, and returns how many there are; with
-    `replace` in place of an export that is there.
+    """Write all loads of a run, or of one job, into a new folder, and return their number. With `replace`, an
+    existing export is replaced.
 
-    `watch` is called with how many are written. The folder appears when all is in it. Raises InputError,
-    MachineError.
+    `watch` is called with the number of written loads. The folder appears when it is complete. Raises
+    InputError, MachineError.
     """
     if job is not None and job not in run.jobs():
         raise InputError(f"has no job {job!r}", run.place, "fastopen export --format csv lists them in loads")
@@ -51,11 +51,11 @@ def export(
     return count
 
 
-# What is met in a record that no world wrote; of Parquet's types, at the end of a batch.
+# Errors of a record that no world wrote. For Parquet's types they occur at the end of a batch.
 _UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
 Add = Callable[[Row], object]
-"""Takes the next row of a table's file."""
+"""A function that takes the next row of a table's file."""
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
 
 
 def _hars(run: RunReader, place: Path) -> Write:
-    """A file for each load, named after it."""
+    """Write a file for each load, named after it."""
     experiment, cells, pages = run.experiment(), run.cells(), run.pages()
     addresses: dict[str, dict[str, str]] = {}
 
@@ -102,7 +102,7 @@ def _hars(run: RunReader, place: Path) -> Write:
 
 
 def _screenshots(place: Path) -> Write:
-    """A file for each load that has one, named after it."""
+    """Write a file for each load with a screenshot, named after it."""
 
     def write(row: LoadRow, record: dict[str, Any]) -> None:
         shown = (record.get("browser") or {}).get("screenshot_png")
@@ -122,7 +122,7 @@ def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
 
 @contextmanager
 def _parquet(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
-    # A third of a second to import, which no other command should wait for.
+    # The import takes a third of a second, for which no other command should wait.
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all: written under another name, and renamed when all is in it."""
+"""A folder that appears whole or not at all: it is written under another name, and renamed when complete."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import Final
 
 from fastopen.common.errors import InputError, MachineError, unwritable
 
-# What a killed export leaves; the next one to the same place removes it.
+# The rest of a killed export, which the next one to the same place removes.
 UNFINISHED: Final = ".unfinished"
-# What exports are made of: nothing else is replaced.
+# The files of exports. Nothing else is replaced.
 SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 

@@ -1,6 +1,6 @@
-"""One load as a HAR 1.2 document, which browsers' own network panels open.
+"""One load as a HAR 1.2 document for browsers' network panels.
 
-What HAR has no word for stands in fields that begin with an underscore, as the format wants it: the evidence
+Facts that HAR does not have are in fields that begin with an underscore, as the format requires: the evidence
 of each connection in `_connection` of its entries, that of the load in `_fastopen` of its page.
 """
 
@@ -30,12 +30,15 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """`record` is the load's, `addresses` are those of its hosts. Requests that never began are left out."""
+    """Return the document of a load. `record` is the load's, `addresses` are those of its hosts.
+
+    Requests that never began are omitted.
+    """
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network.mtu_bytes)
     connections = {one["id"]: one for one in record["connections"]}
-    # Runs of before there were lookups do not have the key.
+    # Runs from before lookups were recorded lack the key.
     lookups = {
         one["host"]: (one["asked_ns"], one["answered_ns"])
         for one in record.get("lookups", ())
@@ -86,13 +89,13 @@ def _entry(
     return {
         "pageref": PAGE,
         "startedDateTime": _date(started_unix_ms, _started_ns(request)),
-        # What TLS took is in `connect` already.
+        # `connect` contains the time of TLS.
         "time": round(sum(value for key, value in timings.items() if value >= 0 and key != "ssl"), 6),
         "request": _request(resource, http),
         "response": _response(resource, request, http),
         "cache": {},
         "timings": timings,
-        # No load event waits for what `fetch()` asks for, and nothing else in a HAR tells so.
+        # No load event waits for `fetch()`, and no other field of a HAR identifies it.
         "_resourceType": "fetch" if resource.phase == "async" else resource.type,
         "_initiator": _initiator(page, resource),
         **({"_fromCache": "disk"} if request.get("cache") == "fresh" else {}),
@@ -100,7 +103,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """When it was queued; of a load seen at the origins, the first that is known of it."""
+    """Return the time of queueing, or for a load seen at the origins, the first known time."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -108,14 +111,14 @@ def _started_ns(request: Mapping[str, Any]) -> Any:
 def _timings(
     request: Mapping[str, Any], tls: Mapping[str, Any] | None, looked_up: tuple[int, int] | None
 ) -> dict[str, float]:
-    """In milliseconds; they add up to the time from queueing to the end. -1: does not apply (HAR 1.2).
+    """Return the timings in milliseconds, which add up to the time from queueing to the end. -1: does not
+    apply (HAR 1.2).
 
-    `looked_up` is when the name of the host was looked up, if it was. `ssl` is a part of `connect`, as the
-    format wants it.
-    Where TCP Fast Open sends the request in the SYN, `connect` is what opening took, and the round trip
-    stands in `wait`. A connection that was opened before the request was queued, for another that then took
-    a free one, is no part of its time: what is left of the handshake is waiting, as for any connection.
-    A request that went as early data did not wait for TLS: `ssl` is 0, and the handshake went on in `wait`.
+    `looked_up` is the time span of the host's lookup, if there was one. `ssl` is a part of `connect`, as the
+    format requires. If TCP Fast Open sends the request in the SYN, `connect` is the time of opening, and the
+    round trip is in `wait`. A connection may have been opened for another request, which then took a free
+    one. Its earlier opening does not count, and the rest of the handshake is waiting, as for any connection.
+    A request in early data did not wait for TLS: `ssl` is 0, and the handshake continued in `wait`.
     """
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
@@ -184,7 +187,7 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
         return {}
     address = addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # The format wants an id that is unique to the connection; browsers write this one too.
+    # The format requires an id that is unique to the connection. Browsers write this one too.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 
@@ -209,7 +212,7 @@ def _phrase(status: int) -> str:
 
 
 def _date(unix_ms: int, offset_ns: int) -> str:
-    """ISO 8601 in UTC, to the microsecond."""
+    """Return ISO 8601 in UTC, to the microsecond."""
     moment = datetime.fromtimestamp(unix_ms / 1000, UTC) + timedelta(microseconds=offset_ns / 1000)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 

@@ -31,7 +31,7 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call of the browser itself, in nanoseconds.
 pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// docs/chromium.md has the reason of each.
+/// docs/dev/chromium.md has the reason of each.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe",
