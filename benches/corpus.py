@@ -5,7 +5,7 @@ Recordings are as browsers write them without bodies;
 one in a thousand is cut off.
 
 `--files 120 --write FOLDER` writes recordings that are less like each other instead: the corpus of
-docs/corpora.md.
+docs/measurements/corpora.md.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 //! notification), the socket is fetched (`pidfd_getfd`), the option set, and the call resumed. Evidence is
 //! each socket's `TCP_INFO`.
 //!
-//! With `fastopen-netns` the only crate with `unsafe` in it. See docs/exec.md and
+//! With `fastopen-netns` the only crate with `unsafe` in it. See docs/real-network.md and
 //! docs/decisions/interception.md.
 #![allow(unsafe_code)]
 

@@ -71,7 +71,9 @@ def property_lines(found: Explained) -> Iterator[str]:
     for one in found.space.properties:
         mark = "*" if one in found.best.rig else " "
         gained, lost = found.gained(one), _lost(found, one)
-        effects = [] if gained is None else [f"by itself {gained:+d} {'cell' if abs(gained) == 1 else 'cells'}"]
+        effects = (
+            [] if gained is None else [f"by itself {gained:+d} {'cell' if abs(gained) == 1 else 'cells'}"]
+        )
         effects += [] if lost is None else [f"the best rig without it {-lost:+d}"]
         yield f"{mark} {one.name}: {one.value} ({'; '.join(effects) or 'not tried by itself'})"
         yield f"    {one.source}"

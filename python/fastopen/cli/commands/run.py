@@ -70,7 +70,7 @@ def command(
         typer.Option(
             metavar="CONDITION",
             help="Load only the pages that meet this condition: 'connections > 20 and hosts < 50'"
-            " (docs/corpora.md).",
+            " (docs/measurements/corpora.md).",
         ),
     ] = "",
     sample: Annotated[
