@@ -44,7 +44,7 @@ class Reading:
             parser=_bytes,
             metavar="SIZE",
             show_default=False,
-            help="What each input may unpack to, or none: any size. (default: 1GiB)",
+            help="Limit on the unpacked size of each input, or none. (default: 1GiB)",
         ),
     ] = MAX_UNPACKED_BYTES
 

@@ -48,16 +48,16 @@ class RunSettings:
 
     aa: Annotated[
         bool,
-        typer.Option("--aa", help="A/A control: load without TFO twice; the second one shows only noise."),
+        typer.Option("--aa", help="Load the baseline twice (A/A control) to show the noise."),
     ] = False
     repeats: Annotated[
-        int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 draws)")
+        int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 samples)")
     ] = None
     vary: Annotated[
         bool | None,
         typer.Option(
             "--vary/--no-vary",
-            help="Draw RTT, rates, think times and more anew for each repeat: how far does the answer move?"
+            help="Sample RTT, rates, think times and more for each repeat, to see how far the answer moves."
             " (default: with --report, where virtual time leaves nothing to chance)",
         ),
     ] = None
@@ -72,7 +72,7 @@ class RunSettings:
         str | None,
         typer.Option(
             metavar="PERCENT",
-            help="Repeat until the 95 % interval of each saving is at most this to either side: 1%.",
+            help="Repeat until each saving's 95 % interval is within this, such as 1%.",
         ),
     ] = None
     max_repeats: Annotated[
@@ -87,12 +87,10 @@ class RunSettings:
             "--output",
             "-o",
             metavar="DIR",
-            help="Keep the run here; resume one that is here, unfinished. (default: among your runs)",
+            help="Folder of the run; resumes an unfinished one. (default: among your runs)",
         ),
     ] = None
-    label: Annotated[
-        str, typer.Option(metavar="TEXT", help="A name of your own for the kept run, which ls shows.")
-    ] = ""
+    label: Annotated[str, typer.Option(metavar="TEXT", help="Label of the run in ls.")] = ""
     no_keep: Annotated[bool, typer.Option("--no-keep", help="Do not keep the run.")] = False
     keep_going: KeepGoingOption = False
     pcap: Annotated[

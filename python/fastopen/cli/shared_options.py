@@ -15,13 +15,14 @@ PlotOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=1, max=1024, help="Worlds at once. (default: by cores)")
+    int | None,
+    typer.Option("--jobs", "-j", min=1, max=1024, help="Number of parallel worlds. (default: by cores)"),
 ]
 KeepGoingOption = Annotated[
     bool,
     typer.Option(
         "--keep-going",
-        help="Go on where the first loads of an arm are all invalid for the same reason.",
+        help="Continue if the first loads of an arm are all invalid for the same reason.",
     ),
 ]
 StoreOption = Annotated[

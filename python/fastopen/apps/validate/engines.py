@@ -50,10 +50,12 @@ def engines(
     http: Annotated[str, typer.Option(help="Versions of HTTP, with commas; with 3 over TLS.")] = "1.1",
     session: Annotated[
         str | None,
-        typer.Option(help="How TLS begins, with commas: none, resumed, early. (default: in the clear)"),
+        typer.Option(help="TLS sessions: none, resumed, early. (default: cleartext)"),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each cell on the host.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of loads.")] = 1,
+    repeats: Annotated[
+        int, typer.Option("--repeats", "-n", min=1, help="Loads of each cell on the host.")
+    ] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of loads.")] = 1,
     kernel: KernelOption = None,
     jobs: JobsOption = None,
     json: JsonOption = False,

@@ -17,7 +17,7 @@ class PageLoadOptions:
     """On what the loads are done: options of a command that has `with_settings`."""
 
     engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual"
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of loads, and of loss.")] = 1
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of loads and of loss.")] = 1
     kernel: KernelOption = None
     jobs: JobsOption = None
 

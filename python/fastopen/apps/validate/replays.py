@@ -49,9 +49,11 @@ def recordings(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
     engine: Annotated[str, typer.Option(help="auto, host or virtual.")] = "auto",
     kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the virtual engine. (default: the newest)")
+        str | None, typer.Option(metavar="NAME", help="Kernel of the virtual engine. (default: the newest)")
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-n", min=1, help="Of each page on the host.")] = 3,
+    repeats: Annotated[
+        int, typer.Option("--repeats", "-n", min=1, help="Loads of each page on the host.")
+    ] = 3,
     jobs: JobsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

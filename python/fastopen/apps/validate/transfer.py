@@ -28,15 +28,19 @@ from fastopen.experiments import networks_asked
 @with_settings
 def transfer(
     pages: Annotated[list[str], typer.Argument(help="Packaged pages or files.", metavar="PAGE...")],
-    from_rtt: Annotated[str, typer.Option("--from", metavar="RTT", help="Of the one load.")] = "20ms",
+    from_rtt: Annotated[str, typer.Option("--from", metavar="RTT", help="RTT of the one load.")] = "20ms",
     to_rtt: Annotated[
-        str, typer.Option("--to", metavar="RTT,RTT", help="Of those to predict.")
+        str, typer.Option("--to", metavar="RTT,RTT", help="RTTs of the networks to predict.")
     ] = "50ms,200ms",
     from_down: Annotated[str, typer.Option(help="Rate to the client of the one load.")] = "4mbit",
-    to_down: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
+    to_down: Annotated[
+        str | None, typer.Option(help="Rate of the networks to predict. (default: the same)")
+    ] = None,
     from_up: Annotated[str, typer.Option(help="Rate from the client of the one load.")] = "256kbit",
-    to_up: Annotated[str | None, typer.Option(help="Of those to predict. (default: the same)")] = None,
-    to_loss: Annotated[str, typer.Option(help="Random loss of those to predict; the one has none.")] = "0%",
+    to_up: Annotated[
+        str | None, typer.Option(help="Rate of the networks to predict. (default: the same)")
+    ] = None,
+    to_loss: Annotated[str, typer.Option(help="Random loss of the networks to predict.")] = "0%",
     repeats: Annotated[
         int,
         typer.Option(

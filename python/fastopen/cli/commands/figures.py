@@ -14,12 +14,10 @@ PANEL: Final = "Read a result"
 
 def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")] = Path(
-        "figures"
-    ),
-    formats: Annotated[
-        str, typer.Option("--format", "-f", help="Of svg, png and pdf, with commas.")
-    ] = "svg,png,pdf",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the files.")
+    ] = Path("figures"),
+    formats: Annotated[str, typer.Option("--format", "-f", help="Formats: svg, png, pdf.")] = "svg,png,pdf",
     loads: Annotated[
         bool, typer.Option("--loads/--no-loads", help="The figures of single loads as well.")
     ] = True,

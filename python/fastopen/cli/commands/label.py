@@ -11,7 +11,7 @@ PANEL: Final = "Runs"
 
 def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")],
-    text: Annotated[str, typer.Argument(help="What ls shows of it; empty: nothing.")],
+    text: Annotated[str, typer.Argument(help="Label in ls; empty to remove it.")],
 ) -> None:
     """Give a kept run a name of your own, which ls shows."""
     with RunStore.resume(find_run(run)) as store:

@@ -22,7 +22,7 @@ PANEL: Final = "Read a result"
 def command(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders or names of runs, or last.")],
     visits: Annotated[
-        int, typer.Option(min=1, help="That share what a client with a negative cache learns.")
+        int, typer.Option(min=1, help="Visits that benefit from one negative-cache entry.")
     ] = 10,
     json: JsonOption = False,
 ) -> None:

@@ -30,7 +30,7 @@ def command(
         ),
     ] = None,
     form: Annotated[
-        Form, typer.Option("--format", "-f", help="What to write; all but html go to standard output.")
+        Form, typer.Option("--format", "-f", help="Format; all but html go to standard output.")
     ] = "html",
 ) -> None:
     """Write what a kept run says: verdict, tables, figures, answers, evidence, method."""

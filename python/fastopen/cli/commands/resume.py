@@ -24,11 +24,11 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT...]", help="Where the run's recorded bodies are now, if they moved."),
+        typer.Argument(metavar="[INPUT...]", help="New place of the run's recorded bodies, if they moved."),
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of the virtual engine, in place of the run's own."),
+        typer.Option(metavar="NAME", help="Kernel of the virtual engine instead of the run's own."),
     ] = None,
     allow_command: AllowCommandOption = False,
     keep_going: KeepGoingOption = False,

@@ -51,34 +51,35 @@ def command(
     combine: Annotated[
         Combine,
         typer.Option(
-            help="Lists of values of the network: each with each (cross), or first with first (zip).",
+            help="Combination of the network's lists: every pair (cross), or first with first (zip).",
         ),
     ] = "cross",
     network: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help=f"In place of RTT and rates: {', '.join(NAMED_NETWORKS)} (docs/factors.md has the sources).",
+            help=f"Networks by name instead of RTT and rates: {', '.join(NAMED_NETWORKS)}.",
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Of every random choice. (default: drawn and recorded, where there is any)"),
+        typer.Option(min=0, help="Seed of all random choices. (default: random and recorded)"),
     ] = None,
     where: Annotated[
         str,
         typer.Option(
             metavar="CONDITION",
-            help="Load only the pages that meet this condition: 'connections > 20 and hosts < 50'"
+            help="Load only pages that meet this condition: 'connections > 20 and hosts < 50'"
             " (docs/measurements/corpora.md).",
         ),
     ] = "",
     sample: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Of these pages N, drawn by the seed (without --seed: 0)."),
+        typer.Option(min=1, metavar="N", help="Load only N of these pages, chosen by the seed."),
     ] = None,
     library: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Where URLs of lists are looked up; repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Folder in which URLs of lists are looked up; repeatable."),
     ] = None,
     *,
     reading: Reading,

@@ -18,7 +18,7 @@ def command(
         typer.Argument(metavar="FOLDER", help="A folder with runs in it, or a run. (default: your runs)"),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="Of 127.0.0.1; 0: a free one.")
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Port on 127.0.0.1; 0 for a free one.")
     ] = 0,
     open_it: Annotated[bool, typer.Option("--open", help="Open the address in your web browser.")] = False,
 ) -> None:

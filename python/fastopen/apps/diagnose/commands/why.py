@@ -31,7 +31,9 @@ SHOWN: Final = (
 def command(
     seconds: Annotated[
         float,
-        typer.Option("--seconds", min=0, max=3600, help="How long counters are watched; 0: since the start."),
+        typer.Option(
+            "--seconds", min=0, max=3600, help="Time to watch counters; 0 for their values since the start."
+        ),
     ] = 3.0,
     watch: Annotated[bool, typer.Option("--watch", help="Go on until interrupted.")] = False,
     json: JsonOption = False,

@@ -30,7 +30,7 @@ def build(
     ] = None,
     version: Annotated[
         str | None,
-        typer.Option("--version", metavar="X.Y", help="Of apt's kernels. Default: the newest."),
+        typer.Option("--version", metavar="X.Y", help="Version of apt's kernels. (default: the newest)"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Build again what is installed already.")] = False,
     if_missing: Annotated[

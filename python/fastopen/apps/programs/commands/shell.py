@@ -39,7 +39,7 @@ def command(
         typer.Argument(metavar="[COMMAND...]", help="The program and its arguments; none: $SHELL."),
     ] = None,
     page: Annotated[
-        str, typer.Option(metavar="PAGE", help="Whose hosts are there: as of fastopen run.")
+        str, typer.Option(metavar="PAGE", help="Page whose hosts exist in the world, as for fastopen run.")
     ] = PAGE,
     tfo: Annotated[bool, typer.Option("--tfo", help="With TCP Fast Open on both sides.")] = False,
     json: Annotated[

@@ -34,7 +34,7 @@ def command(
             "--output",
             "-o",
             metavar="FILE",
-            help="What is written: a .har, or with bodies as they came a .wacz.",
+            help="File to write: a .har, or a .wacz with bodies as they came.",
         ),
     ],
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,

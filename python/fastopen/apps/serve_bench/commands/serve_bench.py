@@ -40,7 +40,7 @@ def command(
             help="A packaged benchmark (server-load, radhakrishnan2011-server), or a TOML file.",
         ),
     ] = None,
-    arms: Annotated[str | None, typer.Option(help="Of off, cold, warm. (default: all)")] = None,
+    arms: Annotated[str | None, typer.Option(help="Arms: off, cold, warm. (default: all)")] = None,
     rates: Annotated[
         str | None,
         typer.Option(help="Transactions that begin each second, whatever becomes of those before."),
@@ -50,9 +50,9 @@ def command(
     ] = None,
     duration: Annotated[str | None, typer.Option(help="For how long they begin. (default: 10s)")] = None,
     rtt: Annotated[
-        str | None, typer.Option(help="Of the link, which has no other limit. (default: 20ms)")
+        str | None, typer.Option(help="RTT of the link, which has no other limit. (default: 20ms)")
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Of the body of an answer. (default: 5kB)")] = None,
+    size: Annotated[str | None, typer.Option(help="Size of an answer's body. (default: 5kB)")] = None,
     hosts: Annotated[
         int | None,
         typer.Option(help="Addresses of the server: a warm client has a cookie of each. (default: 16)"),
@@ -80,18 +80,20 @@ def command(
     ] = None,
     new_key: Annotated[
         str | None,
-        typer.Option(help="What a new key of cookies does halfway: none, replace or add. (default: none)"),
+        typer.Option(help="New cookie key halfway: none, replace or add. (default: none)"),
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(help="How often, in rounds, in real time; virtual time needs one. (default: 5)"),
+        typer.Option(help="Number of rounds in real time; virtual time needs one. (default: 5)"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the order and the keys. (default: 1)")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
         BenchEngine,
         typer.Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
     ] = BenchEngine.AUTO,
-    kernel: Annotated[str | None, typer.Option(help="Of the virtual engine. (default: the newest)")] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="Kernel of the virtual engine. (default: the newest)")
+    ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -18,7 +18,8 @@ PANEL: Final = "Runs"
 
 DAY_S: Final = 86_400
 KernelOfStore = Annotated[
-    str | None, typer.Option("--kernel", metavar="NAME", help="Of the virtual engine. (default: the newest)")
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="Kernel of the virtual engine. (default: the newest)"),
 ]
 Folder = Annotated[
     str | None,
@@ -85,7 +86,7 @@ def prune_store(
 def verify_store(
     folder: Folder = None,
     sample: Annotated[
-        str, typer.Option(metavar="SHARE", help="How many of the results: 1/1000, 5%, 1 (all).")
+        str, typer.Option(metavar="SHARE", help="Share of the results: 1/1000, 5%, 1 (all).")
     ] = "1/1000",
     kernel: KernelOfStore = None,
     jobs: JobsOption = None,
