@@ -152,8 +152,8 @@ impl PacketSocket {
     /// Sends frames in order. Removes each sent frame from the front of `frames` and passes it to `sent`.
     ///
     /// # Errors
-    /// The kernel's error for the first frame that it refuses. A full buffer (EAGAIN, ENOBUFS) is temporary and
-    /// not an error: the remaining frames stay in `frames`.
+    /// The kernel's error for the first frame that it refuses. A full buffer (EAGAIN, ENOBUFS) is temporary
+    /// and not an error: the remaining frames stay in `frames`.
     pub fn send(&self, frames: &mut VecDeque<Vec<u8>>, mut sent: impl FnMut(Vec<u8>)) -> io::Result<()> {
         const BATCH: usize = 64;
         while !frames.is_empty() {
