@@ -8,7 +8,7 @@ from fastopen.workflows.expected import COLUMNS, FILE, measured, rows
 
 
 def main() -> None:
-    """Load each experiment that is held against published figures."""
+    """Load each experiment that is compared with published figures."""
     place = Path(__file__).parents[1] / "experiments" / FILE
     with place.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

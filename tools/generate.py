@@ -74,7 +74,7 @@ def main() -> int:
             if not check:
                 path.write_text(text)
     for name in stale:
-        print(f"{name}: out of date (tools/generate.py writes it anew)" if check else f"wrote {name}")
+        print(f"{name}: out of date (tools/generate.py writes it again)" if check else f"wrote {name}")
     return 1 if check and stale else 0
 
 

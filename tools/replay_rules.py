@@ -27,7 +27,7 @@ VARIANTS: dict[str, Rules] = {
     "round trips by handshakes alone": Rules(round_trips=False),
     "servers that send at once": Rules(sending=False),
     "pushed resources asked for when found": Rules(pushes=False),
-    "TCP's handshakes in place of the recorded ones": Rules(handshakes=False),
+    "TCP's handshakes instead of the recorded ones": Rules(handshakes=False),
     "HTTP/1.1 with every host": Rules(versions=False),
     "six connections to the hosts of HTTP/1.1": Rules(waits=False),
     "none of them": Rules(

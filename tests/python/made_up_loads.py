@@ -1,4 +1,4 @@
-"""Loads that nobody did: records with the moments of their requests, for what is held against each other."""
+"""Loads that nobody did: records with the moments of their requests, for what is compared with each other."""
 
 import json
 from typing import Any

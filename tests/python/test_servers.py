@@ -1,4 +1,4 @@
-"""Servers of others in place of the origins: what is asked of them, and what a run says of one."""
+"""Servers of others instead of the origins: what is asked of them, and what a run says of one."""
 
 import json
 import re

@@ -9,12 +9,12 @@ _MAX_URL: Final = 120
 
 
 def shortened(url: str) -> str:
-    """At most 120 characters of a URL; a checksum in place of the rest keeps different ones apart."""
+    """At most 120 characters of a URL; a checksum instead of the rest keeps different ones apart."""
     return url if len(url) <= _MAX_URL else f"{url[: _MAX_URL - 9]}{_checksum(url)}"
 
 
 def without_query(url: str) -> str:
-    """A URL with a checksum in place of its query, in which recordings keep what visitors are known by."""
+    """A URL with a checksum instead of its query, in which recordings keep what visitors are known by."""
     path, query, _ = url.partition("?")
     return shortened(path + _checksum(url) if query else url)
 

@@ -46,14 +46,14 @@ PLACEHOLDERS: Final = {
     "file": "FILE",
     "directory": "DIR",
 }
-"""In place of the names of Python's types."""
+"""Instead of the names of Python's types."""
 
 
 class TopicCommand(TyperCommand):
     """A command whose help without frames has headings, too, and may be asked for by topic."""
 
     first_options: Sequence[str] = ()
-    examples: Mapping[str, str] = {}  # set anew for a command, never changed
+    examples: Mapping[str, str] = {}  # set again for a command, never changed
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """See TyperCommand. Raises InputError where help is asked for by a topic that is not known."""

@@ -88,7 +88,7 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """The experiment's setups with the named clients in place of its own. Raises InputError."""
+    """The experiment's setups with the named clients instead of its own. Raises InputError."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:

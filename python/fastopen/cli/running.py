@@ -182,7 +182,7 @@ def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:
         yield f"--repeats {FULL_MIN} ({shown_duration(seconds * FULL_MIN / repeats)})"
     slow = [setup.client for setup in experiment.setups if setup.client.type.virtual_load_s]
     if slow and len(slow) == len(experiment.setups):
-        yield f"--client {LOADER.label} in place of {slow[0].label} (seconds)"
+        yield f"--client {LOADER.label} instead of {slow[0].label} (seconds)"
 
 
 def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
@@ -277,12 +277,12 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
     wanted = FULL_MIN * len(run.results.cells)
     late = any(kind == "link_late" for load in run.store.loads() for kind, _ in load.invalid)
     virtual = late and auto_engine(options.kernel) == "virtual"
-    ways = [f"{'--engine virtual ' if virtual else ''}--repeats {FULL_MIN} in place of --quick"]
+    ways = [f"{'--engine virtual ' if virtual else ''}--repeats {FULL_MIN} instead of --quick"]
     if done and not virtual:
         ways[0] += f" ({shown_duration(outcome.took_s * wanted / done)} or so)"
     clients = [setup.client for setup in run.results.experiment.setups]
     if all(client.type.virtual_load_s for client in clients):
-        ways.append(f"--client {LOADER.label} in place of {clients[0].label} (seconds)")
+        ways.append(f"--client {LOADER.label} instead of {clients[0].label} (seconds)")
     line = f"{message}; for a verdict: {', or '.join(ways)}"
     errors_console().print(line, markup=False, soft_wrap=True)
 

@@ -218,7 +218,7 @@ class Job(Part):
     @model_validator(mode="after")
     def _the_client_can_ask_the_resolver(self) -> Self:
         if self.network.names in ENCRYPTED_NAMES and not self.client.type.encrypts_lookups:
-            message = f"{self.client.label} asks the resolver in the clear; use do53 or tcp"
+            message = f"{self.client.label} asks the resolver in cleartext; use do53 or tcp"
             raise ValueError(f"network.names: {message}")
         return self
 

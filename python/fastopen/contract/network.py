@@ -121,7 +121,7 @@ class Network(Part):
     """The client's source of hosts' addresses. `none`: it knows them. `do53`: it queries a resolver behind
     the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one connection of TCP, with Fast
     Open as the load has it. `dot` and `doh`: over one connection of TLS (RFC 7858), or of HTTPS with HTTP/2
-    and a GET for each name (RFC 8484). Its TLS is that of `tls`, also in loads in the clear."""
+    and a GET for each name (RFC 8484). Its TLS is that of `tls`, also in loads in cleartext."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queues; null: that of the link. With another RTT the program makes the
     link."""

@@ -81,11 +81,11 @@ _NETWORK: Final = (
     ),
     Factor(
         "down_trace", "network", ("down.trace_ms",), q.TRACE,
-        "Mahimahi trace in place of the rate to the client.", example="FILE", columns=("down_trace",),
+        "Mahimahi trace instead of the rate to the client.", example="FILE", columns=("down_trace",),
     ),
     Factor(
         "up_trace", "network", ("up.trace_ms",), q.TRACE,
-        "Mahimahi trace in place of the rate from the client.", example="FILE", columns=("up_trace",),
+        "Mahimahi trace instead of the rate from the client.", example="FILE", columns=("up_trace",),
     ),
     Factor(
         "queue", "network", ("down.queue_bytes", "up.queue_bytes"), q.QUEUE,

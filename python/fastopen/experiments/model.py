@@ -233,7 +233,7 @@ class Experiment(BaseModel):
         clear = [setup.client for setup in self.setups if not setup.client.type.encrypts_lookups]
         if names and clear:
             able = any_of(one.label for one in CLIENTS.values() if one.encrypts_lookups)
-            message = f"{clear[0].label} asks the resolver in the clear, and names {names[0]} is encrypted"
+            message = f"{clear[0].label} asks the resolver in cleartext, and names {names[0]} is encrypted"
             remedy = f"use names do53 or tcp, or client {able}"
             raise conflict(message, remedy, "client.kind", "network.names")
         return self

@@ -99,7 +99,7 @@ def spend(size: int) -> None:
 
 
 def begin_file() -> None:
-    """Work is counted anew: folders and lists lead to any number of files."""
+    """Work is counted again: folders and lists lead to any number of files."""
     budget = _CURRENT.get()
     if budget is not None:
         budget.begin_file()

@@ -171,7 +171,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
             rows = csv.DictReader(text)
             lacking = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
             if lacking:
-                remedy = "fastopen page index writes it anew"
+                remedy = "fastopen page index writes it again"
                 raise InputError(f"lacks the column {lacking[0]}", str(path), remedy)
             for row in rows:
                 facts = _typed(row, f"{path}: line {rows.line_num}")
@@ -191,7 +191,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
             facts[name] = as_written(written) if kind == "text" else int(written)
         except (TypeError, ValueError, AttributeError):
             shown = "nothing" if written is None else repr(written)
-            raise InputError(f"{name} is {shown}", place, "fastopen page index writes it anew") from None
+            raise InputError(f"{name} is {shown}", place, "fastopen page index writes it again") from None
     return facts
 
 
@@ -232,5 +232,5 @@ def _chosen_of(
     found = {one.page.digest(): one for one in load_pages([file], **reading)}
     if digests - found.keys():
         message = "is not what it was when it was indexed"
-        raise InputError(message, str(file), "fastopen page index reads it anew; --lenient leaves it out")
+        raise InputError(message, str(file), "fastopen page index reads it again; --lenient leaves it out")
     return {(file, digest): found[digest] for digest in digests}

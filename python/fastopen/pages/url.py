@@ -14,7 +14,7 @@ _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
-# A recording names the same URLs again and again (referers, call stacks), and a run reads its pages anew.
+# A recording names the same URLs again and again (referers, call stacks), and a run reads its pages again.
 _REMEMBERED: Final = 8192
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 

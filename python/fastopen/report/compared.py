@@ -209,7 +209,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
         urls = [{piece.url for piece in others if ns(piece)} for ns in (_before_ns, _after_ns)]
         by_ms = sum(piece.change_ns for piece in others) / 1e6
         yield (
-            f"it goes over {plural(len(urls[1]), 'other request')} in B, in place of {len(urls[0])} in A"
+            f"it goes over {plural(len(urls[1]), 'other request')} in B, instead of {len(urls[0])} in A"
             f" ({change(by_ms)})"
         )
 

@@ -334,7 +334,7 @@ def evidence_grid(results: Results) -> Grid:
                 Entry(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
             )
         )
-    columns = ("SYN data", "share", "RTT measured ms", "sent again", "effect", "outliers", "valid")
+    columns = ("SYN data", "share", "RTT measured ms", "retransmitted", "effect", "outliers", "valid")
     note = (
         "SYN data: connections whose SYN carried data that the other end acknowledged (TCPI_OPT_SYN_DATA), of"
         " all. Sent again: segments a load by both ends, median. Effect: matched-pairs rank-biserial"

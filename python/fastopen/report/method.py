@@ -115,7 +115,7 @@ def _quic(results: Results) -> Iterator[str]:
         f" control was {controls} and its initial window {windows} bytes, as those of TCP; datagrams had"
         " 1,200 bytes, without discovery of more and without offloads. In what else QUIC differs from"
         " Linux' TCP: it paces what it sends, it pads its first flights to whole datagrams (a lost one"
-        " is sent again after a second, as a SYN is), and QPACK compressed heads without the dynamic"
+        " is retransmitted after a second, as a SYN is), and QPACK compressed heads without the dynamic"
         " table that HPACK has. Priorities of RFC 9218 were honoured as over HTTP/2. The evidence is in"
         f" the datagrams at {where}, whose packets are counted by type: with early data a load"
         " counted only if 0-RTT packets had arrived, and origins had read them before their handshake"
@@ -197,7 +197,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Its values, where it has one: a key share, say, is nothing to a connection in the clear."""
+    """Its values, where it has one: a key share, say, is nothing to a connection in cleartext."""
     natural = factor.natural
     having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
     return factor.phrase.format(_distinct(map(factor.text_at, having)))

@@ -227,7 +227,7 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
 
 
 def _servers(experiment: Experiment) -> str:
-    """`, server nginx`: what the client talked to in place of the origins; nothing where that is nothing."""
+    """`, server nginx`: what the client talked to instead of the origins; nothing where that is nothing."""
     commands = (setup.origins.server for setup in experiment.setups)
     servers = dict.fromkeys(PurePath(words[0]).name for words in commands if words)
     return f", server {', '.join(servers)}" if servers else ""

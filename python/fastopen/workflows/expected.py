@@ -62,7 +62,7 @@ def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
     """Return PLT in nanoseconds by the columns before it. Raises InputError if nothing is expected."""
     expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
     if not expected:
-        remedy = "those of experiments that are held against published figures are"
+        remedy = "those of experiments that are compared with published figures are"
         raise InputError(f"no table is expected of {experiment.name}", FILE, remedy)
     return expected
 

@@ -313,7 +313,7 @@ def test_quick_says_what_answers_where_its_minute_was_too_short(
     fake_world()
     monkeypatch.setattr("fastopen.cli.run_settings.QUICK_S", 0.0)
     done = fastopen("run", "example", "--engine", "host", "--quick", "--transports", transports)
-    assert "too short for one load; for a verdict: --repeats 6 in place of --quick" in done.stderr
+    assert "too short for one load; for a verdict: --repeats 6 instead of --quick" in done.stderr
 
 
 def test_ctrl_c_while_pages_are_read_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ def test_the_command_lists_them_all() -> None:
         *(
             (
                 {"client": client, "names": names},
-                f"{client} asks the resolver in the clear, and names {names} is encrypted (use names do53 or",
+                f"{client} asks the resolver in cleartext, and names {names} is encrypted (use names do53 or",
             )
             for client, names in (("curl", "dot"), ("wget2", "doh"), ("chromium", "doh"))
         ),

@@ -1,4 +1,4 @@
-"""Draws: what nobody knows exactly, anew for each repeat, the same for all arms of it."""
+"""Draws: what nobody knows exactly, again for each repeat, the same for all arms of it."""
 
 import json
 from pathlib import Path

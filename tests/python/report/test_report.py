@@ -1,4 +1,4 @@
-"""What is printed of a run, held against snapshots; UPDATE_SNAPSHOTS=1 writes them anew."""
+"""What is printed of a run, compared with snapshots; UPDATE_SNAPSHOTS=1 writes them again."""
 
 import io
 import json
@@ -384,9 +384,9 @@ def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
 @pytest.mark.parametrize(
     ("count", "said"),
     [
-        (1, "All requests of the page are https, and are loaded in the clear here"),
-        (2, "All pages are https, and are loaded in the clear here (--transports tls,tls+tfo"),
-        (9, "All pages are https, and are loaded in the clear here (--transports tls,tls+tfo"),
+        (1, "All requests of the page are https, and are loaded in cleartext here"),
+        (2, "All pages are https, and are loaded in cleartext here (--transports tls,tls+tfo"),
+        (9, "All pages are https, and are loaded in cleartext here (--transports tls,tls+tfo"),
     ],
 )
 def test_pages_of_https_that_are_loaded_in_the_clear_are_no_silent_answer(count: int, said: str) -> None:
@@ -401,5 +401,5 @@ def test_pages_of_https_that_are_loaded_in_the_clear_are_no_silent_answer(count:
         results = collect(store)
         text = " ".join(printed(results, 100).split())
     assert verdict_line(results).startswith("In cleartext over HTTP/1.1: ")
-    assert text.count("are loaded in the clear here") == 1
+    assert text.count("are loaded in cleartext here") == 1
     assert said in text

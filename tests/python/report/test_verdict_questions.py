@@ -31,7 +31,7 @@ INTERVALS = {0: (18.0, (17.0, 19.0)), 1: (0.1, (0.1, 0.1)), 2: (-0.2, (-0.3, -0.
 
 @pytest.fixture
 def several_questions(small_plan: MakePlan, fake_world: FakeWorld) -> Results:
-    """Warm cookies save 18 % in the clear, and nothing over TLS."""
+    """Warm cookies save 18 % in cleartext, and nothing over TLS."""
     plan = small_plan((20, 100), repeats=1)
     experiment = plan.experiment.model_copy(update={"setups": SETUPS})
     plan = make_plan(experiment, plan.pages)
@@ -224,7 +224,7 @@ def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> Non
         return [one.sentence for one in found]
 
     # A third value takes another time, so that the factor does have an effect.
-    assert said(same) == [f"{words} cubic and reno, as no segment is sent again."]
+    assert said(same) == [f"{words} cubic and reno, as no segment is retransmitted."]
     lossy = [replace(cell, retransmitted=1.0) for cell in same]
     assert said(lossy) == [f"{words} cubic and reno."]
     everywhere = [replace(cell, plts_ms={0: 100.0 + cell.cell.network}) for cell in lossy]

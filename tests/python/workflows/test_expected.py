@@ -15,7 +15,7 @@ PUBLISHED = [name for name in packaged_experiments() if load_experiment(name).pu
 def test_a_packaged_experiment_gives_its_expected_table(name: str) -> None:
     experiment = load_experiment(name)
     found = measured(experiment, watch=lambda _: None)
-    # If a change means to alter times: tools/expected_tables.py writes the file anew.
+    # If a change means to alter times: tools/expected_tables.py writes the file again.
     assert first_difference(experiment, found) is None
     key, ns = next(iter(found.items()))
     assert ns is not None

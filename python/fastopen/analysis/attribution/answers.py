@@ -184,7 +184,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """`Without TFO reno in place of cubic (at 100 ms) is +44 ms: transfer +30 ms, ...`; the same with TFO."""
+    """`Without TFO reno instead of cubic (at 100 ms) is +44 ms: transfer +30 ms, ...`; the same with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -199,7 +199,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
         why = f": {listed(pieces)}" if pieces else ", with the same critical path"
         where = f" ({named})" if named else ""
         in_all = change(new.plt_ms - old.plt_ms)
-        yield f"{condition}, {after} in place of {before}{where}: {in_all}{why}."
+        yield f"{condition}, {after} instead of {before}{where}: {in_all}{why}."
 
 
 def _other_time(first: Place, last: Place) -> str:

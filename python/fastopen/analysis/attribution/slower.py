@@ -23,13 +23,13 @@ SHARE_MIN: Final = 0.25
 LESS_CARRIED: Final = 0.5
 # Of tcpi_fastopen_client_fail, in Linux's include/uapi/linux/tcp.h.
 TFO_SYN_RETRANSMITTED: Final = 3
-# A segment that is sent again after a timeout comes so much later at the least (Linux's TCP_RTO_MIN).
+# A segment that is retransmitted after a timeout comes so much later at the least (Linux's TCP_RTO_MIN).
 TIMEOUT_MIN_NS: Final = 200_000_000
 # What an initial window of 10 segments (RFC 6928) holds: no congestion window delays it.
 WINDOW_BYTES: Final = 10 * 1448
 # What is named as the reason takes so much of the difference at the least.
 EXPLAINS_MIN: Final = 0.5
-# A load explains itself by what was lost if so many times more was sent again.
+# A load explains itself by what was lost if so many times more was retransmitted.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
@@ -44,7 +44,7 @@ class _Carried:
     syn_data: bool
     """Whether its connection was opened with data in the SYN."""
     syn_sent_again: bool
-    """Whether it waited for a connection whose SYN of TFO had no answer and was sent again without."""
+    """Whether it waited for a connection whose SYN of TFO had no answer and was retransmitted without."""
     reused: bool
     transfer_ns: int
     """From its first byte to its last."""
@@ -137,7 +137,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
             if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
                 point = results.factors.point(cell.cell)
                 if compared.values(point)[0] not in COMPARED[compared.name]:
-                    continue  # a load in the clear has no session
+                    continue  # a load in cleartext has no session
                 others = [factor.phrase_at(point) for factor in varying if factor is not compared]
                 alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
         order = COMPARED[compared.name].index
@@ -211,7 +211,7 @@ def _syn_sent_again(was: _Carried, now: _Carried) -> str:
     """Return a clause if its SYN was lost or dropped. The timeout is longer than most savings of TFO."""
     if was.syn_sent_again or not now.syn_sent_again:
         return ""
-    return "the SYN of its connection had no answer and was sent again, without data, after a timeout"
+    return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
 
 
 def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
@@ -236,13 +236,13 @@ def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
 
 
 def _sent_again(was: _Carried, now: _Carried) -> str:
-    """`3 segments of its connection had to be sent again (1 by the client, 2 by the origin), against 0`."""
+    """`3 segments of its connection had to be retransmitted (1 by the client, 2 by the origin)`."""
     ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
     alike = sum(now.sent_again) == sum(was.sent_again)
     against = f", against {sum(was.sent_again)}{' that delayed it less' if alike else ''}"
     segments = plural(sum(now.sent_again), "segment")
-    return f"{segments} of its connection had to be sent again ({', '.join(whose)}){against}"
+    return f"{segments} of its connection had to be retransmitted ({', '.join(whose)}){against}"
 
 
 def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
@@ -250,7 +250,7 @@ def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
-    return f"{plural(now, 'segment')} of the load had to be sent again, against {was}"
+    return f"{plural(now, 'segment')} of the load had to be retransmitted, against {was}"
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
@@ -261,7 +261,7 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
     got = carried if now.reused else "a new connection"
     ready = ", opened with data in its SYN and so free sooner" if now.syn_data else ""
     return (
-        f"it got {got}{ready}, in place of one that had carried {size(was.before_bytes)} and whose congestion"
+        f"it got {got}{ready}, instead of one that had carried {size(was.before_bytes)} and whose congestion"
         " window had grown"
     )
 

@@ -22,7 +22,7 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
     ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
     ("cs244-2015", "44 resources over 7 domains"): (44, "the name of the page says so"),
 }
-# Published times are means of few loads; only what is beyond a bound by more than this is held against them.
+# Published times are means of few loads; only what is beyond a bound by more than this is compared with them.
 SLACK: Final = Decimal("1.02")
 # The room for handshakes at another RTT is the same page's, but not the same load's.
 SLACK_OF_ROOM: Final = Decimal("1.1")

@@ -19,7 +19,7 @@ from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
 # `pairs`, `requests` and `bytes` (of one load) are not in published.csv; the last two allow more checks. Of
-# first flights nothing said is TCP in the clear, without TFO and with it.
+# first flights nothing said is TCP in cleartext, without TFO and with it.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (
     "down_mbit",
@@ -133,7 +133,7 @@ def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> Prin
     for number, fields in printed_rows(columns, read, path):
         cells.append(_cell(list(fields), list(fields.values()), f"{path}: line {number}", number))
     if not cells:
-        raise InputError("no row with TFO that can be held against one without", path)
+        raise InputError("no row with TFO that can be compared with one without", path)
     return PrintedTable(cells, [])
 
 

@@ -30,7 +30,7 @@ class Level:
 
     @property
     def retransmitted(self) -> float:
-        """Segments sent again a load, median over its cells."""
+        """Segments retransmitted a load, median over its cells."""
         return median(cell.retransmitted or 0.0 for cell in self.cells)
 
 

@@ -29,7 +29,7 @@ class Flight:
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """None in the clear."""
+        """None in cleartext."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected

@@ -13,7 +13,7 @@ from fastopen.common.process import pipe
 from fastopen.engines.kernels.manifest import sha256_of
 
 # What an earlier build may have left in a folder, as tar's patterns. Without the commands it noted (*.cmd)
-# the kernel's make does all anew. None may match a source, as */vmlinux* would match vmlinux.lds.S.
+# the kernel's make does all again. None may match a source, as */vmlinux* would match vmlinux.lds.S.
 BUILT: Final = (
     *("*.o", "*.a", "*.ko", "*.cmd", "./vmlinux", "./linux", "./.config", "./.git"),
     *("./include/config", "./include/generated", "./arch/*/include/generated"),

@@ -38,7 +38,7 @@ BARE_SEGMENT_BITS: Final = 8 * 52
 RULE: Final = (
     f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), {REQUEST_MS:g} ms of"
     f" processing a request, {HANDSHAKE_MS:g} ms a TLS handshake and one segment without data a connection,"
-    " where segments were sent again by"
+    " where segments were retransmitted by"
     f" {WHEEL_MS:g} ms more (how exact the kernel's timers are); ways of making the link by"
     f" {TICK_MS:g} ms; the numbers of used connections with data in their SYN by less than one a load."
 )
@@ -57,7 +57,7 @@ class EngineComparison(TwoTimes):
     host: CellResult
     virtual: CellResult
     program_link: CellResult
-    """On the virtual engine, with the link made by fastopen's model in place of the kernel's netem."""
+    """On the virtual engine, with the link made by fastopen's model instead of the kernel's netem."""
 
     @property
     def allowed_ms(self) -> float:
@@ -163,7 +163,7 @@ def compare_engines(
     watch: Callable[[str], Watch],
 ) -> list[EngineComparison]:
     """Loads each page, with the loader profile given with it, over all networks on both engines, with each
-    version of HTTP; with each session over TLS, without one in the clear, where HTTP/3 is not asked for.
+    version of HTTP; with each session over TLS, without one in cleartext, where HTTP/3 is not asked for.
 
     `watch` gives the watcher of each page's loads. Raises MachineError where no kernel is installed, and
     KeyboardInterrupt where it is interrupted.

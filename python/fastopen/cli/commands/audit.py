@@ -78,7 +78,9 @@ def _renderables(
         yield from tabled(listing(columns, counted), width)
         yield Text()
     if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
-        words = f"{medians} improvements are medians over pairs of loads, and not held against the two times."
+        words = (
+            f"{medians} improvements are medians over pairs of loads, and not compared with the two times."
+        )
         yield Text(words)
     struck = {finding.cell.line for finding in findings if finding.kind not in QUESTIONS}
     yield Text(f"{len(struck)} of {len(cells)} cells are impossible or inconsistent.", style="bold")

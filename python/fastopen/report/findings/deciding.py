@@ -40,7 +40,7 @@ def _sentences(results: Results, found: Deciding) -> Iterator[str]:
     again = [level.retransmitted for level in levels]
     if again[-1] >= again[0] + 1 and levels[-1].saving_percent < levels[0].saving_percent:
         yield (
-            f"Segments sent again a load go from {again[0]:g} to {again[-1]:g}: what a load then waits for"
+            f"Segments retransmitted a load go from {again[0]:g} to {again[-1]:g}: what a load then waits for"
             " are retransmissions, which TFO does not shorten."
         )
 

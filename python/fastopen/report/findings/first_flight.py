@@ -131,7 +131,7 @@ def _sentences(results: Results, rows: Sequence[Flights]) -> Iterator[str]:
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """The bound is none where the best has another to be held against, which has its version of HTTP."""
+    """The bound is none where the best has another to be compared with, which has its version of HTTP."""
     bound = results.flight_savings.get(best.cell.index)
     known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
     return _saving(plain, best) or 0.0, known

@@ -29,7 +29,7 @@ SEVERITY: Final = "note"
 # By the texts of their factors and their arm.
 Loads = Mapping[tuple[object, ...], CellResult]
 IN_THE_CLEAR: Final = (
-    "are loaded in the clear here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
+    "are loaded in cleartext here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
 )
 
 
@@ -83,7 +83,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
 def _no_loss(factor: Factor, cells: Loads) -> str:
     """Why, of what acts on losses alone."""
     lost = any(cell.retransmitted for cell in cells.values())
-    return ", as no segment is sent again" if factor.name == "congestion_control" and not lost else ""
+    return ", as no segment is retransmitted" if factor.name == "congestion_control" and not lost else ""
 
 
 def _in_the_clear(results: Results, page: str) -> Iterator[str]:

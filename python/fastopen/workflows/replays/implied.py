@@ -86,7 +86,7 @@ class Replay:
     tcp: Tcp
     origins: Origins
     tls: Tls | None
-    """None: no host speaks HTTP/3, and all speak in the clear; else those that do have QUIC's TLS."""
+    """None: no host speaks HTTP/3, and all speak in cleartext; else those that do have QUIC's TLS."""
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]

@@ -139,7 +139,7 @@ def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
         source = read_source(store)
     answers = {one.question: one for one in page_answers(source.results, source.attribution, "one")}
     without, with_tfo = answers["What do the other settings change?"].sentences
-    expected = "Without TFO, 8 Mbit/s down in place of 1 Mbit/s down (100 ms): "
+    expected = "Without TFO, 8 Mbit/s down instead of 1 Mbit/s down (100 ms): "
     assert without.startswith(expected)
     assert "transfer \N{MINUS SIGN}" in without
     assert with_tfo.startswith("With TFO, 8 Mbit/s down")

@@ -92,7 +92,7 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
     _, reasons = slower_cold(sent_again)
     (reason,) = reasons.of_cells.values()
     assert reason.endswith(
-        "longer: the SYN of its connection had no answer and was sent again, without data, after a timeout"
+        "longer: the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
     )
 
 
@@ -111,8 +111,8 @@ def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None
 @pytest.mark.parametrize(
     ("client", "origin", "words"),
     [
-        (0, 2, "2 segments of its connection had to be sent again (by the origin), against 0"),
-        (1, 2, "3 segments of its connection had to be sent again (1 by the client, 2 by the origin)"),
+        (0, 2, "2 segments of its connection had to be retransmitted (by the origin), against 0"),
+        (1, 2, "3 segments of its connection had to be retransmitted (1 by the client, 2 by the origin)"),
     ],
 )
 def test_a_small_response_that_stopped_for_a_timeout_is_said_to_have_been_sent_again(
@@ -130,7 +130,7 @@ def test_a_request_that_waited_for_its_first_byte_since_it_was_lost_is_said_to_h
 
     _, reasons = slower_cold(lost)
     (reason,) = reasons.of_cells.values()
-    assert reason.endswith("1 segment of its connection had to be sent again (by the client), against 0")
+    assert reason.endswith("1 segment of its connection had to be retransmitted (by the client), against 0")
 
 
 def test_as_many_segments_sent_again_are_said_to_have_delayed_the_other_load_less() -> None:
@@ -173,7 +173,7 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 
     _, reasons = slower_cold(lost_elsewhere)
     (reason,) = reasons.of_cells.values()
-    assert reason.endswith(" of the load had to be sent again, against 0")
+    assert reason.endswith(" of the load had to be retransmitted, against 0")
 
 
 def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
@@ -244,7 +244,7 @@ def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
     line = found.sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert "than with full handshakes, " in line
     assert "the uplink is busy for 90 % of the load: " in line
-    assert "TCP segments sent again against" in line
+    assert "TCP segments retransmitted against" in line
 
 
 def test_an_idle_uplink_explains_nothing() -> None:

@@ -406,7 +406,7 @@ def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_lo
     (found,) = audit(read_table(path).cells)
     assert (found.kind, int(found.cell.rtt_ms), found.cell.line) == ("monotony", 50, 5)
     printed = fastopen("audit", str(path)).stdout
-    assert "2 improvements are medians over pairs of loads, and not held against the two times." in printed
+    assert "2 improvements are medians over pairs of loads, and not compared with the two times." in printed
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def test_a_run_that_was_not_finished_is_compared_as_far_as_it_goes(tmp_path: Pat
 
 @pytest.mark.slow
 def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> None:
-    """In place of kernels, which take minutes, a file of the tree says which run its kernel makes."""
+    """Instead of kernels, which take minutes, a file of the tree says which run its kernel makes."""
     runs = {rtt: run(tmp_path / f"run{rtt}", rtts_ms=(rtt,)) for rtt in (20, 40)}
     stub = tmp_path / "bin" / "fastopen"
     stub.parent.mkdir()
@@ -333,7 +333,7 @@ def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> N
     found = git("bisect", "run", recipe, runs[20], "plt +1%", "my.har")
     assert "is the first bad commit" in found
     assert "commit 4" in found
-    # What no commit is to blame for ends the bisection, in place of skipping all of them.
+    # What no commit is to blame for ends the bisection, instead of skipping all of them.
     git("bisect", "reset")
     git("bisect", "start", "HEAD", "HEAD~5")
     with pytest.raises(subprocess.CalledProcessError) as ended:

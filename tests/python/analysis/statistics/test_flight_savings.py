@@ -1,4 +1,4 @@
-"""What first flights save of the plainest one, held against a bound of each arm's own."""
+"""What first flights save of the plainest one, compared with a bound of each arm's own."""
 
 import json
 from typing import Any

@@ -76,7 +76,7 @@ def test_a_tarball_is_known_by_its_digest_and_a_folder_by_none(tmp_path: Path, r
     assert run_build(tarball).kernel.manifest.source_sha256 == digest
 
 
-@pytest.mark.parametrize("kind", ["up", "absolute", "through a link", "hard link", "link in place of a file"])
+@pytest.mark.parametrize("kind", ["up", "absolute", "through a link", "hard link", "link instead of a file"])
 def test_a_hostile_tarball_writes_nothing_outside_of_its_folder(
     tmp_path: Path, run_build: Build, kind: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Predictions held against loads, without loading anything."""
+"""Predictions compared with loads, without loading anything."""
 
 import pytest
 

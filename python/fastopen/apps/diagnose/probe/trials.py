@@ -16,7 +16,7 @@ PAUSE_S: Final = 0.2
 # which the kernel tries by itself; then it is used, and once more where that went wrong: losses happen.
 FASTOPENS: Final = 4
 CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
-# After which a SYN, or its answer, is sent again (RFC 6298, section 2.1).
+# After which a SYN, or its answer, is retransmitted (RFC 6298, section 2.1).
 SYN_TIMEOUT_MS: Final = 1000
 
 
@@ -26,7 +26,7 @@ class Handling(StrEnum):
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged it."""
     NOT_ACCEPTED = "not accepted"
-    """The SYN-ACK acknowledged the SYN alone, and the data was sent again."""
+    """The SYN-ACK acknowledged the SYN alone, and the data was retransmitted."""
     DROPPED = "dropped"
     """SYNs with data were not answered, the same SYN without data was."""
     REFUSED = "refused"

@@ -66,7 +66,7 @@ def meaning(found: Probed) -> Iterator[str]:
         )
         return
     if found.asking_dropped:
-        yield "Each had to be sent again without the option; the one without Fast Open came through at once."
+        yield "Each was retransmitted without the option; the one without Fast Open came through at once."
     elif not found.cookie and found.on_this_machine:
         yield (
             "The server is on this machine, so no path is between: net.ipv4.tcp_fastopen has no 2 here"

@@ -143,7 +143,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         rows = tuple(_failures(machine, grown))
         says = f"{ACTIVE_FAIL} grew by {failed}: data in the SYN was not acknowledged"
         if grown.get(SYN_RETRANS):
-            says += f", and {grown[SYN_RETRANS]} SYNs were sent again"
+            says += f", and {grown[SYN_RETRANS]} SYNs were retransmitted"
         says += ". Linux keeps cookies by address: a port without a queue is sent data too, once another port"
         says += " of its address has handed out a cookie"
         todo = "fastopen probe HOST asks that server again, and says which it is as far as one end can"
@@ -167,9 +167,9 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         yield Finding("refused", True, says, named("rst-syn-data"), todo)
     elif grown.get(SYN_RETRANS):
         says = (
-            f"{grown[SYN_RETRANS]} SYNs were sent again, and no counter of TFO grew: loss, or SYNs that ask"
+            f"{grown[SYN_RETRANS]} SYNs were retransmitted, and no counter of TFO grew: loss, or a path that"
         )
-        says += " for a cookie are dropped, or what answers these or SYNs with data"
+        says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
         # ActiveFail is counted with the SYN-ACK, or when the connection is given up after two minutes.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
         yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
@@ -187,7 +187,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Rows that fail at the client: by lost SYNs where SYNs were sent again, others where more has failed."""
+    """Return rows that fail at the client: by lost SYNs if SYNs were retransmitted, else others."""
     again = grown.get(SYN_RETRANS, 0)
     if grown.get(ACTIVE_FAIL, 0) > again:
         yield BEHAVIOURS["no-queue"]

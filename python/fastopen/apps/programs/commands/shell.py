@@ -70,7 +70,7 @@ def command(
         raise asked.fault("a shell has one network", several, "no lists here")
     (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
     if network.names in ENCRYPTED_NAMES:
-        message = "programs ask the system's resolver, which asks in the clear"
+        message = "programs ask the system's resolver, which asks in cleartext"
         raise asked.fault(message, ("names",), "use do53 or tcp")
     imported = reading.pages([page], quiet=True)
     if len(imported) != 1:

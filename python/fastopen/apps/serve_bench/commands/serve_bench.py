@@ -59,7 +59,7 @@ def command(
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="A server in place of the origins (docs/servers.md)."),
+        typer.Option(metavar="COMMAND", help="A server instead of the origins (docs/servers.md)."),
     ] = None,
     server_listen: Annotated[
         bool, typer.Option("--server-listen", help="Give its listeners a TFO queue where they have none.")
