@@ -93,7 +93,7 @@ class Runs(Guarded):
     """The list of runs."""
 
     async def get(self) -> None:
-        """Those that the search finds, the newest first."""
+        """Show the runs that the search finds, the newest first."""
         search = self.get_query_argument("q", "")
         found = [run for run in await self.kept.summaries() if _found(run, search)]
         paging = Paging.within(self.number("page", 1), len(found))
@@ -231,7 +231,7 @@ class CellsFile(OfRun):
     """The table of all cells."""
 
     async def get(self, name: str) -> None:
-        """As `fastopen report --format csv`."""
+        """Send the table of `fastopen report --format csv`."""
         source = await self.kept.source(self.folder(name))
         text = await self.kept.threads.run(lambda: csv_text(cells_grid(source)))
         self.download(f"{slug_of(name)}-cells.csv", CSV, text)
@@ -367,7 +367,7 @@ class LoadRecordFile(OfRun):
     """The record of a load."""
 
     async def get(self, name: str, number: str) -> None:
-        """As the world wrote it."""
+        """Send the record as the world wrote it."""
         _, text = await self.kept.threads.run(load_json, self.folder(name), int(number))
         self.download(f"{slug_of(f'{name}-{number}')}.json", "application/json", text)
 

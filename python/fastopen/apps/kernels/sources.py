@@ -87,7 +87,7 @@ class Folder(Source):
 
     @property
     def identity(self) -> str:
-        """Of names, sizes and times of change: reading a gigabyte would take longer."""
+        """Return a digest of names, sizes and times of change. Reading a gigabyte would take longer."""
         digest = hashlib.sha256()
         for path, status in sorted(_files(self._path)):
             digest.update(

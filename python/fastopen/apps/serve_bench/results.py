@@ -147,12 +147,12 @@ class CellRow:
 
     @property
     def threads_us(self) -> Figure | None:
-        """Of the server's threads, for each transaction."""
+        """Return the time of the server's threads for each transaction."""
         return self._figure([threads_us(one) for one in self.records.values()])
 
     @property
     def core_us(self) -> Figure | None:
-        """Of the server's core, for each transaction."""
+        """Return the time of the server's core for each transaction."""
         return self._figure([core_us(one) for one in self.records.values()])
 
     @property
