@@ -21,7 +21,7 @@ TOOLS: Final = {
     "tar": "tar",
     "xz": "xz-utils",
 }
-# The package, the needed part of the source and the objects; measured in docs/decisions/kernel-build-time.md.
+# The package, the needed part of the source and the objects; measured in docs/measurements/kernel.md.
 NEEDED_BYTES: Final = 1_000_000_000
 MAKE_ROOM: Final = "make room, or set XDG_CACHE_HOME to a folder on another disk"
 

@@ -2,7 +2,7 @@
 
 A precompiled header takes the place of the first header that the kernel's make gives to each compilation.
 gcc passes it over where a file is compiled with other flags, and reads the headers themselves.
-docs/decisions/kernel-build-time.md has the measurements.
+docs/measurements/kernel.md has the measurements.
 """
 
 import os
