@@ -1,4 +1,4 @@
-//! How exact the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds its
+//! How exact the world's network is, and what it costs. `make bench` runs it; docs/measurements/speed.md holds its
 //! output.
 
 use std::collections::BTreeMap;
