@@ -1,6 +1,6 @@
 """What importing costs: time and peak memory of HARs made for it, each read by a process of its own.
 
-`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/benchmarks.md; what is given
+`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md; what is given
 besides (HAR, WARC, WACZ, folders of mirrors or recordings) gets a row each.
 """
 

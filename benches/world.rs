@@ -1,5 +1,5 @@
-//! How exact the world's network is, and what it costs. `make bench` runs it; docs/benchmarks.md holds its
-//! output.
+//! How exact the world's network is, and what it costs. `make bench` runs it; its output is kept in
+//! docs/measurements/speed.md.
 
 use std::collections::BTreeMap;
 use std::fs::File;
