@@ -1,4 +1,6 @@
-"""Writes the measured parts of docs/paper.md: `fastopen reproduce NAME --explain` of each experiment.
+"""Writes the measured parts of docs/paper.md and docs/measurements/published-tables.md.
+
+They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
 tools/paper_tables.py [NAME...]: only these, the others as they stand. All take four minutes on two cores.
 """
@@ -14,7 +16,9 @@ from fastopen.report.explained import cells_grid, property_lines, sentences, unr
 from fastopen.report.markdown import escaped, table
 from fastopen.workflows.explain import Explained, explain
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "paper.md"
+DOCS = Path(__file__).parents[1] / "docs"
+DOCUMENT = DOCS / "paper.md"
+TABLES = DOCS / "measurements" / "published-tables.md"
 
 
 def section(found: Explained) -> Iterator[str]:
@@ -75,7 +79,9 @@ def main(names: list[str]) -> None:
             continue
         print(name, file=sys.stderr)
         found = explain(space)
-        text = replaced(DOCUMENT.read_text(encoding="utf-8"), name, "\n".join(section(found)))
+        body = "\n".join(section(found))
+        TABLES.write_text(replaced(TABLES.read_text(encoding="utf-8"), name, body), encoding="utf-8")
+        text = replaced(DOCUMENT.read_text(encoding="utf-8"), name, body)
         rows = re.compile(rf"^\| \[{re.escape(name)}\]\(.*$", flags=re.MULTILINE)
         text = rows.sub(summary_row(found).replace("\\", r"\\"), text)
         DOCUMENT.write_text(with_totals(text), encoding="utf-8")
