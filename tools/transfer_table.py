@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How near predictions for two networks come, as Markdown (docs/validate.md).
+"""How near predictions for two networks come, as Markdown (docs/measurements/transfer.md).
 
 .venv/bin/fastopen validate transfer PAGE... --json > FILE
 tools/transfer_table.py FILE...

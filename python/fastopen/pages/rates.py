@@ -9,7 +9,7 @@ from typing import Final
 from fastopen.pages.recording import RecordedExchange
 
 # Long enough that a millisecond of a recorder's clock is little, short enough to catch a burst. Of 20 to
-# 200 ms any does about as well (docs/validate.md).
+# 200 ms any does about as well (docs/measurements/replays.md).
 WINDOW_MS: Final = 50.0
 # A link that is full goes on at its rate for so much longer than the window; a burst does not.
 SUSTAINED_WINDOWS: Final = 8

@@ -63,7 +63,7 @@ def recordings(
     """Replay recorded page loads, each over the network that its file implies, and compare load times.
 
     Pages whose load event was not recorded are named and left out. This is also what `fastopen validate
-    FILE.har...` does. docs/validate.md says what is derived from a file, and why.
+    FILE.har...` does. docs/measurements/replays.md lists the rules.
     """
     asked = engines_asked(engine)
     if len(asked) > 1:

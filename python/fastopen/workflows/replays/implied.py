@@ -1,4 +1,6 @@
-"""The network that a recording implies, and its page as it went over it: rule by rule in docs/validate.md.
+"""The network that a recording implies, and its page as it went over it.
+
+docs/measurements/replays.md lists the rules.
 
 What the recorder's browser and servers caused stays in the page, as lengths of time: name lookups, handshakes
 with TLS, waits for a connection, thinking, a body that came slower than the network explains. What the
