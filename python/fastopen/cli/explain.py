@@ -1,5 +1,6 @@
 """`fastopen reproduce NAME --explain`: which rig gives the published figures."""
 
+from pathlib import Path
 from time import monotonic
 
 from rich.console import Console
@@ -8,11 +9,13 @@ from rich.text import Text
 from fastopen.cli.output import console, errors_console, print_json
 from fastopen.cli.progress import shown_duration
 from fastopen.cli.run_settings import RunSettings
+from fastopen.common.errors import unwritable
+from fastopen.common.user_files import write_file
 from fastopen.experiments import load_rigs
-from fastopen.report.explained import cells_grid, property_lines, sentences, unreached_lines
+from fastopen.report.explained import explained_grids, sentences
 from fastopen.report.grid import Grid
 from fastopen.report.terminal import below_table, fitting_table
-from fastopen.workflows.explain import estimate, explain
+from fastopen.workflows.explain import Explained, estimate, explain
 
 # How often progress is said, in seconds.
 PACE_S = 5.0
@@ -21,6 +24,13 @@ PACE_S = 5.0
 def explain_rigs(name: str, settings: RunSettings) -> None:
     """Search the rigs of an experiment and print what was found. Raises InputError and MachineError."""
     space = load_rigs(name)
+    folder = settings.output or Path()
+    if settings.report:
+        # Before the search, which takes a minute.
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from None
     rigs, whole_s = estimate(space, jobs=settings.jobs)
     said = errors_console()
     if not settings.quiet:
@@ -37,24 +47,29 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
     found = explain(space, jobs=settings.jobs, watch=watch)
     if settings.json:
         print_json(found.as_json())
-        return
-    screen = console()
-    _print(cells_grid(found), screen)
-    for title, lines in (
-        ("Properties that the rig may have had (* of the best rig)", property_lines(found)),
-        ("Savings that the best rig does not give", unreached_lines(found)),
-    ):
-        screen.print(Text(title, style="bold"))
-        for line in lines:
-            screen.print(Text(line), soft_wrap=True)
-        screen.print()
-    for sentence in sentences(found):
-        screen.print(Text(sentence))
+    else:
+        screen = console()
+        for grid in explained_grids(found):
+            _print(grid, screen)
+        for sentence in sentences(found):
+            screen.print(Text(sentence))
+    if settings.report:
+        _write(found, folder)
+
+
+def _write(found: Explained, folder: Path) -> None:
+    # Altair and Vega take a second to import.
+    from fastopen.report.explained_page import explained_html
+    from fastopen.report.figures import slug_of
+
+    path = folder / f"{slug_of(found.space.base.name)}-explained.html"
+    write_file(path, explained_html(found))
+    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
 
 
 def _print(grid: Grid, screen: Console) -> None:
     table, layout = fitting_table(grid, screen.width)
-    screen.print(Text(grid.title, style="bold"))
+    screen.print(Text.assemble((grid.title, "bold"), f"  {grid.subtitle}" if grid.subtitle else ""))
     screen.print(table)
     for line in below_table(grid, layout):
         screen.print(Text(line))

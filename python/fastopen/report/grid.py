@@ -47,6 +47,8 @@ class Column:
     """In place of the header where room is short."""
     answer: bool = False
     """Whether it is what readers look for first."""
+    long: bool = False
+    """Whether its words are sentences, which go on several lines."""
     proof: bool = False
     """Whether it proves or explains the figures, and is left out where there is no room."""
 

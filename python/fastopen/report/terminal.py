@@ -159,6 +159,8 @@ def _table(grid: Grid, layout: Layout) -> Table:
     for number, (column, header) in enumerate(zip(grid.columns, headers, strict=True)):
         texts = [row[number].text for row in grid.rows]
         least = None if header else max(map(_words_width, texts), default=WORDS_MIN)
+        if column.long:
+            least = NAME_MIN
         if header and layout.tight and column.kind == "key":
             least = min(max(map(len, (*texts, *header.split("\n")))), NAME_MIN)
         above = "\n" * (lines - header.count("\n")) if column.kind == "key" and header else ""
