@@ -67,7 +67,7 @@ def properties_grid(found: Explained) -> Grid:
     )
     note = (
         "* of the best rig. Cells alone: savings that agree with this property alone, compared with the"
-        " experiment as it stands. Best without: those of the best rig without it, compared with the best rig."
+        " experiment as it stands. Best without: of the best rig without it, compared with the best rig."
         " Predicted: savings that agree when left out of the search, compared with a search without it."
     )
     return Grid("Properties that the rig may have had", columns, rows, note)

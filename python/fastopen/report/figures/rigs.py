@@ -8,10 +8,12 @@ from fastopen.experiments import BASELINE, HEADLINE
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.workflows.explain import Explained
 
-ALONE: Final = "the experiment with this property alone"
-WITHOUT: Final = "the best rig without this property"
-# In pixels: a foreign file may give a property a longer name and value.
-LABEL_MAX: Final = 330
+ALONE: Final = "alone"
+WITHOUT: Final = "best rig without it"
+# In pixels: a foreign file may give a property a longer name and value. A page may have a wider font than the
+# one that labels are measured in.
+LABEL_MAX: Final = 280
+LETTER: Final = 7.5
 
 
 def cells_by_property(found: Explained) -> Figure | None:
@@ -32,28 +34,25 @@ def cells_by_property(found: Explained) -> Figure | None:
     return Figure(
         name="rigs",
         title="Published savings that agree, by property",
-        caption=f"Of {len(found.cells)}, within 3 points. Dashed line: as the experiment stands, {base}."
-        f" Solid line: the best rig, {best}. A property that moves its point away from its line matters.",
+        caption=f"Of {len(found.cells)}, within 3 points. Alone: the experiment with this property. Dashed line:"
+        f" the experiment as it stands, {base}. Solid line: the best rig, {best}.",
         alt_text=f"Of {len(found.cells)} savings agree: base {base}, best rig {best}. {'; '.join(said)}.",
-        drawing=Drawing(_chart(base, best, len(found.cells))),
+        drawing=Drawing(_chart(rows, base, best, len(found.cells))),
         rows=rows,
     )
 
 
-def _chart(base: int, best: int, cells: int) -> alt.TopLevelMixin:
+def _chart(rows: list[dict[str, Any]], base: int, best: int, cells: int) -> alt.TopLevelMixin:
     rigs = [ALONE, WITHOUT]
     axis = alt.Axis(tickMinStep=1, format="d")
+    room = min(LETTER * max(len(row["property"]) for row in rows), 1.2 * LABEL_MAX)
+    labels = alt.Axis(labelLimit=LABEL_MAX, minExtent=room, grid=True, ticks=False)
     points = (
         alt.Chart()
         .mark_point(filled=True, size=90, opacity=1)
         .encode(
             x=alt.X("cells:Q", title="savings that agree", scale=alt.Scale(domain=[0, cells]), axis=axis),
-            y=alt.Y(
-                "property:N",
-                sort=None,
-                title=None,
-                axis=alt.Axis(labelLimit=LABEL_MAX, grid=True, ticks=False),
-            ),
+            y=alt.Y("property:N", sort=None, title=None, axis=labels),
             yOffset=alt.YOffset("rig:N", sort=rigs),
             color=alt.Color(
                 "rig:N", title=None, scale=alt.Scale(domain=rigs, range=[HEADLINE.colour, BASELINE.colour])
