@@ -58,7 +58,7 @@ def rows_of(figure: Figure) -> list[dict[str, Any]]:
 
 def test_a_run_over_several_rtts_has_its_figures() -> None:
     names = [figure.name for figure in overview_figures(source_of(made_up_plan(PAGES)))]
-    assert names == ["improvement", "plt-by-rtt", "critical-path", "distribution"]
+    assert names == ["improvement", "plt-by-rtt", "critical-path", "cold-requests", "distribution"]
 
 
 def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
