@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fastopen.common.errors import InputError
 from fastopen.experiments import load_rigs, packaged_experiments
-from fastopen.report.explained import cells_grid, property_lines, sentences, unreached_lines
+from fastopen.report.explained import explained_grids, sentences
 from fastopen.report.markdown import escaped, table
 from fastopen.workflows.explain import Explained, explain
 
@@ -23,23 +23,14 @@ TABLES = DOCS / "measurements" / "published-tables.md"
 
 def section(found: Explained) -> Iterator[str]:
     """Yield the lines on an experiment."""
+    cells, *others = explained_grids(found)
     # The heading is the document's own.
-    yield from [*table(cells_grid(found))][1:]
+    yield from [*table(cells)][1:]
     yield ""
     yield escaped(" ".join(sentences(found)))
-    yield ""
-    yield "Properties (`*`: of the best rig):"
-    yield ""
-    lines = [*property_lines(found)]
-    for effect, source in zip(lines[::2], lines[1::2], strict=True):
-        mark, words = effect[0].strip(), effect[2:]
-        yield f"- {f'`{mark}` ' if mark else ''}{escaped(words)}. Source: {escaped(source.strip())}."
-    unreached = [*unreached_lines(found)]
-    if unreached:
-        yield ""
-        yield "Not given by the best rig:"
-        yield ""
-        yield from (f"- {escaped(line)}" for line in unreached)
+    for grid in others:
+        yield f"\n{escaped(grid.title)}:\n"
+        yield from [*table(grid)][1:]
 
 
 def summary_row(found: Explained) -> str:

@@ -1,18 +1,19 @@
 """`fastopen reproduce NAME --explain`: which rig gives the published figures."""
 
+from pathlib import Path
 from time import monotonic
 
-from rich.console import Console
 from rich.text import Text
 
 from fastopen.cli.output import console, errors_console, print_json
 from fastopen.cli.progress import shown_duration
 from fastopen.cli.run_settings import RunSettings
-from fastopen.common.grid import Grid
-from fastopen.common.terminal import below_table, fitting_table
+from fastopen.cli.tables import print_grid
+from fastopen.common.errors import unwritable
+from fastopen.common.user_files import write_file
 from fastopen.experiments import load_rigs
-from fastopen.report.explained import cells_grid, property_lines, sentences, unreached_lines
-from fastopen.workflows.explain import estimate, explain
+from fastopen.report.explained import explained_grids, sentences
+from fastopen.workflows.explain import Explained, estimate, explain
 
 # How often progress is said, in seconds.
 PACE_S = 5.0
@@ -21,6 +22,13 @@ PACE_S = 5.0
 def explain_rigs(name: str, settings: RunSettings) -> None:
     """Search the rigs of an experiment and print what was found. Raises InputError and MachineError."""
     space = load_rigs(name)
+    folder = settings.output or Path()
+    if settings.report:
+        # Before the search, which takes a minute.
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from None
     rigs, whole_s = estimate(space, jobs=settings.jobs)
     said = errors_console()
     if not settings.quiet:
@@ -37,27 +45,22 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
     found = explain(space, jobs=settings.jobs, watch=watch)
     if settings.json:
         print_json(found.as_json())
-        return
-    screen = console()
-    _print(cells_grid(found), screen)
-    for title, lines in (
-        ("Properties that the rig may have had (* of the best rig)", property_lines(found)),
-        ("Savings that the best rig does not give", unreached_lines(found)),
-    ):
-        screen.print(Text(title, style="bold"))
-        for line in lines:
-            screen.print(Text(line), soft_wrap=True)
-        screen.print()
-    for sentence in sentences(found):
-        screen.print(Text(sentence))
+    else:
+        screen = console()
+        for grid in explained_grids(found):
+            print_grid(grid)
+            screen.print()
+        for sentence in sentences(found):
+            screen.print(Text(sentence))
+    if settings.report:
+        _write(found, folder)
 
 
-def _print(grid: Grid, screen: Console) -> None:
-    table, layout = fitting_table(grid, screen.width)
-    screen.print(Text(grid.title, style="bold"))
-    screen.print(table)
-    for line in below_table(grid, layout):
-        screen.print(Text(line))
-    if grid.note:
-        screen.print(Text(grid.note))
-    screen.print()
+def _write(found: Explained, folder: Path) -> None:
+    # Altair and Vega take a second to import.
+    from fastopen.report.explained_page import explained_html
+    from fastopen.report.figures import slug_of
+
+    path = folder / f"{slug_of(found.space.base.name)}-explained.html"
+    write_file(path, explained_html(found))
+    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from fastopen.cli.output import console
 from fastopen.common.grid import Grid
-from fastopen.common.terminal import tabled
+from fastopen.common.terminal import filled, tabled
 
 
 def print_grid(grid: Grid) -> None:
@@ -10,3 +10,5 @@ def print_grid(grid: Grid) -> None:
     target = console()
     for renderable in tabled(grid, target.width):
         target.print(renderable)
+    for line in filled([grid.note] if grid.note else [], target.width, "dim"):
+        target.print(line)

@@ -5,91 +5,84 @@ from dataclasses import replace
 
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import plural
+from fastopen.experiments import PublishedCell
 from fastopen.experiments.rigs import Property
-from fastopen.workflows.explain import AGREE_SHARE, Explained, Times
+from fastopen.workflows.explain import AGREE_SHARE, Explained, Times, Tried
+
+PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/s", "factor"))
+
+
+def explained_grids(found: Explained) -> list[Grid]:
+    """Return all tables of a search, without those that have no rows."""
+    grids = (cells_grid(found), properties_grid(found), unreached_grid(found))
+    return [grid for grid in grids if grid.rows]
 
 
 def cells_grid(found: Explained) -> Grid:
     """Return each published cell beside the base and the best rig."""
     columns = (
-        Column("page", "key"),
-        Column("RTT\nms", "factor"),
-        Column("down\nMbit/s", "factor"),
+        *PLACE,
         Column("theirs\noff s"),
         Column("saves\n%", answer=True),
         Column("base\noff s"),
         Column("saves\n%"),
         Column("best\noff s"),
         Column("saves\n%", answer=True),
+        Column("saving\nagrees", "words"),
     )
-    rows = []
-    for cell in found.cells:
-        best = found.best
-        ours = _entries(best.times[cell], fitted=cell in best.fitted)
-        tone: Tone = "good" if best.agrees(cell) else ""
-        rows.append(
-            (
-                Entry(cell.page),
-                Entry(f"{cell.rtt_ms:g}"),
-                Entry(f"{cell.down_mbit:g}"),
-                *_entries(Times(cell.off_ms, cell.tfo_ms)),
-                *_entries(found.base.times[cell]),
-                replace(ours[0], tone="good" if best.times_agree(cell) else ""),
-                replace(ours[1], tone=tone),
-            )
+    rows = tuple(
+        (
+            *_place(cell),
+            *_entries(Times(cell.off_ms, cell.tfo_ms)),
+            *_of_rig(found.base, cell),
+            *_of_rig(found.best, cell),
+            Entry(", ".join(name for name, rig in _named(found) if rig.agrees(cell)) or "-"),
         )
+        for cell in found.cells
+    )
     note = "* fitted to this time without TFO; all else is predicted." if found.best.fitted else ""
-    return Grid(found.space.base.title, columns, tuple(rows), note, grouped=True)
+    return Grid(found.space.base.title, columns, rows, note, grouped=True).hoist_common_factors()
 
 
 def properties_grid(found: Explained) -> Grid:
     """Return what each declared property does for the savings."""
     columns = (
         Column("property", "key"),
-        Column("value", "words"),
-        Column("cells gained by itself"),
-        Column("cells lost without"),
-        Column("source", "words"),
+        Column("value", "words", wraps=True),
+        Column("cells by\nitself", answer=True),
+        Column("best\nwithout"),
+        Column("pre-\ndicted"),
+        Column("source", "words", wraps=True),
     )
-    rows = []
-    for one in found.space.properties:
-        gained, lost = found.gained(one), _lost(found, one)
-        rows.append(
-            (
-                Entry(one.name),
-                Entry(one.value, mark=" *" if one in found.best.rig else ""),
-                Entry("-" if gained is None else f"{gained:+d}"),
-                Entry("-" if lost is None else f"{lost}"),
-                Entry(one.source),
-            )
+    rows = tuple(
+        (
+            Entry(one.name),
+            Entry(one.value, mark=" *" if one in found.best.rig else ""),
+            _change(found.gained(one)),
+            _change(None if (lost := _lost(found, one)) is None else -lost),
+            _change(found.predicted_gained(one)),
+            Entry(one.source),
         )
-    return Grid("Properties that the rig may have had", columns, tuple(rows), "* of the best rig.")
+        for one in found.space.properties
+    )
+    note = (
+        "* of the best rig. Cells by itself: savings that agree with only this property, compared with the"
+        " experiment as it stands. Best without: of the best rig without it, compared with the best rig."
+        " Predicted: savings that agree when left out of the search, compared with a search without it."
+    )
+    return Grid("Properties that the rig may have had", columns, rows, note)
 
 
-def property_lines(found: Explained) -> Iterator[str]:
-    """Yield the same as lines."""
-    for one in found.space.properties:
-        mark = "*" if one in found.best.rig else " "
-        gained, lost = found.gained(one), _lost(found, one)
-        effects = (
-            [] if gained is None else [f"by itself {gained:+d} {'cell' if abs(gained) == 1 else 'cells'}"]
-        )
-        effects += [] if lost is None else [f"the best rig without it {-lost:+d}"]
-        yield f"{mark} {one.name}: {one.value} ({'; '.join(effects) or 'not tried by itself'})"
-        yield f"    {one.source}"
-
-
-def unreached_lines(found: Explained) -> Iterator[str]:
-    """Yield why the best rig does not give each other saving."""
-    for cell in found.cells:
-        if not found.best.agrees(cell):
-            rate = f", {cell.down_mbit:g} Mbit/s" if len({one.down_mbit for one in found.cells}) > 1 else ""
-            saves = f"{cell.improvement_percent:+.1f} %"
-            yield f"{cell.page}, {cell.rtt_ms:g} ms{rate} ({saves}): {found.why_unreached(cell)}"
-
-
-def _lost(found: Explained, one: Property) -> int | None:
-    return found.lost_without(one) if one in found.best.rig else None
+def unreached_grid(found: Explained) -> Grid:
+    """Return why the best rig does not give each other saving."""
+    columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
+    rows = tuple(
+        (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))
+        for cell in found.cells
+        if not found.best.agrees(cell)
+    )
+    grid = Grid("Savings that the best rig does not give", columns, rows, grouped=True)
+    return grid.hoist_common_factors() if rows else grid
 
 
 def sentences(found: Explained) -> Iterator[str]:
@@ -117,6 +110,32 @@ def sentences(found: Explained) -> Iterator[str]:
         f"{plural(len(found.tried), 'rig')} of {found.space.size} were loaded, {plural(found.loads, 'load')}"
         " in virtual time."
     )
+
+
+def _named(found: Explained) -> tuple[tuple[str, Tried], ...]:
+    return (("base", found.base), ("best", found.best))
+
+
+def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
+    rtt, down = f"{cell.rtt_ms:g}", f"{cell.down_mbit:g}"
+    return Entry(cell.page), Entry(rtt, phrase=f"RTT {rtt} ms"), Entry(down, phrase=f"{down} Mbit/s down")
+
+
+def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
+    off, saving = _entries(rig.times[cell], fitted=cell in rig.fitted)
+    return replace(off, tone=_tone(rig.times_agree(cell))), replace(saving, tone=_tone(rig.agrees(cell)))
+
+
+def _tone(agrees: bool) -> Tone:
+    return "good" if agrees else ""
+
+
+def _change(cells: int | None) -> Entry:
+    return Entry("-" if cells is None else f"{cells:+d}", value=cells)
+
+
+def _lost(found: Explained, one: Property) -> int | None:
+    return found.lost_without(one) if one in found.best.rig else None
 
 
 def _entries(times: Times, *, fitted: bool = False) -> tuple[Entry, Entry]:

@@ -112,8 +112,6 @@ class Explained:
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
     """The base first."""
-    predicted: int
-    """How many savings agree in tables whose cells were left out of the search, a page at a time."""
     findings: Mapping[PublishedCell, tuple[Finding, ...]]
     loads: int
 
@@ -147,6 +145,15 @@ class Explained:
         """Return how many fewer savings agree if the best rig does without this property."""
         without = self.of(tuple(other for other in self.best.rig if other != one))
         return None if without is None else self.best.agreeing - without.agreeing
+
+    @property
+    def predicted(self) -> int:
+        """Return how many savings agree whose cells were left out of the search, a page at a time."""
+        return _predicted(self.tried, self.cells)
+
+    def predicted_gained(self, one: Property) -> int:
+        """Return how many more savings are predicted than if this property had not been declared."""
+        return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
     def nearest(self, cell: PublishedCell) -> float | None:
         """Return the saving of any rig tried that is nearest to a cell's, in percent."""
@@ -191,6 +198,7 @@ class Explained:
                     "source": one.source,
                     "cells_gained": self.gained(one),
                     "cells_lost_without": self.lost_without(one) if one in best.rig else None,
+                    "cells_predicted": self.predicted_gained(one),
                 }
                 for one in self.space.properties
             ],
@@ -248,8 +256,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
             break
         search.load(new)
     tried = tuple(search.tried.values())
-    findings = published_findings(cells)
-    return Explained(space, cells, tried, _predicted(tried, cells), findings, search.loads)
+    return Explained(space, cells, tried, published_findings(cells), search.loads)
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:

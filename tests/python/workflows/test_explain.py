@@ -36,17 +36,17 @@ def test_a_property_that_is_assumed_has_to_earn_its_place() -> None:
     known = next(number for number, one in enumerate(SPACE.properties) if not one.assumed)
     same = {"points": 1.0, "longer": 1.0}
     rigs = (tried(SPACE, (), **same), tried(SPACE, (known,), **same), tried(SPACE, (assumed,), **same))
-    found = Explained(SPACE, CELLS, rigs, 0, {}, 0)
+    found = Explained(SPACE, CELLS, rigs, {}, 0)
     assert found.best == rigs[0], "alike, the rig of fewer properties is the best"
     better = tried(SPACE, (assumed,), points=0.0)
     worse = tried(SPACE, (), points=5.0)
-    assert Explained(SPACE, CELLS, (worse, better), 0, {}, 0).best == better
+    assert Explained(SPACE, CELLS, (worse, better), {}, 0).best == better
 
 
 def test_what_the_best_rig_does_not_give_has_a_reason() -> None:
     known = tuple(map(SPACE.properties.index, sourced_rig(SPACE)))
     rigs = (tried(SPACE, (), points=9.0), tried(SPACE, known, points=12.0))
-    found = Explained(SPACE, CELLS, rigs, 0, {}, 0)
+    found = Explained(SPACE, CELLS, rigs, {}, 0)
     unreached = found.as_json()["unreached"]
     assert [one["rtt_ms"] for one in unreached] == [20, 100, 200]
     assert all("no rig tried reaches it" in one["why"] for one in unreached)

@@ -43,7 +43,7 @@ def command(
         typer.Option(
             "--explain",
             help="Search the rigs that the experiment's file declares for the one that gives the published"
-            " figures, in virtual time.",
+            " figures, in virtual time; --report writes NAME-explained.html into the folder of -o, or here.",
         ),
     ] = False,
     check: Annotated[

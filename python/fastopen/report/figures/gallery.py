@@ -8,6 +8,7 @@ from fastopen.analysis.attribution import Shown, Source, axis_of
 from fastopen.experiments import ArmName
 from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.pages import Page
+from fastopen.report.figures.cold import cold_distribution
 from fastopen.report.figures.corpus import properties_and_savings, savings_over_pages
 from fastopen.report.figures.critical import critical_path_bars
 from fastopen.report.figures.distribution import cumulative_distribution
@@ -32,6 +33,7 @@ def overview_figures(source: Source) -> list[Figure]:
         mean_saving_over_paths(source),
         *(plt_along(source, factor) for factor in along),
         critical_path_bars(source),
+        cold_distribution(source),
         cumulative_distribution(source),
         published_comparison(source),
     )

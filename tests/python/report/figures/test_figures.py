@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.app import app
 from fastopen.common.errors import InputError
@@ -29,10 +30,12 @@ from fastopen.report.figures import (
     slug_of,
     write_figures,
 )
+from fastopen.report.figures.cold import GROUPS
 from fastopen.report.figures.panels import columns_of
 from fastopen.report.figures.requests import request_name
 from fastopen.report.figures.spread import distribution, median_span
 from fastopen.report.figures.style import KIND_COLOURS
+from fastopen.report.grids import cold_grid
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
@@ -58,7 +61,7 @@ def rows_of(figure: Figure) -> list[dict[str, Any]]:
 
 def test_a_run_over_several_rtts_has_its_figures() -> None:
     names = [figure.name for figure in overview_figures(source_of(made_up_plan(PAGES)))]
-    assert names == ["improvement", "plt-by-rtt", "critical-path", "distribution"]
+    assert names == ["improvement", "plt-by-rtt", "critical-path", "cold-requests", "distribution"]
 
 
 def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
@@ -178,7 +181,7 @@ def test_one_command_writes_all_figures(tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "f").iterdir())
     assert "improvement.svg" in names
     assert "waterfall-small-100-ms.svg" in names
-    assert len(names) == 4 + 2 * 2
+    assert len(names) == 5 + 2 * 2
 
 
 def test_an_unknown_format_and_a_folder_that_is_a_file_are_named(tmp_path: Path) -> None:
@@ -276,3 +279,22 @@ def test_the_panels_of_a_page_fill_rows_of_their_own() -> None:
     assert columns_of(rows(3, 4), 170) == 2
     assert columns_of(rows(4, 1), 170) == 3
     assert columns_of(rows(1, 1), 600) == 1
+
+
+def test_cold_requests_are_those_that_waited_for_a_handshake_and_the_table_has_the_same_figures() -> None:
+    source = source_of(made_up_plan(PAGES, (20, 100)))
+    found = cold_requests(source)
+    assert [one.place for one in found] == ["20 ms", "100 ms"]
+    for one in found:
+        waited = [(took, waited) for took, waited in one.times_ms if waited]
+        assert len(one.times_ms) == sum(len(page.resources) for page in PAGES)
+        assert all(0 < waited < took for took, waited in waited)
+        assert sum(one.cold_ms) - sum(one.without_ms) == pytest.approx(sum(part for _, part in waited))
+        assert one.interval is not None
+        assert one.interval[0] <= one.share <= one.interval[1]
+    rows = rows_of(named(overview_figures(source), "cold-requests"))
+    assert {row["group"] for row in rows} == set(GROUPS)
+    assert max(row["ms"] for row in rows if row["panel"] == "20 ms") == max(found[0].all_ms)
+    grid = cold_grid(source)
+    assert grid is not None
+    assert [row[-2].value for row in grid.rows] == [one.share for one in found]

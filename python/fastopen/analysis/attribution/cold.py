@@ -1,0 +1,85 @@
+"""Requests that had to wait for TCP's handshake, and its share of how long they took.
+
+This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1 the handshake
+is 8 to 28 % of cold requests at Google.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from fastopen.analysis.attribution.source import Source
+from fastopen.analysis.statistics import median_interval
+from fastopen.contract import LoadRecord
+from fastopen.runs.chain import Carriers, Handshakes
+
+
+@dataclass(frozen=True)
+class ColdRequests:
+    """The answered requests of one place, from the median load without TFO of each page."""
+
+    place: str
+    seed: int
+    times_ms: list[tuple[float, float]] = field(default_factory=list)
+    """How long each took from the opening of its connection, or from when it was sent, to its last byte, and
+    how much of that was the handshake."""
+
+    @property
+    def all_ms(self) -> list[float]:
+        """Return all times in order."""
+        return sorted(took for took, _ in self.times_ms)
+
+    @property
+    def cold_ms(self) -> list[float]:
+        """Return those of cold requests, which waited for a handshake."""
+        return sorted(took for took, waited in self.times_ms if waited)
+
+    @property
+    def without_ms(self) -> list[float]:
+        """Return those of cold requests without the handshake."""
+        return sorted(took - waited for took, waited in self.times_ms if waited)
+
+    @property
+    def shares(self) -> list[float]:
+        """Return the handshake's share of each cold request in percent, in order."""
+        return sorted(100 * waited / took for took, waited in self.times_ms if waited)
+
+    @property
+    def share(self) -> float:
+        """Return the median of these."""
+        return median(self.shares)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return its 95 % interval over requests; None of too few."""
+        return median_interval(self.shares, self.seed)
+
+    @property
+    def share_of_all(self) -> float:
+        """Return the share of all handshakes in the time that all requests took, in percent."""
+        took, waited = map(sum, zip(*self.times_ms, strict=True))
+        return 100 * waited / took
+
+
+def cold_requests(source: Source) -> list[ColdRequests]:
+    """Return the places that have cold requests, in order. Loads seen at the origins have no such times."""
+    found: dict[str, ColdRequests] = {}
+    for _, place in source.all_places():
+        shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)
+        if shown:
+            of_place = ColdRequests(place.name, source.results.experiment.seed)
+            found.setdefault(place.name, of_place).times_ms.extend(_times_ms(shown.record))
+    return [one for one in found.values() if one.shares]
+
+
+def _times_ms(record: LoadRecord) -> Iterator[tuple[float, float]]:
+    handshakes, carriers = Handshakes(record), Carriers(record)
+    for request in record.requests:
+        sent_ns, end_ns = request.sent_ns, request.end_ns
+        if request.connection is None or request.error is not None or sent_ns is None or end_ns is None:
+            continue
+        opened_ns = carriers.opened_ns(request)
+        since_ns = sent_ns if opened_ns is None else min(max(request.queued_ns or 0, opened_ns), sent_ns)
+        waited_ns = 0 if opened_ns is None else handshakes.waited_ns(request.connection, since_ns)
+        if end_ns > sent_ns:
+            yield (end_ns - since_ns) / 1e6, min(waited_ns, sent_ns - since_ns) / 1e6

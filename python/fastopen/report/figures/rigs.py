@@ -1,0 +1,75 @@
+"""Declared properties of a rig: how many published savings agree with only it, and without it."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.experiments import BASELINE, HEADLINE
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.workflows.explain import Explained
+
+ALONE: Final = "by itself"
+WITHOUT: Final = "best rig without it"
+# In pixels: a foreign file may give a property a longer name and value. A page may have a wider font than the
+# one that labels are measured in.
+LABEL_MAX: Final = 280
+LETTER: Final = 7.5
+
+
+def cells_by_property(found: Explained) -> Figure | None:
+    """Points against the lines of base and best rig; None if no property is declared."""
+    base, best = found.base.agreeing, found.best.agreeing
+    rows: list[dict[str, Any]] = []
+    for one in found.space.properties:
+        tried = {ALONE: found.gained(one)}
+        tried |= {WITHOUT: found.lost_without(one)} if one in found.best.rig else {}
+        for rig, change in tried.items():
+            if change is not None:
+                agreeing = base + change if rig == ALONE else best - change
+                label = f"{one.name}: {one.value}"
+                rows.append({"property": label, "rig": rig, "cells": agreeing, "source": one.source})
+    if not rows:
+        return None
+    said = (f"{row['property']}, {row['rig']}: {row['cells']}" for row in rows)
+    return Figure(
+        name="rigs",
+        title="Published savings that agree, by property",
+        caption=f"Of {len(found.cells)}, within 3 points. Alone: the experiment with this property. Dashed:"
+        f" the experiment as it stands, {base}. Solid: the best rig, {best}.",
+        alt_text=f"Of {len(found.cells)} savings agree: base {base}, best rig {best}. {'; '.join(said)}.",
+        drawing=Drawing(_chart(rows, base, best, len(found.cells))),
+        rows=rows,
+    )
+
+
+def _chart(rows: list[dict[str, Any]], base: int, best: int, cells: int) -> alt.TopLevelMixin:
+    rigs = [ALONE, WITHOUT]
+    axis = alt.Axis(tickMinStep=1, format="d")
+    room = min(LETTER * max(len(row["property"]) for row in rows), 1.2 * LABEL_MAX)
+    labels = alt.Axis(labelLimit=LABEL_MAX, minExtent=room, grid=True, ticks=False)
+    points = (
+        alt.Chart()
+        .mark_point(filled=True, size=90, opacity=1)
+        .encode(
+            x=alt.X("cells:Q", title="savings that agree", scale=alt.Scale(domain=[0, cells]), axis=axis),
+            y=alt.Y("property:N", sort=None, title=None, axis=labels),
+            yOffset=alt.YOffset("rig:N", sort=rigs),
+            color=alt.Color(
+                "rig:N", title=None, scale=alt.Scale(domain=rigs, range=[HEADLINE.colour, BASELINE.colour])
+            ),
+            shape=alt.Shape(
+                "rig:N", title=None, scale=alt.Scale(domain=rigs, range=[HEADLINE.shape, "diamond"])
+            ),
+            tooltip=[
+                alt.Tooltip("property:N", title="property"),
+                alt.Tooltip("rig:N", title="rig"),
+                alt.Tooltip("cells:Q", title="savings that agree"),
+                alt.Tooltip("source:N", title="source"),
+            ],
+        )
+    )
+    lines = (
+        alt.Chart().mark_rule(strokeDash=dash, strokeWidth=1.5, opacity=0.7).encode(x=alt.datum(number))
+        for number, dash in ((base, [4, 3]), (best, [1, 0]))
+    )
+    return alt.layer(*lines, points, data=ROWS).properties(width=320, height=alt.Step(14))
