@@ -188,9 +188,9 @@ def spread_of(result: CellResult) -> str:
 def spread_words(cells: Sequence[CellResult]) -> str:
     """Return the meaning of the brackets behind savings, as the end of a sentence on the saving."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
-    words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "what 90 % of the draws span"}
+    words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
-    found += ["all that the repeats span"] if over - words.keys() - {""} else []
+    found += ["the range of all repeats"] if over - words.keys() - {""} else []
     return f", with {any_of(found)}" if found else ""
 
 
@@ -199,21 +199,19 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
-        which = (
-            "In brackets" if len(varied) == len(judged) else "In brackets, where nothing was lost at random"
-        )
+        which = "Brackets" if len(varied) == len(judged) else "Brackets of networks without random loss"
         draws = max(cell.pairs for cell in varied)
         share_of = "90 % of" if draws >= FULL_MIN else "all"
         return (
-            f"{which}: what {share_of} {plural(draws, 'draw')} span ({experiment.vary.phrase}):"
-            " a range over what nobody knows exactly, no confidence interval."
+            f"{which}: the range of {share_of} {plural(draws, 'sample')} of uncertain inputs, not a"
+            f" confidence interval ({experiment.vary.phrase})."
         )
     exact = [cell.deterministic for cell in judged]
     if not any(exact):
         return ""
     return (
-        f"{'No' if all(exact) else 'Rows without'} range: one load each, which virtual time repeats to the"
-        " byte. --vary shows how far it moves where RTTs, rates and think times are slightly different."
+        f"{'No' if all(exact) else 'Rows without'} brackets: each is one load, which virtual time repeats to"
+        " the byte. --vary shows how far it moves with slightly different RTTs, rates and think times."
     )
 
 

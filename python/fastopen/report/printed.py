@@ -160,9 +160,9 @@ def _closing(results: Results) -> Iterator[str]:
         of_asked[experiment.networks[index].rtt_us].append(rtt)
     for asked_us, rtts in sorted(of_asked.items()):
         ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
-        measured.append(f"{' to '.join(ends)} for {asked_us / 1000:g} asked")
+        measured.append(f"{' to '.join(ends)} of {asked_us / 1000:g} requested")
     if measured:
-        yield f"RTT measured in the worlds (ms): {'; '.join(measured)}."
+        yield f"Measured RTT in ms: {'; '.join(measured)}."
     if results.server_use is not None:
         kinds = {reason.kind for cell in results.cells for reason in cell.reasons}
         yield from _listeners(results.server_use, other_answers="wrong_bytes" in kinds)
@@ -170,7 +170,7 @@ def _closing(results: Results) -> Iterator[str]:
     if any(cell.improvement_percent is not None for cell in results.cells):
         columns += [
             f"Saves: median over paired repeats of (off - on) / off{spread_words(results.cells)}.",
-            "At most: what handshakes in a row took, of the PLT without TFO.",
+            "At most: handshakes in a row, of the PLT without TFO.",
         ]
     if any(arm.fast_open for arm in treatments_of(experiment.arms)):
         columns.append("SYN data: connections that carried data in their SYN, of all.")
@@ -184,8 +184,8 @@ def _closing(results: Results) -> Iterator[str]:
         yield note
     if any(result.pairs < FULL_MIN and not result.deterministic for result in compared):
         yield (
-            f"With fewer than {FULL_MIN} repeats brackets are all that these span. That is 75 % sure to hold"
-            f" the true median with 3 of them, 88 % with 4 and 94 % with 5; {FULL_MIN} make it 95 %."
+            f"With fewer than {FULL_MIN} repeats, a bracket is the range of all pairs. It contains the true"
+            f" median with 75 % (3 pairs), 88 % (4) or 94 % (5); with {FULL_MIN} it is a 95 % interval."
         )
     if results.status != "finished":
         left = [
@@ -209,8 +209,8 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
     """Yield the reports of the kernel on listeners of external servers, and remedies for wrong answers."""
     if other_answers:
         yield (
-            "What no file can be (redirects, answers to POST) the server has to ask the origins for, on port"
-            " 8080: examples/servers/nginx.conf does."
+            "The server has to request answers that are not files (redirects, answers to POST) from the"
+            " origins on port 8080, as examples/servers/nginx.conf does."
         )
     if not use.listeners and not use.upstream_connections:
         yield "In no load with TFO did the server listen where the client connected to."

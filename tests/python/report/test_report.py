@@ -93,7 +93,7 @@ def virtual_run(repeats: int = 1, **others: Any) -> Results:
 def test_a_virtual_run_of_one_repeat_prints_no_range_and_says_how_to_get_one() -> None:
     text = printed(virtual_run(), 100)
     assert "[" not in text
-    assert "No range: one load each, which virtual time repeats to the byte." in text
+    assert "No brackets: each is one load" in text
     assert "With fewer than 6 repeats" not in text
     assert "In cleartext over HTTP/1.1: worth turning on. With warm cookies TFO reduces page load" in text
 
@@ -125,7 +125,7 @@ def test_loss_is_chance_in_virtual_time_too() -> None:
     network = {"rtt_us": 20_000, "down": limit, "up": limit}
     text = printed(virtual_run(networks=[network]), 100)
     assert "[n < 3]" in text
-    assert "No range" not in text
+    assert "No brackets" not in text
     assert "With fewer than 6 repeats" in text
 
 
@@ -241,9 +241,7 @@ def test_the_table_of_draws_says_what_its_brackets_are() -> None:
     results = virtual_run(repeats=30, vary={})
     text = printed(results, 100)
     assert "% [90 %]" in text
-    assert "In brackets: what 90 % of 30 draws span (RTT, rate down, rate up within 5 %" in " ".join(
-        text.split()
-    )
+    assert "Brackets: the range of 90 % of 30 samples of uncertain inputs" in " ".join(text.split())
     assert "What moves the saving most:" in text
     cells = [cell for cell in results_document(results)["cells"] if cell["improvement_ci95"]]
     assert {cell["interval_over"] for cell in cells} == {"draws"}

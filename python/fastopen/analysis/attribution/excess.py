@@ -15,7 +15,9 @@ def excess_sentence(
     assert result.improvement_percent is not None
     causes = list(shorter)
     if baseline is not None and (fewer := (baseline.retransmitted or 0) - (result.retransmitted or 0)) > 0:
-        causes.append(f"{plural(fewer, 'segment')} fewer a load {'was' if fewer == 1 else 'were'} sent again")
+        causes.append(
+            f"{plural(fewer, 'segment')} fewer a load {'was' if fewer == 1 else 'were'} retransmitted"
+        )
     condition = result.cell.arm.condition
     return (
         f"At {where}, {condition[0].lower()}{condition[1:]}, TFO saves {percent(result.improvement_percent)}"

@@ -241,7 +241,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
     open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
     if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
         sentence = (
-            f"{arm.condition} no SYN carried data: the first connection to a host only asks for the cookie,"
+            f"{arm.condition} no SYN carried data: the first connection to a host only requests the cookie,"
             " and no later one began with it."
         )
         yield Finding("no_second_connection", sentence, {"connections": connections})

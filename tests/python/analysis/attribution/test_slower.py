@@ -145,7 +145,7 @@ def test_as_many_segments_sent_again_are_said_to_have_delayed_the_other_load_les
 
     _, reasons = slower_cold(lost_and_late, without=lost)
     (reason,) = reasons.of_cells.values()
-    assert reason.endswith("sent again (by the origin), against 1 that delayed it less")
+    assert reason.endswith("retransmitted (by the origin), against 1 that delayed it less")
 
 
 def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:
