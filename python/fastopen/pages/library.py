@@ -18,8 +18,8 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile, first_bytes
-from fastopen.pages.folders import NoPageError, import_folder
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers.folders import NoPageError, import_folder
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 
@@ -84,8 +84,8 @@ def missing(argument: Path | str) -> InputError | None:
 
 def damage_notes(page: Page) -> list[str]:
     """Those of its notes that say what of its file was damaged, and left out as `lenient` allows."""
-    from fastopen.pages.archives.notes import ArchiveNotes
-    from fastopen.pages.har.notes import HarNotes
+    from fastopen.pages.importers.archive_notes import ArchiveNotes
+    from fastopen.pages.importers.har_notes import HarNotes
 
     texts = [kind.SENTENCES[key] for kind in (HarNotes, ArchiveNotes) for key in ("broken", "cut")]
     return [note for note in page.notes if note.startswith(tuple(text.partition("{n}")[0] for text in texts))]
@@ -149,7 +149,7 @@ def _load_file(
     with TextFile(path, lenient=lenient, progress=progress) as file:
         if file.first() in ("{", "["):
             # The importers of recordings have many modules, which runs of packaged pages need not read.
-            from fastopen.pages.har.recording import read_har
+            from fastopen.pages.importers.har.recording import read_har
 
             found = read_har(file.read, str(path), lenient=lenient)
             return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
@@ -162,11 +162,11 @@ def _archive(path: Path) -> Callable[..., list[ImportedPage]] | None:
     """The importer of a file that holds records instead of one text; None for everything else."""
     start = first_bytes(path)
     if start.startswith(b"PK\x03\x04"):
-        from fastopen.pages.wacz import import_wacz
+        from fastopen.pages.importers.wacz import import_wacz
 
         return import_wacz
     if start.startswith(b"WARC/") or first_bytes(path, unpacked=True).startswith(b"WARC/"):
-        from fastopen.pages.warc import import_warc
+        from fastopen.pages.importers.warc import import_warc
 
         return import_warc
     return None
@@ -289,7 +289,7 @@ class Library:
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
         """Takes in the page of a URL that a mirror holds."""
-        from fastopen.pages import mirror
+        from fastopen.pages.importers import mirror
 
         if not mirror.is_mirror(folder):
             return

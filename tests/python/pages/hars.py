@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastopen.pages import ImportedPage
-from fastopen.pages.har.body_stripper import BodyStripper
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.recording import pages_of_log
+from fastopen.pages.importers.har.body_stripper import BodyStripper
+from fastopen.pages.importers.har.recording import pages_of_log
+from fastopen.pages.importers.har_notes import HarNotes
 
 START = "2024-05-01T10:00:0"  # and seconds, so that a test says "0.250Z" for 250 ms
 

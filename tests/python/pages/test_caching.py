@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.pages.har.caching import Freshness, freshness_of
+from fastopen.pages.importers.caching import Freshness, freshness_of
 from fastopen.pages.model import MAX_FRESH_S
 
 from .hars import entry, one_page

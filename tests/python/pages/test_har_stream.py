@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, budget, load_pages
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.stream import Scanner, read_json
+from fastopen.pages.importers.har.stream import Scanner, read_json
+from fastopen.pages.importers.har_notes import HarNotes
 from fastopen.pages.library import damage_notes
 
 from .hars import entry, har, import_har

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.har import chains, kinds
-from fastopen.pages.har.assemble import in_order
-from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.initiators import HELD_BACK_MS, InitiatorResolver
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.sizes import Sizes
+from fastopen.pages.importers import chains, kinds
+from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.har.sizes import Sizes
+from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.initiators import HELD_BACK_MS, InitiatorResolver
+from fastopen.pages.importers.timed import in_order
 from fastopen.pages.model import Page, Resource, body_is_empty
 from fastopen.pages.references import find_reference
 from packaged_pages.shorter import shortened

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from fastopen.common import json_memory
 from fastopen.pages import url as urls
-from fastopen.pages.har import fields
-from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.text_index import Naming, TextIndex
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.text_index import Naming, TextIndex
 from fastopen.pages.model import Initiators, ResourceType
 
 _MAX_STACK: Final = 200

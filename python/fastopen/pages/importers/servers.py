@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.har.entry import Entry
+from fastopen.pages.importers.har.entry import Entry
 from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
 from fastopen.pages.recording import RecordedExchange
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.pages.archives.exchange import Exchange
-from fastopen.pages.archives.graph import Edge, Graph, Resolve, as_url
-from fastopen.pages.archives.notes import ArchiveNotes
-from fastopen.pages.archives.roots import navigated_or_first
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers.archive_notes import ArchiveNotes
+from fastopen.pages.importers.archive_roots import navigated_or_first
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.graph import Edge, Graph, Resolve, as_url
 from fastopen.pages.model import MAX_ALTERNATIVES, MAX_RESOURCES, Page, Resource, ResourceType
 
 # Who may ask for what when nothing names it; the document asks for everything else.

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from fastopen.pages.har import chains, fields, kinds
-from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.head import PageHead
-from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.importers import chains, fields, kinds
+from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.har.head import PageHead
+from fastopen.pages.importers.har_notes import HarNotes
 
 # Nothing was under way for this long before a navigation: scripts insert frames sooner.
 _IDLE_MS: Final = 5_000.0

@@ -15,16 +15,16 @@ from google.protobuf.message import DecodeError
 
 from fastopen.common.errors import InputError
 from fastopen.pages import budget
-from fastopen.pages.archives.build import pages_of
-from fastopen.pages.archives.chunks import without_chunks
-from fastopen.pages.archives.exchange import Exchange, head_bytes, http_exchange
-from fastopen.pages.archives.notes import ArchiveNotes
-from fastopen.pages.archives.roots import navigated_or_widest
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
 from fastopen.pages.files import stem_of
-from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.archive_notes import ArchiveNotes
+from fastopen.pages.importers.archive_roots import navigated_or_widest
+from fastopen.pages.importers.chunks import without_chunks
+from fastopen.pages.importers.exchange import Exchange, head_bytes, http_exchange
+from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.progress import Progress, silent
 
 # The first field of each message is the address, which mm-webrecord always writes.

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.pages.har import chains
-from fastopen.pages.har.entry import Entry
+from fastopen.pages.importers import chains
+from fastopen.pages.importers.har.entry import Entry
 from fastopen.pages.model import Phase
 
 _CLOCK_SLACK_MS: Final = 1.0

@@ -16,15 +16,15 @@ from urllib.parse import unquote, urlsplit
 from fastopen.common.errors import unreadable
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.archives.build import pages_of
-from fastopen.pages.archives.exchange import Exchange
-from fastopen.pages.archives.notes import ArchiveNotes
-from fastopen.pages.archives.roots import all_wide
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
 from fastopen.pages.files import stem_of
-from fastopen.pages.har import kinds
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import kinds
+from fastopen.pages.importers.archive_notes import ArchiveNotes
+from fastopen.pages.importers.archive_roots import all_wide
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.progress import Progress, silent
 
 _INDEX: Final = "index.html"

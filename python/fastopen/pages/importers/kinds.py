@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.har import fields
+from fastopen.pages.importers import fields
 from fastopen.pages.model import ResourceType
 
 # Chrome DevTools' and the DevTools protocol's resource types (WebPageTest writes them with capitals).

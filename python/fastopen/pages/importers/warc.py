@@ -26,15 +26,15 @@ from fastopen.common.errors import InputError
 from fastopen.common.temporary import temporary_file
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.archives.build import pages_of
-from fastopen.pages.archives.chunks import without_chunks
-from fastopen.pages.archives.exchange import Exchange, http_exchange
-from fastopen.pages.archives.notes import ArchiveNotes
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, stem_of, unpacked_start
-from fastopen.pages.har import fields
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.archive_notes import ArchiveNotes
+from fastopen.pages.importers.chunks import without_chunks
+from fastopen.pages.importers.exchange import Exchange, http_exchange
+from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.progress import Progress, silent
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fastopen.pages import url as urls
-from fastopen.pages.archives.notes import ArchiveNotes
-from fastopen.pages.archives.unpack import is_coded, unpacked
 from fastopen.pages.bodies import StoredBody
-from fastopen.pages.har import fields, kinds
-from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
-from fastopen.pages.har.sizes import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
+from fastopen.pages.importers import fields, kinds
+from fastopen.pages.importers.archive_notes import ArchiveNotes
+from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
+from fastopen.pages.importers.har.sizes import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
+from fastopen.pages.importers.unpack import is_coded, unpacked
 from fastopen.pages.model import MAX_BYTES, HttpVersion, ResourceType, body_is_empty
 
 Headers = Sequence[tuple[str, str]]

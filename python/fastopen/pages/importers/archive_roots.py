@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from fastopen.pages.archives.graph import Graph
+from fastopen.pages.importers.graph import Graph
 
 # What leads to so many others is a page and not the frame of an advertisement.
 _LEAST_REACH: Final = 5

@@ -16,7 +16,7 @@ class NoPageError(InputError):
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
     """The pages of a folder, by what lies in it. Raises InputError, NoPageError where that is no page."""
     # Their libraries cost a quarter of a second to import, and most runs read none of these.
-    from fastopen.pages import mahimahi, mirror
+    from fastopen.pages.importers import mahimahi, mirror
 
     try:
         if mahimahi.is_recording(folder):

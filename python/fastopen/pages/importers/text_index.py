@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from fastopen.pages.har.entry import Entry
+from fastopen.pages.importers.har.entry import Entry
 from fastopen.pages.references import NameIndex, find_reference
 
 _CODE: Final = ("document", "stylesheet", "script")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from fastopen.pages.har import fields
+from fastopen.pages.importers import fields
 from fastopen.pages.model import MAX_FRESH_S
 
 # A response that says nothing of its age may be used for a tenth of the time for which it had not changed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.har_notes import HarNotes
 
 # Recorders round to milliseconds and take several clocks; a follower may seem to start a little too early.
 _CLOCK_SLACK_MS = 10.0

@@ -9,18 +9,18 @@ from typing import Final
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
-from fastopen.pages.har import chains
-from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.exchanges import exchanges_of, version_of
-from fastopen.pages.har.fields import MAX_MS
-from fastopen.pages.har.head import PageHead
-from fastopen.pages.har.initiators import InitiatorResolver
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.phases import Phases
-from fastopen.pages.har.roots import main_document
-from fastopen.pages.har.servers import Servers
-from fastopen.pages.har.writers import UNKNOWN, Writer
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import chains
+from fastopen.pages.importers.crossing import exchanges_of, version_of
+from fastopen.pages.importers.fields import MAX_MS
+from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.har.head import PageHead
+from fastopen.pages.importers.har.writers import UNKNOWN, Writer
+from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.initiators import InitiatorResolver
+from fastopen.pages.importers.phases import Phases
+from fastopen.pages.importers.roots import main_document
+from fastopen.pages.importers.servers import Servers
 from fastopen.pages.model import MAX_RESOURCES, HttpVersion, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 

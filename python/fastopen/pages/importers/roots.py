@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.har import chains, fields
-from fastopen.pages.har.entry import Entry
+from fastopen.pages.importers import chains, fields
+from fastopen.pages.importers.har.entry import Entry
 
 # What a page is made of and never is itself.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")

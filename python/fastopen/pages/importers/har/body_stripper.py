@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
-from fastopen.pages.har import fields
+from fastopen.pages.importers import fields
 
 # A tuple of two strings that a set holds, and what each of them has in addition to its characters.
 _PAIR_BYTES: Final = 300

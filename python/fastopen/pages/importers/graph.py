@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.archives.exchange import Exchange
+from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.model import ResourceType
 from fastopen.pages.references import NameIndex, find_reference, names_in
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from fastopen.pages.import_notes import ImportNotes
+from fastopen.pages.importers.notes import ImportNotes
 
 
 class ArchiveNotes(ImportNotes):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastopen.pages.har import fields
+from fastopen.pages.importers import fields
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastopen.pages.har import fields
+from fastopen.pages.importers import fields
 
 
 @dataclass(frozen=True)

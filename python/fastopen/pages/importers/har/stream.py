@@ -16,7 +16,7 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
-from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.importers.har_notes import HarNotes
 
 # How much text is read at once, in characters, and where it is much already.
 PIECE: Final = 2**18

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
-from fastopen.pages.har import fields
-from fastopen.pages.har.notes import HarNotes
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.har_notes import HarNotes
 from fastopen.pages.model import body_is_empty
 
 Headers = list[tuple[str, str]]

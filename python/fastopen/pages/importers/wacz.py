@@ -17,15 +17,15 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.common.temporary import temporary_file
 from fastopen.pages import url as urls
-from fastopen.pages.archives.exchange import Exchange
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
 from fastopen.pages.files import stem_of
-from fastopen.pages.har.recording import read_har
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.har.recording import read_har
+from fastopen.pages.importers.warc import Archive
 from fastopen.pages.model import Resource
 from fastopen.pages.progress import Progress, silent
-from fastopen.pages.warc import Archive
 
 # ValueError and struct.error: zipfile passes on what it cannot decode of names, dates and extra fields.
 _DAMAGE: Final = (

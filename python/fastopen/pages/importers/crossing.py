@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fastopen.pages.har import fields
-from fastopen.pages.har.entry import Entry
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.har.entry import Entry
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.recording import Carrier, RecordedExchange
 

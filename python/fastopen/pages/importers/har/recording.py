@@ -10,16 +10,16 @@ from typing import Any, Final
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
-from fastopen.pages.har import chains, fields
-from fastopen.pages.har.assemble import assemble
-from fastopen.pages.har.body_stripper import BodyStripper
-from fastopen.pages.har.entry import Entry, is_cached, read_entry
-from fastopen.pages.har.head import PageHead, head_of
-from fastopen.pages.har.navigations import split
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.stream import Scanner, read_json
-from fastopen.pages.har.writers import Writer, writer_of
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import chains, fields
+from fastopen.pages.importers.har.body_stripper import BodyStripper
+from fastopen.pages.importers.har.entry import Entry, is_cached, read_entry
+from fastopen.pages.importers.har.head import PageHead, head_of
+from fastopen.pages.importers.har.navigations import split
+from fastopen.pages.importers.har.stream import Scanner, read_json
+from fastopen.pages.importers.har.writers import Writer, writer_of
+from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.timed import assemble
 
 # Recorders write that a document began some milliseconds before its page.
 _PAGE_SLACK_MS: Final = 10.0

@@ -9,10 +9,11 @@ from typing import Any, Final
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
-from fastopen.pages.har import fields, kinds, sizes
-from fastopen.pages.har.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.writers import UNKNOWN, Writer
+from fastopen.pages.importers import fields, kinds
+from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
+from fastopen.pages.importers.har import sizes
+from fastopen.pages.importers.har.writers import UNKNOWN, Writer
+from fastopen.pages.importers.har_notes import HarNotes
 from fastopen.pages.model import ResourceType, body_is_empty
 
 _METHODS: Final = frozenset(
