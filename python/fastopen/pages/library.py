@@ -20,6 +20,7 @@ from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile, first_bytes
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers.folders import NoPageError, import_folder
+from fastopen.pages.importers.notes import damage_of
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 
@@ -84,11 +85,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 def damage_notes(page: Page) -> list[str]:
     """Those of its notes that say what of its file was damaged, and left out as `lenient` allows."""
-    from fastopen.pages.importers.archive_notes import ArchiveNotes
-    from fastopen.pages.importers.har_notes import HarNotes
-
-    texts = [kind.SENTENCES[key] for kind in (HarNotes, ArchiveNotes) for key in ("broken", "cut")]
-    return [note for note in page.notes if note.startswith(tuple(text.partition("{n}")[0] for text in texts))]
+    return damage_of(page.notes)
 
 
 def _load(

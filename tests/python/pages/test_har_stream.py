@@ -18,7 +18,7 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, budget, load_pages
 from fastopen.pages.importers.har.stream import Scanner, read_json
-from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.notes import Notes
 from fastopen.pages.library import damage_notes
 
 from .hars import entry, har, import_har
@@ -195,7 +195,7 @@ def test_what_was_read_before_memory_is_measured_is_measured_too(share: float, r
     with budget.budget_for("f", 8 * room):
         assert budget.room() == room
         with pytest.raises(InputError, match="takes more memory") if refused else nullcontext():
-            read_json(scanner, "f", lambda found: found, HarNotes(), lenient=False)
+            read_json(scanner, "f", lambda found: found, Notes(), lenient=False)
 
 
 def test_nothing_is_counted_in_a_value_that_cannot_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,3 +118,13 @@ def test_whatever_is_done_to_a_message_it_is_a_page_or_an_input_error(
         assert not lenient
         assert "save.broken" in said
     assert found == [] or len(found) == 1
+
+
+def test_a_redirect_has_the_type_of_what_it_leads_to_and_so_has_the_root(tmp_path: Path) -> None:
+    folder = tmp_path / "my"
+    folder.mkdir()
+    sent_on = Answer("http://a.test/", b"", "text/html", 302, "http://a.test/x", referer=None)
+    (folder / "save.1").write_bytes(message(sent_on))
+    (folder / "save.2").write_bytes(message(Answer("http://a.test/x", b"1", "application/x-odd")))
+    (found,) = load_pages([folder])
+    assert [one.type for one in found.page.resources] == ["other", "other"]

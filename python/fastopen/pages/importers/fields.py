@@ -1,14 +1,15 @@
-"""Values out of a HAR that may be missing, of another type than the specification says, or nonsense."""
+"""Values of recordings that may be missing, of another type than the specification says, or nonsense."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+Pairs = Sequence[tuple[str, str]]
 # A day: no recording of a page lasts longer, but recorders write such numbers for "never" and "unknown".
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
@@ -66,17 +67,20 @@ def has_pseudo_headers(value: object) -> bool:
 
 
 def headers(value: object) -> list[tuple[str, str]]:
-    """Names (lower case) and values; HTTP/2 pseudo-headers and broken members are left out.
+    """Return the fields of a HAR's list as `lowered` has them; broken members are left out."""
+    if isinstance(value, Headers):
+        return value
+    members = value if isinstance(value, list) else ()
+    return lowered((one.get("name"), one.get("value")) for one in members if isinstance(one, dict))
+
+
+def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
+    """Return names in lower case and values; HTTP/2 pseudo-headers are left out.
 
     Chrome joins fields of the same name (Set-Cookie) with line feeds: each line was a field of its own.
     """
-    if isinstance(value, Headers):
-        return value
     found: list[tuple[str, str]] = []
-    for member in value if isinstance(value, list) else ():
-        if not isinstance(member, dict):
-            continue
-        name, content = member.get("name"), member.get("value")
+    for name, content in pairs:
         if not isinstance(name, str) or not name or name.startswith(":"):
             continue
         name = name.strip().lower()
@@ -89,7 +93,7 @@ def headers(value: object) -> list[tuple[str, str]]:
     return found
 
 
-def header(fields: Iterable[tuple[str, str]], name: str) -> str | None:
+def header(fields: Pairs, name: str) -> str | None:
     """The first field of this (lower-case) name."""
     for found, value in fields:
         if found == name:

@@ -6,30 +6,20 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urljoin
 
 from fastopen.pages import budget
 from fastopen.pages import url as urls
+from fastopen.pages.importers.assemble import Edge
 from fastopen.pages.importers.exchange import Exchange
-from fastopen.pages.model import ResourceType
+from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import NameIndex, find_reference, names_in
 
-Way = Literal["chained", "named", "spelled", "referer", "guessed"]
 # (the exchange that holds the reference, the reference as written, the URL that it is relative to) to a URL.
 Resolve = Callable[[Exchange, str, str], str | None]
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """Who asked (its index), after how many of its bytes (None: all), for what, and how we know."""
-
-    by: int | None
-    at_bytes: int | None = None
-    type: ResourceType | None = None
-    way: Way = "named"
 
 
 @dataclass
@@ -98,7 +88,7 @@ class Graph:
             if exchange.location is not None:
                 led_to = self._first_free(exchange.location, edges)
                 if led_to is not None:
-                    edges[led_to] = Edge(index, None, edges[index].type, "chained")
+                    edges[led_to] = Edge(index, None, edges[index].type, "redirected")
                     waiting.append(led_to)
             for target, edge in self.targets(index):
                 if target not in edges:
@@ -125,7 +115,7 @@ class Graph:
         exchange = self.exchanges[index]
         if exchange.type not in _CODE or not exchange.body_bytes:
             return None
-        text = exchange.unpacked()
+        text = _unpacked(exchange)
         if text is None and exchange.recorded is not None:
             self.unreadable.add(index)
         return text
@@ -209,6 +199,13 @@ class Graph:
             if offset is not None:
                 found[other] = Edge(index, self._at(index, offset, len(text)), None, "spelled")
         return found
+
+
+def _unpacked(exchange: Exchange) -> bytes | None:
+    """Return the body as programs see it, or None if it is not kept or cannot be unpacked."""
+    if exchange.text is not None:
+        return exchange.text.read()
+    return unpacked(exchange.recorded.read(), exchange.coding) if exchange.recorded is not None else None
 
 
 def _joined(url: str, base: str | None) -> str:

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
 
-from fastopen.common import json_memory
 from fastopen.pages import url as urls
-from fastopen.pages.importers import fields
-from fastopen.pages.importers.har.entry import Entry
-from fastopen.pages.importers.har_notes import HarNotes
-from fastopen.pages.importers.text_index import Naming, TextIndex
+from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import Initiators, ResourceType
+from fastopen.pages.references import NameIndex, find_reference
 
-_MAX_STACK: Final = 200
 _CLOCK_SLACK_MS: Final = 1.0
 # While a document arrives, and this long after, its parser asks for things; later ones are a script's doing.
 _PARSING_MS: Final = 50.0
 # A parser that asks this long after its document ended was waiting for something else.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
-# Who may ask for what, other than the document itself.
-_ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
-    "font": ("stylesheet",),
-    "image": ("stylesheet", "script"),
-    "stylesheet": ("stylesheet", "script"),
-}
+_CODE: Final = ("document", "stylesheet", "script")
+_TEXTS_IN_MEMORY: Final = 32
+# So many texts are searched sooner than all of them are indexed.
+_DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
     """Finds initiators for entries that are given in order of start, the root document first."""
 
-    def __init__(self, entries: Sequence[Entry], document: int) -> None:
+    def __init__(self, entries: Sequence[Exchange], document: int) -> None:
         """`document` is the index of the main document, where the root's redirects lead."""
         self._entries = entries
         self._document = document
@@ -50,28 +47,24 @@ class InitiatorResolver:
         self.namings: dict[int, Naming] = {}
         self._held = 0
 
-    def find_all(self, notes: HarNotes) -> tuple[list[int | None], Initiators]:
-        """For each entry the index of its initiator (None for the first), and how they are known."""
-        found: list[int | None] = []
-        known = {"recorded": 0, "named": 0, "inferred": 0, "chained": 0}
+    def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
+        """Return (index of the initiator, how it is known) of each entry, and how they are known in all.
+
+        The first has no initiator (None).
+        """
+        found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
-            initiator: int | None = None
-            if index:
-                initiator, how = self._initiator(index, entry, frame)
-                known[how] += 1
-            found.append(initiator)
+            found.append(self._initiator(index, entry, frame) if index else (None, ""))
             self._remember(index, entry, frame)
-        for how, count in known.items():
-            if count:
-                notes.add(how, count)
         if self._held:
             notes.add("held", self._held)
-        if not known["inferred"] and not known["named"]:
+        ways = {way for _, way in found}
+        if ways.isdisjoint(("inferred", "named")):
             return found, "recorded"
-        return found, "mixed" if known["recorded"] else "inferred"
+        return found, "mixed" if "recorded" in ways else "inferred"
 
-    def _remember(self, index: int, entry: Entry, frame: int) -> None:
+    def _remember(self, index: int, entry: Exchange, frame: int) -> None:
         self._by_url[entry.url].append(index)
         if entry.before is not None:
             self._targets[self._index[entry.before]] = index
@@ -80,9 +73,9 @@ class InitiatorResolver:
             frame = index
         self.frames.append(frame)
         if not entry.is_redirect:
-            insort(self._ended[frame, entry.type], (entry.end, index))
+            insort(self._ended[frame, entry.type], (entry.at.end, index))
 
-    def _initiator(self, index: int, entry: Entry, frame: int) -> tuple[int, str]:
+    def _initiator(self, index: int, entry: Exchange, frame: int) -> tuple[int, str]:
         if entry.before is not None and self._index[entry.before] < index:
             return self._index[entry.before], "chained"
         recorded = self._recorded(index, entry)
@@ -104,38 +97,40 @@ class InitiatorResolver:
             index = self._targets[index]
         return index
 
-    def _recorded(self, index: int, entry: Entry) -> int | None:
+    def _recorded(self, index: int, entry: Exchange) -> int | None:
         """The recorded initiator. Of a call stack, the resource that arrived last: it was waited for."""
         source = entry.asked_like or entry
-        named = (urls.cleaned(url) for url in recorded_urls(source.raw))
+        named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
         found = [candidate for candidate in resolved if candidate is not None]
         if not found:
             return None
-        limit = entry.start + _CLOCK_SLACK_MS
-        arrived = [candidate for candidate in found if self._entries[candidate].end <= limit]
-        return max(arrived, key=lambda i: (self._entries[i].end, i)) if arrived else found[0]
+        limit = entry.at.start + _CLOCK_SLACK_MS
+        arrived = [candidate for candidate in found if self._entries[candidate].at.end <= limit]
+        return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
-    def _held_back(self, index: int, entry: Entry, recorded: int) -> int:
+    def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
         """What arrived last before a document's parser went on, where it asked long after the document ended.
 
         A parser stops at scripts, layout (which asks for backgrounds) at stylesheets: waiting for them is of
         the network, and as "processing" it would stay the same over every network.
         """
         document = self._entries[recorded]
-        if document.type != "document" or entry.start - document.end <= HELD_BACK_MS:
+        if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:
             return recorded
-        latest = (document.end, recorded)
+        latest = (document.at.end, recorded)
         for kind in _BLOCKING:
             latest = max(latest, self._latest(recorded, kind, entry, index) or latest)
         if latest[1] != recorded:
             self._held += 1
         return latest[1]
 
-    def _latest(self, frame: int, kind: ResourceType, entry: Entry, index: int) -> tuple[float, int] | None:
+    def _latest(
+        self, frame: int, kind: ResourceType, entry: Exchange, index: int
+    ) -> tuple[float, int] | None:
         """End and index of the resource of this frame and type that had ended last when `entry` started."""
         ended = self._ended[frame, kind]
-        place = bisect_right(ended, (entry.start + _CLOCK_SLACK_MS, index))
+        place = bisect_right(ended, (entry.at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
@@ -143,7 +138,7 @@ class InitiatorResolver:
         if index <= self._document:
             return 0
         entry = self._entries[index]
-        for url in (entry.referer, urls.cleaned(fields.text(entry.raw.get("_documentURL")))):
+        for url in (entry.referer, entry.document):
             if url is None:
                 continue
             found = self._resolve(url, index)
@@ -155,18 +150,18 @@ class InitiatorResolver:
                 return documents[-1]
         return self._document
 
-    def _inferred(self, index: int, entry: Entry, frame: int) -> int:
-        kinds = _ASKERS.get(entry.type, ("script",))
+    def _inferred(self, index: int, entry: Exchange, frame: int) -> int:
+        kinds = ASKERS.get(entry.type, OTHER_ASKERS)
         if entry.referer is not None:
             named = self._resolve(entry.referer, index)
             # Only stylesheets other than documents send a referer of their own.
             if named is not None and self._entries[named].type == "stylesheet":
                 return named
         document = self._entries[frame]
-        parsing = entry.start <= document.end + _PARSING_MS
+        parsing = entry.at.start <= document.at.end + _PARSING_MS
         if parsing and entry.type not in ("xhr", "font"):
             return frame
-        latest = (document.end, frame)
+        latest = (document.at.end, frame)
         for kind in kinds:
             found = self._latest(frame, kind, entry, index)
             if found is not None and (found > latest or parsing):
@@ -174,37 +169,48 @@ class InitiatorResolver:
         return latest[1]
 
 
-def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
-    """The URLs that an entry's maker names as initiator; for a script the whole call stack, nearest first.
+@dataclass(frozen=True)
+class Naming:
+    """`owner` (an index) names it after this share of its text."""
 
-    Chrome writes an object into `_initiator`, chrome-har the same as a string into `_initiator_detail`,
-    WebPageTest and chrome-har a URL into `_initiator`.
-    """
-    found: list[str] = []
-    for key in ("_initiator", "_initiator_detail"):
-        value = raw.get(key)
-        if isinstance(value, str) and value.startswith("{"):
-            try:
-                if json_memory.is_too_much(value):
-                    continue
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                continue
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict):
-            found.extend(_stack_urls(value.get("stack")))
-            found.append(fields.text(value.get("url")))
-    return [url for url in found if url]
+    owner: int
+    share: float
 
 
-def _stack_urls(stack: object) -> Iterator[str]:
-    """The URL of every frame, then of those that the call was scheduled from."""
-    seen = 0
-    while isinstance(stack, dict) and seen < _MAX_STACK:
-        frames = stack.get("callFrames")
-        for frame in frames if isinstance(frames, list) else ():
-            seen += 1
-            yield fields.text(fields.mapping(frame).get("url"))
-        seen += 1
-        stack = stack.get("parent")
+class TextIndex:
+    """Which text names what, for entries in order of their start."""
+
+    def __init__(self, entries: Sequence[Exchange]) -> None:
+        self._entries = entries
+        self._owners = [i for i, e in enumerate(entries) if e.text is not None and e.type in _CODE]
+        self._searches = 0
+        self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
+
+    def naming(self, index: int) -> Naming | None:
+        """The text that names an entry: the last that had come by its start, else the first started."""
+        entry = self._entries[index]
+        self._searches += len(self._owners)
+        owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]
+        started = [i for i in owners if i < index and self._entries[i].at.start < entry.at.start]
+        ended = [i for i in started if self._entries[i].at.end <= entry.at.start]
+        ended.sort(key=lambda i: (self._entries[i].at.end, i), reverse=True)
+        for owner in (*ended, *(i for i in started if self._entries[i].at.end > entry.at.start)):
+            text = self._text(owner)
+            offset = find_reference(text, entry.url, self._entries[owner].url) if text else None
+            if offset is not None:
+                return Naming(owner, offset / len(text))
+        return None
+
+    @cached_property
+    def _owners_of(self) -> defaultdict[int, list[int]]:
+        """The texts that may name each entry, in order: each text is read once for all entries."""
+        names = NameIndex(entry.url for entry in self._entries)
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for owner in self._owners:
+            for index in names.named_in(self._read(owner)):
+                found[index].append(owner)
+        return found
+
+    def _read(self, owner: int) -> bytes:
+        content = self._entries[owner].text
+        return content.read() if content is not None else b""

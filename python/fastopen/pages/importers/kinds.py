@@ -1,17 +1,17 @@
-"""What the browser took a resource for: as recorded, else out of headers, MIME type and name."""
+"""Types of resources: as recorded, else out of headers, MIME type and name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fastopen.pages import url as urls
 from fastopen.pages.importers import fields
+from fastopen.pages.importers.fields import Pairs
 from fastopen.pages.model import ResourceType
 
 # Chrome DevTools' and the DevTools protocol's resource types (WebPageTest writes them with capitals).
-_RECORDED: Final[dict[str, ResourceType]] = {
+RECORDED: Final[dict[str, ResourceType]] = {
     "document": "document", "subdocument": "document", "iframe": "document",
     "stylesheet": "stylesheet", "script": "script", "image": "image", "font": "font",
     "xhr": "xhr", "fetch": "xhr", "preflight": "xhr", "eventsource": "xhr",
@@ -42,93 +42,53 @@ _SUFFIXES: Final[dict[str, ResourceType]] = {
     "webm": "media", "mp3": "media", "m4s": "media", "ts": "media", "ogg": "media", "flv": "media",
     "json": "xhr", "html": "document", "htm": "document", "swf": "other",
 }  # fmt: skip
-# Of requests and responses of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
-_CERTIFICATE_CHECKS: Final = frozenset([
-    "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
-    "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
-])  # fmt: skip
 _TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
 _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
-def mime_of(response: Mapping[str, Any]) -> str:
-    """A Content-Type that may be sent: the recorded one, or application/octet-stream."""
-    declared = fields.text(fields.mapping(response.get("content")).get("mimeType"))
-    if _may_be_sent(declared):
-        return declared
-    listed = fields.header(fields.headers(response.get("headers")), "content-type") or ""
-    return listed if _may_be_sent(listed) else "application/octet-stream"
+def mime_of(declared: str, got: Pairs) -> str:
+    """Return a Content-Type that may be sent: the declared one, that of the response, or a default."""
+    listed = fields.header(got, "content-type") or ""
+    return next((mime for mime in (declared, listed) if _may_be_sent(mime)), "application/octet-stream")
 
 
 def _may_be_sent(mime: str) -> bool:
-    return bool(_TOKEN.match(mime) and _ESSENCE.match(_essence(mime)))
+    return bool(_TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
 
 
-def is_certificate_check(entry: Mapping[str, Any]) -> bool:
-    """Whether the browser asked for it to verify a certificate: OCSP, a CRL or an issuer's certificate."""
-    request, response = (fields.mapping(entry.get(side)) for side in ("request", "response"))
-    declared = (
-        fields.text(fields.mapping(request.get("postData")).get("mimeType")),
-        fields.text(fields.mapping(response.get("content")).get("mimeType")),
-        *(fields.header(fields.headers(side.get("headers")), "content-type") for side in (request, response)),
-    )
-    return any(_essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
-
-
-def is_frame(entry: Mapping[str, Any]) -> bool:
-    """Return True for the document of a frame, if the recorder or the request names it so."""
-    recorded, destination = _recorded(entry), _destination(entry)
-    return recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
-
-
-def is_event_stream(entry: Mapping[str, Any]) -> bool:
-    """Return True for a stream of server-sent events, which stays open and which no load event waits for."""
-    response = fields.mapping(entry.get("response"))
-    declared = _essence(fields.text(fields.mapping(response.get("content")).get("mimeType")))
-    return declared == "text/event-stream" or _recorded(entry) == "eventsource"
-
-
-def type_of(entry: Mapping[str, Any], url: str, mime: str) -> ResourceType:
-    """The type of an entry; `other` where nothing tells it."""
-    recorded, destination = _recorded(entry), _destination(entry)
+def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
+    """Return the type of a resource by its `recorded` type, request headers, MIME type and name."""
     if recorded is not None:
-        return _RECORDED[recorded]
+        return RECORDED[recorded]
+    destination = destination_of(sent)
     if destination is not None:
         return _DESTINATIONS[destination]
-    sent = fields.headers(fields.mapping(entry.get("request")).get("headers"))
     if (fields.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
         return "xhr"
     return _by_mime(mime) or _by_accept(sent) or _by_suffix(url) or _vague(mime)
 
 
-def delays_load_event(entry: Mapping[str, Any], of_type: ResourceType) -> bool:
-    """Whether an element or a frame asked for it; `of_type` is what `type_of` took it for."""
-    recorded, destination = _recorded(entry), _destination(entry)
+def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) -> bool:
+    """Return True if an element or a frame asked for it; `of_type` is its type by `type_of`."""
     if recorded is not None:
         return recorded not in _ASKED_FOR_BY_NO_ELEMENT
-    if destination is not None:
-        return destination not in _DESTINATIONS_OF_NO_ELEMENT
-    return of_type != "xhr"
+    destination = destination_of(sent)
+    return of_type != "xhr" if destination is None else destination not in _DESTINATIONS_OF_NO_ELEMENT
 
 
-def _recorded(entry: Mapping[str, Any]) -> str | None:
-    names = (fields.text(entry.get(key)).lower() for key in ("_resourceType", "_request_type"))
-    return next((name for name in names if name in _RECORDED), None)
-
-
-def _destination(entry: Mapping[str, Any]) -> str | None:
-    sent = fields.headers(fields.mapping(entry.get("request")).get("headers"))
+def destination_of(sent: Pairs) -> str | None:
+    """Return what the browser says that it asks for (Sec-Fetch-Dest), or None."""
     name = (fields.header(sent, "sec-fetch-dest") or "").strip().lower()
     return name if name in _DESTINATIONS else None
 
 
 def _by_mime(mime: str) -> ResourceType | None:
     """What the MIME type says alone; None where it says little (servers send anything as text/html)."""
-    essence = _essence(mime)
-    major, _, minor = essence.partition("/")
-    if essence == "text/css":
+    name = essence(mime)
+    major, _, minor = name.partition("/")
+    if name == "text/css":
         return "stylesheet"
-    if "javascript" in minor or "ecmascript" in minor or essence == "text/js":
+    if "javascript" in minor or "ecmascript" in minor or name == "text/js":
         return "script"
     if major == "font" or minor.startswith(("font-", "x-font")) or minor == "vnd.ms-fontobject":
         return "font"
@@ -139,7 +99,7 @@ def _by_mime(mime: str) -> ResourceType | None:
     return None
 
 
-def _by_accept(sent: list[tuple[str, str]]) -> ResourceType | None:
+def _by_accept(sent: Pairs) -> ResourceType | None:
     """Browsers ask for documents, stylesheets and images with Accept headers of their own."""
     accept = (fields.header(sent, "accept") or "").strip().lower()
     if accept.startswith(("text/html", "application/xhtml", "application/xml,application/xhtml")):
@@ -159,13 +119,14 @@ def _by_suffix(url: str) -> ResourceType | None:
 
 
 def _vague(mime: str) -> ResourceType:
-    essence = _essence(mime)
-    if essence in ("text/html", "application/xhtml+xml"):
+    name = essence(mime)
+    if name in ("text/html", "application/xhtml+xml"):
         return "document"
-    if essence.endswith(("json", "/xml", "+xml")):
+    if name.endswith(("json", "/xml", "+xml")):
         return "xhr"
     return "other"
 
 
-def _essence(mime: str) -> str:
+def essence(mime: str) -> str:
+    """Return a MIME type without its parameters, in lower case."""
     return mime.partition(";")[0].strip().lower()

@@ -20,10 +20,10 @@ from fastopen.pages.budget import read_whole
 from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import fields
-from fastopen.pages.importers.archive_notes import ArchiveNotes
-from fastopen.pages.importers.archive_roots import navigated_or_widest
-from fastopen.pages.importers.chunks import without_chunks
-from fastopen.pages.importers.exchange import Exchange, head_bytes, http_exchange
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.roots import navigated_or_widest
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.progress import Progress, silent
 
@@ -81,7 +81,7 @@ def import_recording(
     folder: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage]:
     """The page of a recording. Raises InputError."""
-    notes, store = ArchiveNotes(), BodyStore()
+    notes, store = Notes(), BodyStore()
     files = _files(folder)
     found = []
     for number, path in enumerate(files, start=1):
@@ -95,7 +95,7 @@ def import_recording(
                 raise InputError(
                     f"not a message of mm-webrecord: {error}", str(path), "or leave it out with --lenient"
                 ) from None
-            notes.add("broken")
+            notes.add("broken_records")
             continue
         exchange = _exchange(message, store, notes)
         if exchange is not None:
@@ -118,7 +118,7 @@ def _exchange_of(path: Path) -> Any:
         return request_response().FromString(read_whole(file, str(path)))
 
 
-def _exchange(message: Any, store: BodyStore, notes: ArchiveNotes) -> Exchange | None:
+def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
     """A message as an exchange, or None where it is no part of a page."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")

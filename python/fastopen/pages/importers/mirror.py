@@ -21,9 +21,9 @@ from fastopen.pages.budget import read_whole
 from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import kinds
-from fastopen.pages.importers.archive_notes import ArchiveNotes
-from fastopen.pages.importers.archive_roots import all_wide
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import Exchange, head_of
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.roots import all_wide
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.progress import Progress, silent
 
@@ -70,7 +70,7 @@ def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> Imported
 
 
 def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
-    mirror = _Mirror(ArchiveNotes(), BodyStore())
+    mirror = _Mirror(Notes(), BodyStore())
     files = [
         (f"{scheme}://{host.name if host != folder else _host_of(folder)}/", host, path)
         for scheme, host in _host_folders(folder) or [("http", folder)]
@@ -82,7 +82,7 @@ def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
         except OSError as error:
             if not lenient:
                 raise unreadable(path, error) from None
-            mirror.notes.add("broken")
+            mirror.notes.add("broken_records")
         progress(number, len(files))
     return mirror
 
@@ -142,7 +142,7 @@ def _documents(folder: Path) -> Iterator[Path]:
 class _Mirror:
     """The files as exchanges, and under what names they are known. The URL of a file is made of its name."""
 
-    notes: ArchiveNotes
+    notes: Notes
     store: BodyStore
     exchanges: list[Exchange] = field(default_factory=list)
     _by_name: dict[str, str] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class _Mirror:
         target = plain if "?" in plain else plain.replace("@", "?", 1)
         url = urls.cleaned(origin.replace("+", ":", 1) + target.replace("#", "%23"))
         if url is None:
-            self.notes.add("scheme")
+            self.notes.add("no_http")
             return
         budget.work(budget.ENTRY_STEPS)
         with path.open("rb") as opened:
@@ -174,18 +174,22 @@ class _Mirror:
         mime = _mime(url, data)
         stored = self.store.add(data) if data else None
         recorded, coding = stored, ""
+        notes = Notes(local=1)
         if len(data) >= _LEAST_PACKED and _TEXT.search(mime):
             packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
             packed = packer.compress(data) + packer.flush()
             recorded, coding = self.store.add(packed), "gzip"
+            notes.add("compressed")
         return Exchange(
             url=url,
-            type=kinds.type_of({}, url, mime),
+            type=kinds.type_of(url, mime),
             mime=mime,
             coding=coding,
             body_bytes=recorded.length if recorded is not None else 0,
             recorded=recorded,
             text=stored,
+            head=head_of(200, [("Content-Type", mime), ("Content-Encoding", coding)]),
+            notes=notes,
         )
 
     def lookup(self, url: str) -> str | None:

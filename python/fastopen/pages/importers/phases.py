@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastopen.pages.importers import chains
-from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.model import Phase
 
 _CLOCK_SLACK_MS: Final = 1.0
@@ -21,20 +21,20 @@ class Phases:
     `onLoad` when the handlers of the load event are done, and what these ask for begins before it.
     """
 
-    def __init__(self, entries: Sequence[Entry], load_at: float | None) -> None:
+    def __init__(self, entries: Sequence[Exchange], load_at: float | None) -> None:
         self._ends = chains.ends(entries)
         self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
-    def __call__(self, entry: Entry, least: Phase) -> Phase:
+    def __call__(self, entry: Exchange, least: Phase) -> Phase:
         """The phase of the entry, but never `load` or `async` under an initiator that comes `after`."""
         phase: Phase = "load" if entry.delays_load_event else "async"
-        if chains.head(entry).start >= self._fired_at:
+        if chains.head(entry).at.start >= self._fired_at:
             phase = "after"
         elif self._ends[id(entry)] > self._fired_at + _CLOCK_SLACK_MS:
             phase = "async"
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
-    def _last_needed(self, entries: Sequence[Entry]) -> float:
+    def _last_needed(self, entries: Sequence[Exchange]) -> float:
         """When the load event fired at the latest, where the file does not say.
 
         All that it waits for had come, and was processed: so a session of minutes ends with what the page
@@ -43,7 +43,7 @@ class Phases:
         needed = [entry for entry in entries if entry.delays_load_event]
         return max(self._ends[id(entry)] for entry in needed or entries) + _PROCESSED_MS
 
-    def _fired(self, entries: Sequence[Entry], load_at: float) -> float:
+    def _fired(self, entries: Sequence[Exchange], load_at: float) -> float:
         """When the load event fired, at the latest: `load_at`, or when a request began before.
 
         The moment that the fewest requests of elements speak against: those under way then, which it would
@@ -51,9 +51,9 @@ class Phases:
         asked for them. Of several the last. The root does not count: it is waited for.
         """
         spans = [
-            (entry.start, self._ends[id(entry)])
+            (entry.at.start, self._ends[id(entry)])
             for entry in entries[1:]
-            if entry.delays_load_event and entry.before is None and entry.start <= load_at
+            if entry.delays_load_event and entry.before is None and entry.at.start <= load_at
         ]
         starts = sorted(start for start, _ in spans)
         ends = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.pages import url as urls
-from fastopen.pages.importers.har.entry import Entry
+from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
 from fastopen.pages.recording import RecordedExchange
 
@@ -22,10 +21,10 @@ class Servers:
     """The link of a recording, and what of each exchange it explains. Times in ms."""
 
     def __init__(
-        self, entries: Sequence[Entry], exchanges: Sequence[RecordedExchange], *, known: bool = False
+        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], *, known: bool = False
     ) -> None:
         """If the network is `known`, calibration over it replaces the bound by the link."""
-        self._hosts = [urls.host_of(entry.url) for entry in entries]
+        self._hosts = [one.host for one in entries]
         self._exchanges = exchanges
         self._filled = None if known else link_bit_per_s(exchanges, _WINDOW_MS)
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)

@@ -1,150 +1,148 @@
-"""Entries of one page into the page: root first, initiators, processing, think times, phases."""
+"""Pages of recordings with times: who asked for what, processing, think times, phases, the network."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
-from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains
-from fastopen.pages.importers.crossing import exchanges_of, version_of
+from fastopen.pages.importers.assemble import Edge, check_size, page_of
+from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.fields import MAX_MS
-from fastopen.pages.importers.har.entry import Entry
-from fastopen.pages.importers.har.head import PageHead
-from fastopen.pages.importers.har.writers import UNKNOWN, Writer
-from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.head import PageHead
 from fastopen.pages.importers.initiators import InitiatorResolver
+from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.phases import Phases
 from fastopen.pages.importers.roots import main_document
 from fastopen.pages.importers.servers import Servers
-from fastopen.pages.model import MAX_RESOURCES, HttpVersion, Page, Phase, Resource, ResourceType
-from fastopen.pages.recording import Recording
+from fastopen.pages.model import Phase
+from fastopen.pages.recording import Carrier, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
+# A request that seems to be sent this much before the last answer ended came after it.
+_OVERLAP_SLACK_MS: Final = 2.0
 _SLOW_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
 # Of clocks that disagree, a document may seem to end this long before its page begins.
 _AHEAD_MS: Final = 20.0
 
 
-def assemble(
-    entries: Sequence[Entry],
+def page_with_times(
+    exchanges: Sequence[Exchange],
     head: PageHead,
     name: str,
     source: str,
-    notes: HarNotes,
+    notes: Notes,
     place: str,
-    writer: Writer = UNKNOWN,
 ) -> ImportedPage:
-    """The page of these entries, of which the file says `head` besides."""
-    if len(entries) > MAX_RESOURCES:
-        raise InputError(f"{len(entries)} requests in one page, at most {MAX_RESOURCES} are possible", place)
-    ordered, document = in_order(entries, head.title, notes)
+    """Return the page of these exchanges; `head` is what the file says of the page itself."""
+    check_size(len(exchanges), place)
+    ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
     initiators, known = finder.find_all(notes)
     if document == 0:
         _fetched_ahead(ordered[0], head, notes)
-    load_at = _load_event(ordered, document, head, writer, notes)
+    load_at = _load_event(ordered, document, head, notes)
     round_trips = _round_trips(ordered, notes)
-    exchanges = exchanges_of(ordered)
-    servers = Servers(ordered, exchanges, known=head.network is not None)
+    crossed = tuple(_crossed(ordered))
+    servers = Servers(ordered, crossed, known=head.network is not None)
     phase_of = Phases(ordered, load_at)
     phases: list[Phase] = []
-    resources: list[Resource] = []
-    for index, entry in enumerate(ordered):
-        parent = initiators[index]
-        least = phases[parent] if parent is not None else "load"
-        phases.append(phase_of(entry, least) if index else "load")
-        naming = finder.namings.get(index)
-        share = naming.share if naming is not None and naming.owner == parent else None
-        trigger = _trigger(entry, ordered[parent], share) if parent is not None else (None, 0.0)
-        round_trip = round_trips[urls.host_of(entry.url)]
-        http = version_of(entry, exchanges[index].carrier)
-        took = (
-            servers.thinking(index, entry.wait_ms or 0.0, round_trip),
-            servers.sending(index, round_trip),
+    edges: dict[int, Edge] = {}
+    for index, one in enumerate(ordered):
+        parent, way = initiators[index]
+        phases.append("load" if parent is None else phase_of(one, phases[parent]))
+        at_bytes, processing = None, 0.0
+        if parent is not None:
+            naming = finder.namings.get(index)
+            share = naming.share if naming is not None and naming.owner == parent else None
+            at_bytes, processing = _trigger(one, ordered[parent], share)
+        if processing > _SLOW_MS:
+            notes.add("slow")
+        round_trip = round_trips[one.host]
+        edges[index] = Edge(
+            parent,
+            at_bytes,
+            way=way,
+            processing_us=_us(processing),
+            phase=phases[-1],
+            think_us=_us(servers.thinking(index, one.at.wait or 0.0, round_trip)),
+            send_us=_us(servers.sending(index, round_trip)),
         )
-        resources.append(_resource(entry, parent, trigger, phases[-1], took, http, notes))
-    ended = max(e.end for e, phase in zip(ordered, phases, strict=True) if phase == "load")
-    page = Page(
-        format="fastopen-page/1",
-        name=name,
-        url=resources[0].url,
-        source=source,
-        initiators=known,
-        load_event_processing_us=_event_processing(load_at, ended, notes),
-        notes=notes.sentences(),
-        resources=tuple(_redirects_typed(resources)),
-    )
-    bodies = RecordedBodies({i: e.body for i, e in enumerate(ordered) if e.body is not None})
+    ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
     # A load event that the cap on processing made unreachable is nothing to compare with.
     reached = load_at is not None and load_at - ended <= _MAX_EVENT_MS
-    plt_ms = load_at - ordered[0].start if load_at is not None and reached else None
-    recording = Recording(
-        exchanges=exchanges,
-        round_trip_ms=round_trips,
-        load_event_ms=plt_ms,
-        down_bit_per_s=head.down_bit_per_s,
-        up_bit_per_s=head.up_bit_per_s,
-        network=head.network,
+    plt_ms = load_at - ordered[0].at.start if load_at is not None and reached else None
+    return page_of(
+        ordered,
+        edges,
+        name,
+        source,
+        notes,
+        initiators=known,
+        load_event_processing_us=_event_processing(load_at, ended, notes),
+        recorded_plt_us=None if plt_ms is None else _us(plt_ms),
+        recording=Recording(
+            exchanges=crossed,
+            round_trip_ms=round_trips,
+            load_event_ms=plt_ms,
+            down_bit_per_s=head.down_bit_per_s,
+            up_bit_per_s=head.up_bit_per_s,
+            network=head.network,
+        ),
     )
-    return ImportedPage(page, bodies, None if plt_ms is None else _us(plt_ms), recording)
 
 
-def in_order(entries: Sequence[Entry], title: str, notes: HarNotes) -> tuple[list[Entry], int]:
-    """The root first, then by start; and the place of the main document."""
-    by_start = sorted(entries, key=lambda e: (e.start, chains.depth(e), e.order))
+def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
+    """Return the root, then the others by start; and the place of the main document."""
+    by_start = sorted(exchanges, key=chains.in_time)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
-    for entry in by_start:
-        if entry.start < root.start:
+    for one in by_start:
+        if one.at.start < root.at.start:
             notes.add("before")
-            entry.start = root.start
-    rest = sorted((e for e in by_start if e is not root), key=lambda e: (e.start, chains.depth(e), e.order))
-    ordered = [root, *rest]
+            one.at.start = root.at.start
+    ordered = [root, *sorted((one for one in by_start if one is not root), key=chains.in_time)]
     return ordered, ordered.index(document)
 
 
-def _load_event(
-    ordered: Sequence[Entry], document: int, head: PageHead, writer: Writer, notes: HarNotes
-) -> float | None:
+def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, notes: Notes) -> float | None:
     """Return when the load event was, or None if the file does not say so, or contradicts itself."""
-    root = ordered[0]
+    began = ordered[0].at.start
     started, on_load = head.started, head.on_load
     if on_load is None:
         notes.add("onload")
         return None
-    if started is None or abs(started - root.start) > MAX_MS:
-        started = root.start
+    if started is None or abs(started - began) > MAX_MS:
+        started = began
     load_at = started + on_load
-    last = max(entry.end for entry in ordered)
-    if writer.load_event_of_inspector and load_at > last + _SLOW_MS:
+    last = max(one.at.end for one in ordered)
+    if head.inspector_clock and load_at > last + _SLOW_MS:
         notes.add("onload_clock")
         return None
-    if load_at < root.start:
+    if load_at < began:
         notes.add("onload_early")
         return None
-    if load_at < ordered[document].first_byte - _CLOCK_SLACK_MS:
+    if load_at < ordered[document].at.first_byte - _CLOCK_SLACK_MS:
         notes.add("onload_root")
         return None
-    notes.add("plt", round(load_at - root.start))
+    notes.add("plt", round(load_at - began))
     return load_at
 
 
-def _fetched_ahead(root: Entry, head: PageHead, notes: HarNotes) -> None:
+def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
     """Let a document that came before its page began start with the page, as the browser counts."""
     started = head.started
-    if started is not None and root.end <= started - _AHEAD_MS and started - root.start < MAX_MS:
+    if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
-        root.move(started - root.start)
+        root.at.move(started - root.at.start)
 
 
-def _round_trips(entries: Sequence[Entry], notes: HarNotes) -> dict[str, float]:
-    """For each host the RTT in ms that the recording implies.
+def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float]:
+    """Return the RTT in ms that the recording implies for each host.
 
     The shortest handshake, but not more than the 10th percentile of the waits, since every answer takes a
     round trip. A host to which no connection was recorded has that percentile alone; but where it has fewer
@@ -152,17 +150,16 @@ def _round_trips(entries: Sequence[Entry], notes: HarNotes) -> dict[str, float]:
     """
     connects: defaultdict[str, list[float]] = defaultdict(list)
     waits: defaultdict[str, list[float]] = defaultdict(list)
-    for entry in entries:
-        host = urls.host_of(entry.url)
-        if entry.connect_ms:
-            connects[host].append(entry.connect_ms)
-        if entry.wait_ms and not entry.pushed:
-            waits[host].append(entry.wait_ms)
+    for one in exchanges:
+        if one.at.tcp:
+            connects[one.host].append(one.at.tcp)
+        if one.at.wait and not one.pushed:
+            waits[one.host].append(one.at.wait)
     low = {host: sorted(of_host)[(len(of_host) - 1) // 10] for host, of_host in waits.items()}
     known = {h: min([min(c), *([low[h]] if h in low else [])]) for h, c in connects.items()}
     usual = sorted(known.values())[(len(known) - 1) // 2] if known else None
     found = dict(known)
-    for host in dict.fromkeys(urls.host_of(entry.url) for entry in entries):
+    for host in dict.fromkeys(one.host for one in exchanges):
         if host not in found:
             notes.add("rtt")
             guess = low.get(host, 0.0)
@@ -170,74 +167,75 @@ def _round_trips(entries: Sequence[Entry], notes: HarNotes) -> dict[str, float]:
     return found
 
 
-def _resource(
-    entry: Entry,
-    parent: int | None,
-    trigger: tuple[int | None, float],
-    phase: Phase,
-    took: tuple[float, float],
-    http: HttpVersion | None,
-    notes: HarNotes,
-) -> Resource:
-    at_bytes, processing = trigger
-    if processing > _SLOW_MS:
-        notes.add("slow")
-    return Resource(
-        url=entry.url,
-        method=entry.method,
-        status=entry.status,
-        type=entry.type if parent is not None else "document",
-        mime=entry.mime,
-        request_header_bytes=entry.sizes.request_header,
-        request_body_bytes=entry.sizes.request_body,
-        response_header_bytes=entry.sizes.response_header,
-        body_bytes=entry.sizes.body,
-        server_think_us=_us(took[0]),
-        server_send_us=_us(took[1]),
-        initiator=parent,
-        initiator_at_bytes=at_bytes,
-        processing_us=_us(processing),
-        phase=phase,
-        redirect_to=entry.location,
-        fresh_s=entry.freshness.fresh_s,
-        validator=entry.freshness.validator,
-        http=http,
-    )
+def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
+    """Yield how each crossed the recorder's network: lookup, handshakes, shared connection."""
+    shared = _shared_connections(ordered)
+    began = ordered[0].at.start
+    for one in ordered:
+        at = one.at
+        if one.http is None and one.connection in shared:
+            one.http = "2"
+        # What came before the request was sent, at most: redirects and broken clocks move the start.
+        room = max(0.0, at.sent - at.start)
+        tcp = min(at.tcp or 0.0, room)
+        # TLS is a part of `connect`, but not with every recorder: see har/entry.py, _tcp.
+        tls = min(max(at.connect - tcp, at.tls if tcp == at.connect else 0.0), room - tcp) if tcp else 0.0
+        carriers: dict[str | None, Carrier] = {"2": "streams", "3": "quic"}
+        yield RecordedExchange(
+            asked=at.start - began,
+            sent=at.sent - began,
+            first_byte=at.first_byte - began,
+            end=at.end - began,
+            lookup=min(at.lookup, room - tcp - tls),
+            tcp=tcp,
+            tls=tls,
+            carrier=carriers.get(one.http, "one at a time"),
+            received_bytes=one.response_header_bytes + one.body_bytes,
+            pushed=one.pushed,
+        )
 
 
-def _trigger(entry: Entry, parent: Entry, named_after: float | None) -> tuple[int | None, float]:
-    """How many bytes of the initiator had come when the entry started (None: all); ms of processing since.
+def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
+    """Return the connections that carried a request while another was on its way."""
+    spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for one in exchanges:
+        if one.connection is not None:
+            spans[one.connection].append((one.at.sent, one.at.end))
+    return {connection for connection, carried in spans.items() if _overlaps(sorted(carried))}
 
-    `named_after` is after what share of a document's text the entry is named, if that is known. Else the
+
+def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
+    """Return True if two of them, in order of their beginnings, were on their way at once."""
+    ended = carried[0][1]
+    for sent, end in carried[1:]:
+        if sent < ended - _OVERLAP_SLACK_MS:
+            return True
+        ended = max(ended, end)
+    return False
+
+
+def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
+    """Return how many bytes of the initiator had come at the start (None: all), and the processing since.
+
+    `named_after` is the share of a document's text after which its name stands, if that is known. Else the
     bytes between first and last are taken to have come evenly.
     """
-    if entry.start >= parent.end - _CLOCK_SLACK_MS / 2:
-        return None, max(0.0, entry.start - parent.end)
+    start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
+    if start >= ended - _CLOCK_SLACK_MS / 2:
+        return None, max(0.0, start - ended)
     if named_after is not None and parent.type == "document":
-        return int(parent.sizes.body * named_after), 0.0
-    receiving = parent.end - parent.first_byte
-    share = (entry.start - parent.first_byte) / receiving if receiving > 0 else 0.0
-    return int(parent.sizes.body * min(max(share, 0.0), 1.0)), 0.0
+        return int(parent.body_bytes * named_after), 0.0
+    share = (start - first_byte) / (ended - first_byte) if ended > first_byte else 0.0
+    return int(parent.body_bytes * min(max(share, 0.0), 1.0)), 0.0
 
 
-def _event_processing(load_at: float | None, ended: float, notes: HarNotes) -> int:
+def _event_processing(load_at: float | None, ended: float, notes: Notes) -> int:
     if load_at is None:
         return 0
     spent = load_at - ended
     if spent > _MAX_EVENT_MS:
         notes.add("event", int(spent))
     return _us(min(spent, _MAX_EVENT_MS))
-
-
-def _redirects_typed(resources: list[Resource]) -> list[Resource]:
-    """A redirect is of the type of what it leads to: its own MIME type says nothing."""
-    types: dict[int, ResourceType] = {}
-    for index in reversed(range(len(resources))):
-        resource = resources[index]
-        parent = resource.initiator
-        if parent is not None and resources[parent].redirect_to == resource.url:
-            types[parent] = types.get(index, resource.type)
-    return [r.model_copy(update={"type": types[i]}) if i in types else r for i, r in enumerate(resources)]
 
 
 def _us(ms: float) -> int:

@@ -1,4 +1,4 @@
-"""The exchanges of a recording into pages: roots, what belongs to each, order, types."""
+"""Pages of recordings without times: roots, what belongs to each, who asks for what nothing names."""
 
 from __future__ import annotations
 
@@ -6,27 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.importers.archive_notes import ArchiveNotes
-from fastopen.pages.importers.archive_roots import navigated_or_first
+from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
 from fastopen.pages.importers.exchange import Exchange
-from fastopen.pages.importers.graph import Edge, Graph, Resolve, as_url
-from fastopen.pages.model import MAX_ALTERNATIVES, MAX_RESOURCES, Page, Resource, ResourceType
+from fastopen.pages.importers.graph import Graph, Resolve, as_url
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.roots import navigated_or_first
+from fastopen.pages.model import MAX_ALTERNATIVES
 
-# Who may ask for what when nothing names it; the document asks for everything else.
-_ASKERS: Final[dict[ResourceType, ResourceType]] = {
-    "font": "stylesheet",
-    "xhr": "script",
-    "document": "script",
-}
+# What documents seldom name themselves: its askers come first if nothing names it.
+_SELDOM_NAMED: Final = ("font", "xhr", "document")
 
 
 def pages_of(
     exchanges: Sequence[Exchange],
     name: str,
     source: str,
-    notes: ArchiveNotes,
+    notes: Notes,
     place: str,
     *,
     roots: Sequence[str] = (),
@@ -90,93 +86,30 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")
-    wanted = _ASKERS.get(exchange.type, "document")
+    askers = ASKERS.get(exchange.type, OTHER_ASKERS)
+    wanted = askers[0] if exchange.type in _SELDOM_NAMED else "document"
     document = next((i for i in edges if graph.exchanges[i].type == "document"), next(iter(edges)))
     latest = [i for i in edges if graph.exchanges[i].type == wanted and graph.exchanges[i].body_bytes]
     return Edge(latest[-1] if latest and wanted != "document" else document, None, None, "guessed")
 
 
 def _page(
-    graph: Graph, edges: dict[int, Edge], name: str, source: str, common: ArchiveNotes, place: str
+    graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """The page of these exchanges; `edges` hold each after its initiator."""
-    if len(edges) > MAX_RESOURCES:
-        raise InputError(f"{len(edges)} requests in one page, at most {MAX_RESOURCES} are possible", place)
-    notes = ArchiveNotes()
-    notes.merge(common)
-    positions = {index: position for position, index in enumerate(edges)}
-    for edge in list(edges.values())[1:]:
-        notes.add(edge.way)
+    """Return the page of these exchanges; `edges` hold each after its initiator."""
+    check_size(len(edges), place)
+    notes = Notes(common)
+    for index in edges:
+        notes.update(graph.exchanges[index].notes)
     if len(edges) < len(graph.exchanges):
         notes.add("elsewhere", len(graph.exchanges) - len(edges))
     unreadable = len(graph.unreadable & edges.keys())
     if unreadable:
         notes.add("encoded", unreadable)
-    # Of a mirror, there are texts on disk that were never on the wire so.
-    local = [graph.exchanges[index] for index in edges if graph.exchanges[index].text is not None]
-    if local:
-        notes.add("local", len(edges))
-        notes.add("compressed", sum(exchange.coding != "" for exchange in local))
     alternatives = {
         i: tuple(graph.alternatives[i])[:MAX_ALTERNATIVES] for i in graph.alternatives.keys() & edges.keys()
     }
     if alternatives:
         notes.add("choices", len(alternatives))
     notes.add("times")
-    types = _types(graph, edges)
-    resources = tuple(
-        _resource(graph.exchanges[index], edge, positions, types[index], alternatives.get(index, ()))
-        for index, edge in edges.items()
-    )
-    stored = {positions[i]: graph.exchanges[i].recorded for i in edges}
-    page = Page(
-        format="fastopen-page/1",
-        name=name,
-        url=resources[0].url,
-        source=source,
-        initiators="inferred",
-        notes=notes.sentences(),
-        resources=resources,
-    )
-    bodies = {i: body for i, body in stored.items() if body is not None}
-    heads = {positions[i]: graph.exchanges[i].head() for i in edges}
-    return ImportedPage(page, RecordedBodies(bodies, heads))
-
-
-def _types(graph: Graph, edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """What the place that names it says, else what its headers said; a redirect is what it leads to."""
-    types: dict[int, ResourceType] = {
-        index: edge.type or graph.exchanges[index].type for index, edge in edges.items()
-    }
-    for index, edge in reversed(edges.items()):
-        if edge.way == "chained" and edge.by is not None:
-            types[edge.by] = types[index]
-    types[next(iter(edges))] = "document"
-    return types
-
-
-def _resource(
-    exchange: Exchange,
-    edge: Edge,
-    positions: dict[int, int],
-    kind: ResourceType,
-    alternatives: tuple[str, ...],
-) -> Resource:
-    return Resource(
-        url=exchange.url,
-        method=exchange.method,
-        status=exchange.status,
-        type=kind,
-        mime=exchange.mime,
-        request_header_bytes=exchange.request_header_bytes,
-        request_body_bytes=exchange.request_body_bytes,
-        response_header_bytes=exchange.response_header_bytes,
-        alternatives=alternatives,
-        body_bytes=exchange.body_bytes,
-        initiator=positions[edge.by] if edge.by is not None else None,
-        initiator_at_bytes=edge.at_bytes,
-        redirect_to=exchange.location,
-        fresh_s=exchange.freshness.fresh_s,
-        validator=exchange.freshness.validator,
-        http=exchange.http,
-    )
+    return page_of(graph.exchanges, edges, name, source, notes, alternatives=alternatives)

@@ -106,7 +106,7 @@ def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str
             at_bytes = min(at_bytes, resources[resource.initiator].body_bytes)
         resources.append(resource.model_copy(update={"body_bytes": size, "initiator_at_bytes": at_bytes}))
     bodies = {index: one.recorded for index, one in answers.items() if one.recorded is not None}
-    heads = {index: one.head() for index, one in answers.items()}
+    heads = {index: one.head for index, one in answers.items() if one.head is not None}
     page = imported.page.model_copy(update={"name": name, "resources": tuple(resources)})
     return replace(imported, page=page, bodies=RecordedBodies(bodies, heads))
 
@@ -122,7 +122,7 @@ def _read(
         except _DAMAGE as error:
             if not lenient:
                 raise InputError(f"damaged ZIP: {error}", place, _REMEDY) from None
-            archive.notes.add("cut")
+            archive.notes.add("cut_record")
         if file.tell():
             file.flush()
             archive.read(file, place, lenient, progress)

@@ -31,9 +31,9 @@ from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, stem_of, unpacked_start
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import fields
-from fastopen.pages.importers.archive_notes import ArchiveNotes
-from fastopen.pages.importers.chunks import without_chunks
-from fastopen.pages.importers.exchange import Exchange, http_exchange
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.messages import http_exchange, without_chunks
+from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.progress import Progress, silent
@@ -88,7 +88,7 @@ class Archive:
     """The exchanges of one or more WARC files, and what was said of them."""
 
     store: BodyStore = field(default_factory=BodyStore)
-    notes: ArchiveNotes = field(default_factory=ArchiveNotes)
+    notes: Notes = field(default_factory=Notes)
     software: str = ""
     day: str = ""
     _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
@@ -154,7 +154,7 @@ class Archive:
             stored = self._bodies.get(response.digest) or self._bodies.get(response.refers_to)
             self.notes.add("revisit" if stored is not None else "revisit_lost")
             if stored is None:
-                lost = fields.size(fields.header(_lower(got), "content-length")) or 0
+                lost = fields.size(fields.header(fields.lowered(got), "content-length")) or 0
         if response.head is None:
             self.notes.add("no_head")
         return http_exchange(
@@ -198,18 +198,18 @@ def _packed_as_one(file: IO[bytes]) -> bool:
     return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", first) is not None
 
 
-def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: ArchiveNotes) -> None:
+def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: Notes) -> None:
     try:
         with gzip.open(file) as packed:
             copy_within(packed, plain)
     except (EOFError, zlib.error, OSError) as error:
         if not lenient:
             raise InputError(f"damaged gzip: {error}", place, "fetch or export it again") from None
-        notes.add("cut")
+        notes.add("cut_record")
 
 
 def _records(
-    file: IO[bytes], place: str, lenient: bool, notes: ArchiveNotes, progress: Progress
+    file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
     """Requests, responses and what stands for them; the name of the software, where the archive tells it.
 
@@ -248,7 +248,7 @@ def _records(
                         f"{place}: record at byte {at}{named}",
                         "fetch it again, or leave damaged records out with --lenient",
                     ) from None
-                notes.add("broken")
+                notes.add("broken_records")
                 start = _next_record(mapped, max(at, start) + 1)
 
 
@@ -332,7 +332,7 @@ def _next_record(mapped: mmap.mmap, start: int) -> int:
     return len(mapped)
 
 
-def _read(raw: Any, notes: ArchiveNotes) -> Iterator[_Record | str]:
+def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
     """One record, read to its end."""
     headers = raw.rec_headers
     if raw.rec_type == "warcinfo":
@@ -422,7 +422,3 @@ def _method(request: _Record | None) -> str:
         return "GET"
     # warcio takes the first word of the first line for the protocol: of a request, it is the method.
     return str(request.head.protocol) or "GET"
-
-
-def _lower(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(name.lower(), value) for name, value in headers]

@@ -2,78 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import fields, kinds
-from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness, freshness_of
+from fastopen.pages.importers.caching import freshness_of
+from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
 from fastopen.pages.importers.har import sizes
 from fastopen.pages.importers.har.writers import UNKNOWN, Writer
-from fastopen.pages.importers.har_notes import HarNotes
-from fastopen.pages.model import ResourceType, body_is_empty
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import HttpVersion, body_is_empty
 
 _METHODS: Final = frozenset(
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "REPORT"]
 )
 
 
-@dataclass(eq=False)
-class Entry:
-    """A request that crossed the network. Times are ms since 1970.
-
-    `start` is when the browser asked for it: waiting for a connection, name and handshake come after it.
-    """
-
-    order: int
-    raw: Mapping[str, Any]
-    url: str
-    method: str
-    status: int
-    type: ResourceType
-    mime: str
-    start: float
-    sent: float
-    first_byte: float
-    end: float
-    connect_ms: float | None
-    wait_ms: float | None
-    sizes: sizes.Sizes
-    referer: str | None
-    location: str | None
-    body: StoredBody | None
-    freshness: Freshness = UNKNOWN_FRESHNESS
-    # The body as programs saw it.
-    content: StoredBody | None = field(default=None, repr=False)
-    pushed: bool = False
-    # Whether an element or a frame asked for it.
-    delays_load_event: bool = True
-    # The entry whose answer sent the browser here: a redirect, or the preflight that allowed the request.
-    before: Entry | None = field(default=None, repr=False)
-    # Whose record of the initiator holds: a preflight has that of the request it is for.
-    asked_like: Entry | None = field(default=None, repr=False)
-    # What was guessed of it: counts only if the entry is kept.
-    notes: HarNotes = field(default_factory=HarNotes, repr=False)
-
-    @property
-    def is_redirect(self) -> bool:
-        return 300 <= self.status < 400 and self.status != 304
-
-    def move(self, by_ms: float) -> None:
-        """Moves all times of the entry."""
-        self.start, self.sent = self.start + by_ms, self.sent + by_ms
-        self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
-
-    @property
-    def is_preflight(self) -> bool:
-        return self.method == "OPTIONS"
-
-
-# When an entry started, was sent, answered and ended: ms since 1970.
-Span = tuple[float, float, float, float]
+# Of requests and responses of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
+_CERTIFICATE_CHECKS: Final = frozenset([
+    "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
+    "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
+])  # fmt: skip
+# h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
+# SPDY counts as HTTP/2 and Google's own QUIC as HTTP/3, their successors.
+_VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
+    (re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE), "3"),
+    (re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE), "2"),
+)
+_ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
+_MAX_STACK: Final = 200
 
 
 def read_entry(
@@ -82,9 +45,9 @@ def read_entry(
     place: str,
     page_start: float | None,
     previous: float | None,
-    notes: HarNotes,
+    notes: Notes,
     writer: Writer = UNKNOWN,
-) -> Entry | None:
+) -> Exchange | None:
     """The entry, or None if it did not cross the network (counted in `notes`). InputError where it is broken.
 
     `place` names the entry for errors; `page_start` is when its page started, `previous` when the
@@ -108,10 +71,10 @@ def read_entry(
     if not 200 <= status <= 599 or method == "CONNECT":
         notes.add("failed")
         return None
-    if kinds.is_event_stream(raw):
+    if _is_event_stream(raw):
         notes.add("event_stream")
         return None
-    if kinds.is_certificate_check(raw):
+    if _is_certificate_check(raw):
         notes.add("certificate")
         return None
     url = urls.cleaned(raw_url)
@@ -151,61 +114,132 @@ def _entry(
     page_start: float | None,
     previous: float | None,
     writer: Writer,
-) -> Entry:
-    notes = HarNotes()
+) -> Exchange:
+    notes = Notes()
     request, response = raw["request"], raw["response"]
-    timings = fields.mapping(raw.get("timings"))
-    start, sent, first_byte, end = _span(raw, timings, page_start, previous, notes, writer)
-    mime = kinds.mime_of(response)
-    text = fields.mapping(response.get("content")).get("text")
-    kept = text if isinstance(text, StoredBody) else None
-    found = sizes.sizes_of(raw, url, method, status, notes)
-    if found.body <= 1:
+    sent, got = (fields.headers(side.get("headers")) for side in (request, response))
+    times = _times(raw, url, page_start, previous, notes, writer)
+    content = fields.mapping(response.get("content"))
+    mime = kinds.mime_of(fields.text(content.get("mimeType")), got)
+    kept = content.get("text")
+    text = kept if isinstance(kept, StoredBody) else None
+    size = sizes.sizes_of(raw, url, method, status, notes)
+    if size.body <= 1:
         # What a body whose first byte is its last took to receive is the browser's, before what follows.
-        end = first_byte
-    of_type = kinds.type_of(raw, url, mime)
-    location = fields.text(response.get("redirectURL")) or fields.header(
-        fields.headers(response.get("headers")), "location"
-    )
-    redirects = 300 <= status < 400 and status != 304
-    referer = fields.header(fields.headers(request.get("headers")), "referer")
-    return Entry(
-        order=order,
-        raw=raw,
+        times.end = times.first_byte
+    recorded = _recorded_type(raw)
+    of_type = kinds.type_of(url, mime, sent, recorded)
+    location = fields.text(response.get("redirectURL")) or fields.header(got, "location")
+    referer = fields.header(sent, "referer")
+    destination = kinds.destination_of(sent)
+    asked_by = fields.text(fields.mapping(raw.get("_initiator")).get("type")).lower()
+    is_frame = recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
+    pushed = bool(fields.number(raw.get("_was_pushed")))
+    return Exchange(
         url=url,
+        type=of_type,
         method=method,
         status=status,
-        type=of_type,
         mime=mime,
-        start=start,
-        sent=sent,
-        first_byte=first_byte,
-        end=end,
-        connect_ms=_connect(raw, timings, url, writer),
-        wait_ms=fields.milliseconds(timings.get("wait")),
-        sizes=found,
+        request_header_bytes=size.request_header,
+        request_body_bytes=size.request_body,
+        response_header_bytes=size.response_header,
+        body_bytes=size.body,
+        recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, size.body),
+        text=text,
+        http=_version(raw, pushed),
+        freshness=freshness_of(method, status, got, times.end),
         referer=urls.cleaned(referer) if referer else None,
-        location=urls.cleaned(location, base=url) if location and redirects else None,
-        freshness=freshness_of(method, status, fields.headers(response.get("headers")), end),
-        body=None if body_is_empty(method, status) else _recorded_body(kept, mime, found.body),
-        content=kept,
+        location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
+        navigated=destination == "document",
+        times=times,
+        initiators=recorded_urls(raw),
+        document=urls.cleaned(fields.text(raw.get("_documentURL"))),
+        base_page=raw.get("_is_base_page") in (True, "true", 1),
+        embedded=is_frame or asked_by in ("script", "parser"),
+        delays_load_event=kinds.delays_load_event(of_type, sent, recorded),
+        pushed=pushed,
+        connection=_connection(raw),
+        order=order,
         notes=notes,
-        pushed=bool(fields.number(raw.get("_was_pushed"))),
-        delays_load_event=kinds.delays_load_event(raw, of_type),
     )
 
 
-def _span(
+def _recorded_type(raw: Mapping[str, Any]) -> str | None:
+    names = (fields.text(raw.get(key)).lower() for key in ("_resourceType", "_request_type"))
+    return next((name for name in names if name in kinds.RECORDED), None)
+
+
+def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
+    """Return True if the browser verified a certificate by it: OCSP, a CRL or an issuer's certificate."""
+    request, response = raw["request"], raw["response"]
+    declared = (
+        fields.text(fields.mapping(request.get("postData")).get("mimeType")),
+        fields.text(fields.mapping(response.get("content")).get("mimeType")),
+        *(fields.header(fields.headers(side.get("headers")), "content-type") for side in (request, response)),
+    )
+    return any(kinds.essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
+
+
+def _is_event_stream(raw: Mapping[str, Any]) -> bool:
+    """Return True for a stream of server-sent events, which stays open and which no load event waits for."""
+    declared = kinds.essence(fields.text(fields.mapping(raw["response"].get("content")).get("mimeType")))
+    return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
+
+
+def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
+    """Return the version of HTTP that carried an entry, or None if the recorder does not name it."""
+    named = [fields.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
+    for pattern, version in _VERSIONS:
+        if any(map(pattern.match, named)):
+            return version
+    if pushed or fields.number(raw.get("_http2_stream_id")):
+        return "2"
+    versions = [match for name in named if (match := _ONE_AT_A_TIME.match(name))]
+    if not versions:
+        return None
+    return "1.0" if versions[0].group("minor") == "0" else "1.1"
+
+
+def _connection(raw: Mapping[str, Any]) -> str | None:
+    """Return what the recorder calls the connection, or None. Chrome's 0 is none."""
+    for key in ("connection", "_socket"):
+        value = raw.get(key)
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            name = str(value).strip()
+            if name not in ("", "0", "-1"):
+                return name
+    return None
+
+
+def _times(
+    raw: Mapping[str, Any],
+    url: str,
+    page_start: float | None,
+    previous: float | None,
+    notes: Notes,
+    writer: Writer,
+) -> Times:
+    timings = fields.mapping(raw.get("timings"))
+    found = _webpagetest_times(raw, page_start) or _har_times(
+        raw, timings, page_start, previous, notes, writer
+    )
+    found.lookup = fields.milliseconds(timings.get("dns")) or 0.0
+    found.tcp = _tcp(raw, timings, url, writer)
+    found.connect = fields.milliseconds(timings.get("connect")) or 0.0
+    found.tls = fields.milliseconds(timings.get("ssl")) or 0.0
+    found.wait = fields.milliseconds(timings.get("wait"))
+    return found
+
+
+def _har_times(
     raw: Mapping[str, Any],
     timings: Mapping[str, Any],
     page_start: float | None,
     previous: float | None,
-    notes: HarNotes,
+    notes: Notes,
     writer: Writer,
-) -> Span:
-    tested = _webpagetest_span(raw, page_start)
-    if tested is not None:
-        return tested
+) -> Times:
     start = fields.moment_ms(raw.get("startedDateTime"))
     if start is None:
         notes.add("started")
@@ -219,7 +253,7 @@ def _span(
     sent = first_byte - (fields.milliseconds(timings.get("wait")) or 0.0)
     # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
     asked = start - (fields.milliseconds(timings.get("_queued")) or 0.0)
-    return asked, sent, first_byte, end
+    return Times(asked, sent, first_byte, end)
 
 
 def _spent(timings: Mapping[str, Any]) -> float:
@@ -228,7 +262,7 @@ def _spent(timings: Mapping[str, Any]) -> float:
     return sum(fields.milliseconds(timings.get(name)) or 0.0 for name in names)
 
 
-def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span | None:
+def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
     """WebPageTest's startedDateTime is when the request was sent; what came before has fields of its own.
 
     All are ms since the page started. `_created` is when the browser asked, in recordings since about 2019;
@@ -247,10 +281,10 @@ def _webpagetest_span(raw: Mapping[str, Any], page_start: float | None) -> Span 
             if started and ended and started <= ended <= asked <= ended + 5:
                 asked = started
     end = sent + max(lasted if lasted is not None else waited, waited)
-    return page_start + asked, page_start + sent, page_start + sent + waited, page_start + end
+    return Times(page_start + asked, page_start + sent, page_start + sent + waited, page_start + end)
 
 
-def _connect(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str, writer: Writer) -> float | None:
+def _tcp(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str, writer: Writer) -> float | None:
     """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and gives it as ssl too.
 
     Firefox does not: its entries last as long as all parts together, ssl included.
@@ -288,14 +322,13 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
     return content.store.add(body) if len(body) == body_bytes else None
 
 
-def is_cached(entry: Entry, timed: bool) -> bool:
+def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
     """Whether the recorder's cache answered. `timed`: other entries of the file have times on the network.
 
     Chrome says so (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest versions
     write neither a time for sending nor one for waiting. Safari says so (`_fetchType`). Firefox writes
     times of 0 and no transferred size, or the stored size, headers of 0 bytes and no server address.
     """
-    raw = entry.raw
     response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
@@ -309,12 +342,12 @@ def is_cached(entry: Entry, timed: bool) -> bool:
         return False
     if content and fields.number(response.get("_transferSize")) == 0:
         return True
-    if entry.connect_ms or not timed:
+    if times.tcp or not timed:
         return False
     wait, send = fields.number(timings.get("wait")), fields.number(timings.get("send"))
     if (wait is None or wait < 0) and (send is None or send < 0):
         return True
-    return bool(content) and entry.end <= entry.start
+    return bool(content) and times.end <= times.start
 
 
 def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
@@ -324,3 +357,39 @@ def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
     ]
     written = [fields.number(value) for value in (raw.get("time"), *timings.values())]
     return headers == [0, 0] and bool(timings) and all(value == 0 for value in written)
+
+
+def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
+    """The URLs that an entry's maker names as initiator; for a script the whole call stack, nearest first.
+
+    Chrome writes an object into `_initiator`, chrome-har the same as a string into `_initiator_detail`,
+    WebPageTest and chrome-har a URL into `_initiator`.
+    """
+    found: list[str] = []
+    for key in ("_initiator", "_initiator_detail"):
+        value = raw.get(key)
+        if isinstance(value, str) and value.startswith("{"):
+            try:
+                if json_memory.is_too_much(value):
+                    continue
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                continue
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict):
+            found.extend(_stack_urls(value.get("stack")))
+            found.append(fields.text(value.get("url")))
+    return [url for url in found if url]
+
+
+def _stack_urls(stack: object) -> Iterator[str]:
+    """The URL of every frame, then of those that the call was scheduled from."""
+    seen = 0
+    while isinstance(stack, dict) and seen < _MAX_STACK:
+        frames = stack.get("callFrames")
+        for frame in frames if isinstance(frames, list) else ():
+            seen += 1
+            yield fields.text(fields.mapping(frame).get("url"))
+        seen += 1
+        stack = stack.get("parent")

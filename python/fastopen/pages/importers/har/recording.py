@@ -12,14 +12,15 @@ from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains, fields
+from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.har.body_stripper import BodyStripper
-from fastopen.pages.importers.har.entry import Entry, is_cached, read_entry
-from fastopen.pages.importers.har.head import PageHead, head_of
+from fastopen.pages.importers.har.entry import is_cached, read_entry
 from fastopen.pages.importers.har.navigations import split
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.har.writers import Writer, writer_of
-from fastopen.pages.importers.har_notes import HarNotes
-from fastopen.pages.importers.timed import assemble
+from fastopen.pages.importers.head import PageHead
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.timed import page_with_times
 
 # Recorders write that a document began some milliseconds before its page.
 _PAGE_SLACK_MS: Final = 10.0
@@ -40,7 +41,7 @@ def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
     """Every page of a HAR out of text that `read` gives in pieces; any other JSON object as it is."""
-    notes = HarNotes()
+    notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
         if "entries" in found and "format" not in found:
@@ -50,7 +51,7 @@ def read_har(
     return pages_of_log(found, place, notes, lenient=lenient)
 
 
-def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) -> list[ImportedPage]:
+def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
     """The pages of a HAR whose entries have lost their bodies. `notes` holds the file's notes so far."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
@@ -61,7 +62,7 @@ def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) ->
     if entries and not any(map(_is_timed, entries)):
         raise InputError("no entry of it has a start or times", place, _EXPORT)
     writer = writer_of(log)
-    recorded = _pages(log, entries, notes)
+    recorded = _pages(log, entries, writer, notes)
     found = [_read(page, entries, place, lenient, writer) for page in recorded]
     usable = [
         (each, of_page, page_notes)
@@ -75,10 +76,10 @@ def pages_of_log(data: object, place: str, notes: HarNotes, *, lenient: bool) ->
     stem = stem_of(place, (".gz", ".json", ".zip", ".har"))
     pages = []
     for number, (page, of_page, page_notes) in enumerate(usable, start=1):
-        page_notes.merge(notes)
+        page_notes.update(notes)
         name = stem if len(usable) == 1 else f"{stem}#{number}"
-        source = _source(log, of_page[0])
-        pages.append(assemble(of_page, page, name, source, page_notes, place, writer))
+        source = _source(log, entries[of_page[0].order])
+        pages.append(page_with_times(of_page, page, name, source, page_notes, place))
     return pages
 
 
@@ -87,9 +88,9 @@ def _is_timed(entry: object) -> bool:
     return "startedDateTime" in raw or bool(fields.mapping(raw.get("timings"))) or "_load_start" in raw
 
 
-def _nothing_crossed(place: str, notes: Sequence[HarNotes]) -> InputError:
+def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
     """Return the refusal of a file without a request that a load could repeat, with the reasons."""
-    counts = {words: sum(one.count(key) for one in notes) for key, words in _REASONS.items()}
+    counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
     remedy = "record the page with an empty cache" if cached else "record the load of a page"
@@ -98,8 +99,8 @@ def _nothing_crossed(place: str, notes: Sequence[HarNotes]) -> InputError:
 
 
 def _with_documents(
-    pages: Sequence[tuple[PageHead, list[Entry], HarNotes]], place: str, notes: HarNotes, *, lenient: bool
-) -> list[tuple[PageHead, list[Entry], HarNotes]]:
+    pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
+) -> list[tuple[PageHead, list[Exchange], Notes]]:
     """Return the pages that have a document; of a file with none all of them, if that is allowed."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
@@ -107,7 +108,7 @@ def _with_documents(
             notes.add("without_document", len(pages) - len(found))
         return found
     if not lenient:
-        first = min(pages[0][1], key=lambda e: (e.start, e.order))
+        first = min(pages[0][1], key=lambda e: (e.at.start, e.order))
         message = f"no document in it: its first request is a {first.method} of type {first.type}"
         raise InputError(message, place, "record the load of a page, or load these requests with --lenient")
     for _, _, of_page in pages:
@@ -115,24 +116,19 @@ def _with_documents(
     return list(pages)
 
 
-def _has_document(page: PageHead, entries: Sequence[Entry]) -> bool:
+def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
     """Return True if something among the entries may be a document, or is named as the page."""
     titled = urls.cleaned(page.title)
-    return any(
-        one.type in ("document", "other")
-        or one.url == titled
-        or one.raw.get("_is_base_page") in (True, "true", 1)
-        for one in entries
-    )
+    return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
 
 
-def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: HarNotes) -> list[PageHead]:
+def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
     """The declared pages, or those that the entries name, or one for all; each with its entries."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
         if isinstance(page, dict):
-            made = head_of(page, str(len(pages)))
+            made = _head_of(page, str(len(pages)), writer)
             pages.setdefault(made.id, made)
     refs = [_pageref(entry) for entry in entries]
     if not pages:
@@ -151,6 +147,34 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], notes: HarNotes) -
     return list(pages.values())
 
 
+def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
+    """A member of `log.pages`; `fallback` is its name where it has none."""
+    identity = page.get("id")
+    timings = fields.mapping(page.get("pageTimings"))
+    return PageHead(
+        id=str(identity) if isinstance(identity, (str, int)) else fallback,
+        title=fields.text(page.get("title")),
+        started=fields.moment_ms(page.get("startedDateTime")),
+        inspector_clock=writer.load_event_of_inspector,
+        on_load=fields.milliseconds(timings.get("onLoad")) or None,
+        down_bit_per_s=_rate(page.get("_bwDown")),
+        up_bit_per_s=_rate(page.get("_bwUp")),
+        network=_network(fields.mapping(page.get("_fastopen"))),
+    )
+
+
+def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The network of a load that fastopen wrote; None where data in SYNs made round trips fewer."""
+    network = load.get("network")
+    return network if isinstance(network, dict) and load.get("cookies") is None else None
+
+
+def _rate(kbit_per_s: object) -> int | None:
+    """WebPageTest writes the rates of its emulated link in kbit/s, 0 for none."""
+    found = fields.number(kbit_per_s)
+    return round(found * 1000) if found is not None and 0 < found < 1e7 else None
+
+
 def _pageref(entry: object) -> str | None:
     ref = entry.get("pageref") if isinstance(entry, dict) else None
     return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
@@ -165,10 +189,10 @@ def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> st
 
 def _read(
     page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
-) -> tuple[list[Entry], HarNotes]:
+) -> tuple[list[Exchange], Notes]:
     """The page's entries that crossed the network, redirects linked, in file order."""
-    notes = HarNotes()
-    entries: list[Entry] = []
+    notes = Notes()
+    entries: list[Exchange] = []
     previous: float | None = None
     for index in page.members:
         try:
@@ -183,29 +207,29 @@ def _read(
             continue
         if entry is not None:
             entries.append(entry)
-            previous = entry.start
+            previous = entry.at.start
     _pull_in(entries, notes)
-    return _without_cached(entries, notes), notes
+    return _without_cached(entries, raws, notes), notes
 
 
-def _pull_in(entries: Sequence[Entry], notes: HarNotes) -> None:
+def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
     """A start a day and more from most of the others' is a broken clock; the entry before gives it."""
-    starts = sorted(entry.start for entry in entries)
+    starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
     for entry in entries:
-        if abs(entry.start - middle) > fields.MAX_MS:
+        if abs(entry.at.start - middle) > fields.MAX_MS:
             notes.add("started")
-            entry.move(previous - entry.start)
-        previous = entry.start
+            entry.at.move(previous - entry.at.start)
+        previous = entry.at.start
 
 
-def _without_cached(entries: list[Entry], notes: HarNotes) -> list[Entry]:
+def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
     """Leaves out what a cache answered; but the document itself stays, since without it there is no page."""
-    timed = any((entry.wait_ms or 0) > 0 for entry in entries)
-    cached = {entry for entry in entries if is_cached(entry, timed)}
+    timed = any((one.at.wait or 0) > 0 for one in entries)
+    cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]
-    first = min(entries, key=lambda e: (e.start, e.order), default=None)
+    first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
     if fetched and first in cached and first is not None and first.type == "document":
         notes.add("cached_root")
         cached.discard(first)
@@ -213,7 +237,7 @@ def _without_cached(entries: list[Entry], notes: HarNotes) -> list[Entry]:
         notes.add("cached", len(cached))
     kept = [entry for entry in entries if entry not in cached]
     for entry in kept:
-        notes.merge(entry.notes)
+        notes.update(entry.notes)
     not_modified = sum(entry.status == 304 for entry in kept)
     if not_modified:
         notes.add("not_modified", not_modified)
@@ -221,13 +245,13 @@ def _without_cached(entries: list[Entry], notes: HarNotes) -> list[Entry]:
     return kept
 
 
-def _source(log: Mapping[str, Any], first: Entry) -> str:
+def _source(log: Mapping[str, Any], first: object) -> str:
     makers = []
     for key in ("creator", "browser"):
         maker = fields.mapping(log.get(key))
         creator = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
         makers.append("".join(c for c in creator if c.isprintable())[:80])
     by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is both
-    day = fields.text(first.raw.get("startedDateTime"))[:10]
+    day = fields.text(fields.mapping(first).get("startedDateTime"))[:10]
     source = f"HAR by {by}" if by else "HAR"
     return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source

@@ -11,15 +11,11 @@ from typing import Any, Final
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import fields
-from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
+from fastopen.pages.importers.fields import Pairs
+from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import body_is_empty
 
-Headers = list[tuple[str, str]]
-# The contract's defaults, for entries that tell nothing.
-TYPICAL_REQUEST: Final = 400
-TYPICAL_RESPONSE: Final = 300
-# No server that we know takes more; what claims to be larger is a body counted as header.
-MAX_HEADER_BYTES: Final = 256 * 1024
 _COMPRESSED: Final = ("gzip", "br", "deflate", "zstd", "compress", "x-gzip")
 _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 # Text compresses to about a third under gzip and brotli (the HTTP Archive's Web Almanac 2022, chapter
@@ -51,7 +47,7 @@ def _is_binary(version: str) -> bool:
     return name.startswith(("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq"))
 
 
-def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: HarNotes) -> Sizes:
+def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: Notes) -> Sizes:
     """The sizes of an entry, with every fallback counted in `notes`."""
     request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
     sent, got = fields.headers(request.get("headers")), fields.headers(response.get("headers"))
@@ -67,7 +63,7 @@ def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes
 
 
 def _request_header(
-    request: Mapping[str, Any], sent: Headers, method: str, url: str, binary: bool, notes: HarNotes
+    request: Mapping[str, Any], sent: Pairs, method: str, url: str, binary: bool, notes: Notes
 ) -> int:
     line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
     host = 0 if fields.header(sent, "host") is not None else len(f"host: {urls.host_of(url)}\r\n")
@@ -76,9 +72,7 @@ def _request_header(
     return max(least, _header(request, sent, written, TYPICAL_REQUEST, binary, notes, "request_headers"))
 
 
-def _response_header(
-    response: Mapping[str, Any], got: Headers, status: int, binary: bool, notes: HarNotes
-) -> int:
+def _response_header(response: Mapping[str, Any], got: Pairs, status: int, binary: bool, notes: Notes) -> int:
     reason = HTTPStatus(status).phrase if status in _STATUSES else fields.text(response.get("statusText"))
     line = len(f"HTTP/1.1 {status} {reason}\r\n")
     written = line + _written(got) + 2
@@ -90,11 +84,11 @@ _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 
 def _header(
     side: Mapping[str, Any],
-    listed: Headers,
+    listed: Pairs,
     written: int,
     typical: int,
     binary: bool,
-    notes: HarNotes,
+    notes: Notes,
     subject: str,
 ) -> int:
     """The recorded size where it was HTTP/1.1 text, else the headers written out, else what is typical."""
@@ -113,11 +107,11 @@ def _header(
     return typical
 
 
-def _written(listed: Headers) -> int:
+def _written(listed: Pairs) -> int:
     return sum(len(name) + len(value.encode("utf-8", "replace")) + 4 for name, value in listed)
 
 
-def _request_body(request: Mapping[str, Any], sent: Headers, method: str) -> int:
+def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
     """Recorded size, else Content-Length, else the recorded text or form fields; nothing for GET and HEAD."""
     recorded = fields.size(request.get("bodySize"))
     if recorded:
@@ -143,10 +137,10 @@ def _request_body(request: Mapping[str, Any], sent: Headers, method: str) -> int
 def _body(
     entry: Mapping[str, Any],
     response: Mapping[str, Any],
-    got: Headers,
+    got: Pairs,
     method: str,
     status: int,
-    notes: HarNotes,
+    notes: Notes,
 ) -> int:
     """The body on the wire: what was recorded, made exact by Content-Length where both mean the same."""
     if body_is_empty(method, status):
@@ -178,7 +172,7 @@ def _recorded_body(
 
 
 def _guessed_body(
-    entry: Mapping[str, Any], content: Mapping[str, Any], got: Headers, length: int | None, notes: HarNotes
+    entry: Mapping[str, Any], content: Mapping[str, Any], got: Pairs, length: int | None, notes: Notes
 ) -> int:
     if length is not None:
         notes.add("body_length")
@@ -210,11 +204,11 @@ def _guessed_body(
     return 0
 
 
-def _may_be_encoded(got: Headers, content: Mapping[str, Any]) -> bool:
+def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
     """Whether the body was compressed; where no header tells it, text is taken to have been."""
     mime = fields.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 
 
-def _is_encoded(got: Headers) -> bool:
+def _is_encoded(got: Pairs) -> bool:
     return (fields.header(got, "content-encoding") or "").strip().lower() in _COMPRESSED

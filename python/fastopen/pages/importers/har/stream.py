@@ -16,7 +16,7 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
-from fastopen.pages.importers.har_notes import HarNotes
+from fastopen.pages.importers.notes import Notes
 
 # How much text is read at once, in characters, and where it is much already.
 PIECE: Final = 2**18
@@ -233,7 +233,7 @@ class _Memory:
 
 
 def read_json(
-    scanner: Scanner, place: str, strip: Callable[[object], object], notes: HarNotes, *, lenient: bool
+    scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
     """The document; of a HAR the entries are stripped of their bodies as they come. Raises InputError.
 
@@ -276,6 +276,6 @@ def read_json(
         found = whole.get("log")
         if not lenient or not isinstance(found, dict) or not found.get("entries"):
             raise
-        if error.ended and not notes.count("cut"):
+        if error.ended and not notes["cut"]:
             notes.add("cut")
     return whole
