@@ -597,3 +597,13 @@ class TestRoots:
         other = entry("http://c.test/", 0) | kind("document")
         root = entry("http://a.test/", 100, request=self.sent(Sec_Fetch_Dest="document"))
         assert one_page(other, root).page.url == "http://a.test/"
+
+
+def test_pages_of_several_navigations_count_what_was_found_of_their_own_requests() -> None:
+    first, second = entry("http://a.test/", 0), entry("http://b.test/", 8_000, timings={"connect": -1})
+    pages = import_har(har(first, second, on_load=200), "my.har")
+    known, unknown = (one.page.notes for one in pages)
+    assert any(note.startswith("the recorded load event came 200 ms") for note in known)
+    assert "the file does not say when the load event was: every resource counts to the load" in unknown
+    assert not any(note.startswith("the recorded load event") for note in unknown)
+    assert not any(note.startswith("hosts without a recorded connection") for note in known)

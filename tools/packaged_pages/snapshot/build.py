@@ -75,7 +75,7 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     entries = [_entry(order, item, items) for order, item in enumerate(items)]
     for item, entry in zip(items, entries, strict=True):
         item.entry = entry
-    chains.link_chains(entries, Notes())
+    chains.link_chains(entries)
     first = min(entries, key=lambda e: (e.at.start, e.order))
     ordered, document = in_order(entries, first.url, Notes())
     counts = Notes()

@@ -58,10 +58,15 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page of the exchanges that `edges` hold, the root first, each after its initiator."""
+    """Return the page of the exchanges that `edges` hold, the root first, each after its initiator.
+
+    `notes` are those of the recording; what was found of each exchange is added to them.
+    """
     positions = {index: position for position, index in enumerate(edges)}
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)
+    for index in edges:
+        notes.update(exchanges[index].notes)
     types = _types(exchanges, edges)
     others = alternatives or {}
     resources = tuple(

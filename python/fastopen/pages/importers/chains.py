@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
-from fastopen.pages.importers.notes import Notes
 
 # Recorders round to milliseconds and take several clocks; a follower may seem to start a little too early.
 _CLOCK_SLACK_MS = 10.0
@@ -14,7 +13,7 @@ _CLOCK_SLACK_MS = 10.0
 _PREFLIGHT_HELD_MS = 30_000.0
 
 
-def link_chains(entries: Sequence[Exchange], notes: Notes) -> None:
+def link_chains(entries: Sequence[Exchange]) -> None:
     """Sets `before` of what redirects led to and preflights allowed; none of it starts before that ended."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
@@ -23,7 +22,6 @@ def link_chains(entries: Sequence[Exchange], notes: Notes) -> None:
         if entry.is_redirect and entry.location is not None:
             _follow(entry, (e for e in by_url[entry.location] if not e.is_preflight))
         elif entry.is_preflight:
-            notes.add("preflight")
             _allow(entry, (e for e in by_url[entry.url] if not e.is_preflight))
 
 

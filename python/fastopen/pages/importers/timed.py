@@ -48,6 +48,11 @@ def page_with_times(
     load_at = _load_event(ordered, document, head, notes)
     round_trips = _round_trips(ordered, notes)
     crossed = tuple(_crossed(ordered))
+    for key, count in (
+        ("preflight", sum(one.is_preflight for one in ordered)),
+        ("not_modified", sum(one.status == 304 for one in ordered)),
+    ):
+        notes[key] += count
     servers = Servers(ordered, crossed, known=head.network is not None)
     phase_of = Phases(ordered, load_at)
     phases: list[Phase] = []

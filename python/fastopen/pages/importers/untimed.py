@@ -99,8 +99,6 @@ def _page(
     """Return the page of these exchanges; `edges` hold each after its initiator."""
     check_size(len(edges), place)
     notes = Notes(common)
-    for index in edges:
-        notes.update(graph.exchanges[index].notes)
     if len(edges) < len(graph.exchanges):
         notes.add("elsewhere", len(graph.exchanges) - len(edges))
     unreadable = len(graph.unreadable & edges.keys())

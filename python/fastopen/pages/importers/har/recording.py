@@ -76,10 +76,10 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     stem = stem_of(place, (".gz", ".json", ".zip", ".har"))
     pages = []
     for number, (page, of_page, page_notes) in enumerate(usable, start=1):
-        page_notes.update(notes)
         name = stem if len(usable) == 1 else f"{stem}#{number}"
         source = _source(log, entries[of_page[0].order])
-        pages.append(page_with_times(of_page, page, name, source, page_notes, place))
+        # Pages that were one page of the file share its notes.
+        pages.append(page_with_times(of_page, page, name, source, Notes(page_notes + notes), place))
     return pages
 
 
@@ -236,12 +236,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     if cached:
         notes.add("cached", len(cached))
     kept = [entry for entry in entries if entry not in cached]
-    for entry in kept:
-        notes.update(entry.notes)
-    not_modified = sum(entry.status == 304 for entry in kept)
-    if not_modified:
-        notes.add("not_modified", not_modified)
-    chains.link_chains(kept, notes)
+    chains.link_chains(kept)
     return kept
 
 
