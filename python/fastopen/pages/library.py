@@ -6,7 +6,7 @@ import difflib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
-from fastopen.pages.files import TextFile, first_bytes
+from fastopen.pages.files import TextFile
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.importers.folders import NoPageError, import_folder
+from fastopen.pages.importers import NoPageError, import_file, import_folder
 from fastopen.pages.importers.notes import damage_of
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import FileProgress, Progress, part_of, silent
@@ -140,9 +140,9 @@ def _load_file(
     path: Path, library: Sequence[Path | str], lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
     begin_file()
-    archive = _archive(path)
-    if archive is not None:
-        return archive(path, lenient=lenient, progress=progress)
+    records = import_file(path, lenient=lenient, progress=progress)
+    if records is not None:
+        return records
     with TextFile(path, lenient=lenient, progress=progress) as file:
         if file.first() in ("{", "["):
             # The importers of recordings have many modules, which runs of packaged pages need not read.
@@ -153,20 +153,6 @@ def _load_file(
         text = file.rest(MAX_LIST_CHARACTERS)
     _reject_foreign(text, path)
     return _load_list(text, path, library, lenient)
-
-
-def _archive(path: Path) -> Callable[..., list[ImportedPage]] | None:
-    """The importer of a file that holds records instead of one text; None for everything else."""
-    start = first_bytes(path)
-    if start.startswith(b"PK\x03\x04"):
-        from fastopen.pages.importers.wacz import import_wacz
-
-        return import_wacz
-    if start.startswith(b"WARC/") or first_bytes(path, unpacked=True).startswith(b"WARC/"):
-        from fastopen.pages.importers.warc import import_warc
-
-        return import_warc
-    return None
 
 
 def _reject_foreign(text: str, path: Path) -> None:
@@ -288,7 +274,7 @@ class Library:
         """Takes in the page of a URL that a mirror holds."""
         from fastopen.pages.importers import mirror
 
-        if not mirror.is_mirror(folder):
+        if not mirror.holds(folder):
             return
         with self._unreadable_noted():
             for key in keys:

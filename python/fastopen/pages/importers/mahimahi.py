@@ -63,8 +63,24 @@ def request_response() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
 
 
-def is_recording(folder: Path) -> bool:
-    """Whether the folder holds a recording: a file of it is such a message."""
+def holds(folder: Path) -> bool:
+    """Return True for a recording, or a folder of nothing but recordings."""
+    return _is_recording(folder) or bool(_recordings(folder))
+
+
+def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """Return the page of a recording, or of each in the folder. Raises InputError."""
+    inner = [folder] if _is_recording(folder) else _recordings(folder)
+    return [page for one in inner for page in _import_recording(one, lenient, progress)]
+
+
+def _recordings(folder: Path) -> list[Path]:
+    inner = sorted(path for path in folder.iterdir() if path.is_dir())
+    return inner if all(map(_is_recording, inner)) else []
+
+
+def _is_recording(folder: Path) -> bool:
+    """Return True if a file of the folder is such a message."""
     for path in _files(folder)[:3]:
         try:
             with path.open("rb") as file:
@@ -77,10 +93,7 @@ def is_recording(folder: Path) -> bool:
     return False
 
 
-def import_recording(
-    folder: Path, *, lenient: bool = False, progress: Progress = silent
-) -> list[ImportedPage]:
-    """The page of a recording. Raises InputError."""
+def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[ImportedPage]:
     notes, store = Notes(), BodyStore()
     files = _files(folder)
     found = []

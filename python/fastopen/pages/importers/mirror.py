@@ -49,12 +49,12 @@ _SCRIPT: Final = re.compile(
 )
 
 
-def is_mirror(folder: Path) -> bool:
+def holds(folder: Path) -> bool:
     """Whether its folders have the names of hosts, or a document lies in it."""
     return any(_host_folders(folder)) or any(_documents(folder))
 
 
-def import_mirror(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
     """The pages of a mirror: of every document that leads to some others. Raises InputError.
 
     What nothing names is left out: a folder may hold anything.

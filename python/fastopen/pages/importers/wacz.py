@@ -40,7 +40,7 @@ MAX_HAR_BYTES: Final = 64 * 2**20
 _REMEDY: Final = "fetch or export it again"
 
 
-def import_wacz(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
     """Every page that `pages/pages.jsonl` lists and the archives hold. Raises InputError."""
     archive = Archive()
     try:

@@ -181,7 +181,7 @@ class Archive:
         return pages_of(exchanges, name, source, self.notes, place, roots=roots)
 
 
-def import_warc(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
     """The pages of a WARC file, compressed or not. Raises InputError."""
     archive = Archive()
     with path.open("rb") as file:

@@ -18,9 +18,8 @@ from warcio.warcwriter import WARCWriter
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
+from pages.sites import INITIATORS, ROOT, Answer, site
 from places import SHARED
-
-from .sites import INITIATORS, ROOT, Answer, site
 
 WARCS = SHARED / "inputs" / "warc"
 

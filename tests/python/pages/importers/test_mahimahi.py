@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
-
-from .sites import INITIATORS, Answer, site
+from pages.sites import INITIATORS, Answer, site
 
 
 def field(number: int, value: bytes | int) -> bytes:

@@ -11,9 +11,8 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
+from pages.sites import INITIATORS, ROOT, site
 from places import SHARED
-
-from .sites import INITIATORS, ROOT, site
 
 SNAPSHOT = SHARED / "inputs" / "snapshot2013"
 EXPECTED = {url: by for url, by in INITIATORS.items() if url != "http://a.test/old"} | {

@@ -4,8 +4,7 @@ import pytest
 
 from fastopen.pages.importers.caching import Freshness, freshness_of
 from fastopen.pages.model import MAX_FRESH_S
-
-from .hars import entry, one_page
+from pages.hars import entry, one_page
 
 DATE = ("date", "Tue, 15 Nov 1994 08:12:31 GMT")
 DAY_LATER = ("expires", "Wed, 16 Nov 1994 08:12:31 GMT")

@@ -11,8 +11,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import Page, load_pages
-
-from .hars import at, entry, har, import_har, one_page
+from pages.hars import at, entry, har, import_har, one_page
 
 ROOT = entry("http://a.test/")
 

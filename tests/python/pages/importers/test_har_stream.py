@@ -20,8 +20,7 @@ from fastopen.pages import ImportedPage, budget, load_pages
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.library import damage_notes
-
-from .hars import entry, har, import_har
+from pages.hars import entry, har, import_har
 
 ENTRIES = [entry(f"http://a.test/{index}", index * 10) for index in range(6)]
 

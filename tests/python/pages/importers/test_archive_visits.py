@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fastopen.pages import load_pages
+from pages.sites import Answer
 
-from .sites import Answer
 from .test_warc import archive
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage
-
-from .hars import at, entry, har, import_har, one_page
+from pages.hars import at, entry, har, import_har, one_page
 
 ROOT = entry("http://a.test/")
 NOTHING = {"blocked": 0, "dns": 0, "connect": 0, "ssl": 0, "send": 0, "wait": 0, "receive": 0}
