@@ -74,14 +74,9 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return what browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first document.
-
-    Of several documents the first that others name as their Referer: browsers' own services come before it.
-    """
-    named = Counter(one.referer for one in graph.exchanges)
-    documents = _documents(graph)
-    referred = (i for i in documents if named[graph.exchanges[i].url] >= _LEAST_REFERRERS)
-    return _navigated(graph) or [_head(graph, next(referred, documents[0] if documents else 0))]
+    """Return what browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first document."""
+    first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
+    return _navigated(graph) or [_head(graph, first)]
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:

@@ -129,3 +129,9 @@ def test_a_target_that_is_an_address_is_found_under_the_host_that_was_asked_for(
     answer = record("response", target, ["HTTP/1.1 200 OK", "Content-Type: text/html"], b"<p>a page</p>")
     path.write_bytes(record("request", target, ["GET / HTTP/1.1", f"Host: {host}"]) + answer)
     assert load_pages([path])[0].page.url == url
+
+
+def test_a_frame_that_was_recorded_first_is_not_the_page(tmp_path: Path) -> None:
+    frame = Answer("http://a.test/f.html", b"<p>a frame</p>", "text/html", referer="http://a.test/")
+    (page,) = urls(tmp_path, frame, answer("http://a.test/", "text/html", b"<iframe src=/f.html></iframe>"))
+    assert page == ["/", "/f.html"]

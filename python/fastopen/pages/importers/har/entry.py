@@ -48,82 +48,34 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """The entry, or None if it did not cross the network (counted in `notes`). InputError where it is broken.
+    """Return the exchange, or None if the entry did not cross the network (counted in `notes`).
 
     `place` names the entry for errors; `page_start` is when its page started, `previous` when the
-    last entry did.
+    last entry did. Raises InputError if the entry is broken.
     """
     if not isinstance(raw, dict):
         raise InputError("not an object", place)
     request, response = _parts(raw, place)
-    raw_url = request["url"]
-    reason = _not_on_the_network(raw_url)
-    if reason is not None:
-        notes.add(reason)
-        return None
     status = int(fields.number(response.get("status")) or 0)
     method = fields.text(request.get("method")).strip().upper()
     if method not in _METHODS:
         method = "GET"
-    if status == 101 or fields.text(raw.get("_resourceType")).lower() == "websocket":
-        notes.add("websocket")
+    left_out = _left_out(raw, status, method)
+    if left_out is not None:
+        notes.add(left_out)
         return None
-    if not 200 <= status <= 599 or method == "CONNECT":
-        notes.add("failed")
-        return None
-    if _is_event_stream(raw):
-        notes.add("event_stream")
-        return None
-    if _is_certificate_check(raw):
-        notes.add("certificate")
-        return None
-    url = urls.cleaned(raw_url)
+    url = urls.cleaned(request["url"])
     if url is None:
-        raise InputError(f"{raw_url[:80]!r} is not a URL that can be asked for", f"{place}.request.url")
-    return _entry(raw, order, url, method, status, page_start, previous, writer)
-
-
-def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    request = raw.get("request")
-    if not isinstance(request, dict):
-        raise InputError("missing" if request is None else "not an object", f"{place}.request")
-    url = request.get("url")
-    if not isinstance(url, str) or not url.strip():
-        raise InputError("missing" if url is None else "not a URL", f"{place}.request.url")
-    response = raw.get("response")
-    if not isinstance(response, dict):
-        raise InputError("missing" if response is None else "not an object", f"{place}.response")
-    return request, response
-
-
-def _not_on_the_network(url: str) -> str | None:
-    scheme = urls.scheme_of(url)
-    if scheme in ("ws", "wss"):
-        return "websocket"
-    if scheme and scheme not in urls.DEFAULT_PORTS:
-        return "scheme"
-    return None
-
-
-def _entry(
-    raw: dict[str, Any],
-    order: int,
-    url: str,
-    method: str,
-    status: int,
-    page_start: float | None,
-    previous: float | None,
-    writer: Writer,
-) -> Exchange:
-    notes = Notes()
-    request, response = raw["request"], raw["response"]
+        message = f"{request['url'][:80]!r} is not a URL that can be asked for"
+        raise InputError(message, f"{place}.request.url")
+    guessed = Notes()
     sent, got = (fields.headers(side.get("headers")) for side in (request, response))
-    times = _times(raw, url, page_start, previous, notes, writer)
+    times = _times(raw, url, page_start, previous, guessed, writer)
     content = fields.mapping(response.get("content"))
     mime = kinds.mime_of(fields.text(content.get("mimeType")), got)
     kept = content.get("text")
     text = kept if isinstance(kept, StoredBody) else None
-    size = sizes.sizes_of(raw, url, method, status, notes)
+    size = sizes.sizes_of(raw, url, method, status, guessed)
     if size.body <= 1:
         # What a body whose first byte is its last took to receive is the browser's, before what follows.
         times.end = times.first_byte
@@ -161,8 +113,37 @@ def _entry(
         pushed=pushed,
         connection=_connection(raw),
         order=order,
-        notes=notes,
+        notes=guessed,
     )
+
+
+def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    request = raw.get("request")
+    if not isinstance(request, dict):
+        raise InputError("missing" if request is None else "not an object", f"{place}.request")
+    url = request.get("url")
+    if not isinstance(url, str) or not url.strip():
+        raise InputError("missing" if url is None else "not a URL", f"{place}.request.url")
+    response = raw.get("response")
+    if not isinstance(response, dict):
+        raise InputError("missing" if response is None else "not an object", f"{place}.response")
+    return request, response
+
+
+def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
+    """Return why an entry is no request of a page that a load can repeat, as a key of the notes."""
+    scheme = urls.scheme_of(raw["request"]["url"])
+    if scheme in ("ws", "wss"):
+        return "websocket"
+    if scheme and scheme not in urls.DEFAULT_PORTS:
+        return "scheme"
+    if status == 101 or fields.text(raw.get("_resourceType")).lower() == "websocket":
+        return "websocket"
+    if not 200 <= status <= 599 or method == "CONNECT":
+        return "failed"
+    if _is_event_stream(raw):
+        return "event_stream"
+    return "certificate" if _is_certificate_check(raw) else None
 
 
 def _recorded_type(raw: Mapping[str, Any]) -> str | None:
@@ -220,46 +201,34 @@ def _times(
     notes: Notes,
     writer: Writer,
 ) -> Times:
-    timings = fields.mapping(raw.get("timings"))
-    found = _webpagetest_times(raw, page_start) or _har_times(
-        raw, timings, page_start, previous, notes, writer
-    )
-    found.lookup = fields.milliseconds(timings.get("dns")) or 0.0
+    timings = {key: fields.milliseconds(value) for key, value in fields.mapping(raw.get("timings")).items()}
+    found = _webpagetest_times(raw, page_start)
+    if found is None:
+        start = fields.moment_ms(raw.get("startedDateTime"))
+        if start is None:
+            notes.add("started")
+            start = previous if previous is not None else page_start or 0.0
+        spent = _spent(timings)
+        if not spent:
+            notes.add("timings")
+        lasted = 0.0 if writer.tls_counted_twice else fields.milliseconds(raw.get("time")) or 0.0
+        end = start + max(spent, lasted)
+        first_byte = end - (timings.get("receive") or 0.0)
+        sent = first_byte - (timings.get("wait") or 0.0)
+        # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
+        found = Times(start - (timings.get("_queued") or 0.0), sent, first_byte, end)
+    found.lookup = timings.get("dns") or 0.0
     found.tcp = _tcp(raw, timings, url, writer)
-    found.connect = fields.milliseconds(timings.get("connect")) or 0.0
-    found.tls = fields.milliseconds(timings.get("ssl")) or 0.0
-    found.wait = fields.milliseconds(timings.get("wait"))
+    found.connect = timings.get("connect") or 0.0
+    found.tls = timings.get("ssl") or 0.0
+    found.wait = timings.get("wait")
     return found
 
 
-def _har_times(
-    raw: Mapping[str, Any],
-    timings: Mapping[str, Any],
-    page_start: float | None,
-    previous: float | None,
-    notes: Notes,
-    writer: Writer,
-) -> Times:
-    start = fields.moment_ms(raw.get("startedDateTime"))
-    if start is None:
-        notes.add("started")
-        start = previous if previous is not None else page_start or 0.0
-    spent = _spent(timings)
-    if not spent:
-        notes.add("timings")
-    lasted = 0.0 if writer.tls_counted_twice else fields.milliseconds(raw.get("time")) or 0.0
-    end = start + max(spent, lasted)
-    first_byte = end - (fields.milliseconds(timings.get("receive")) or 0.0)
-    sent = first_byte - (fields.milliseconds(timings.get("wait")) or 0.0)
-    # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
-    asked = start - (fields.milliseconds(timings.get("_queued")) or 0.0)
-    return Times(asked, sent, first_byte, end)
-
-
-def _spent(timings: Mapping[str, Any]) -> float:
+def _spent(timings: Mapping[str, float | None]) -> float:
     """The parts of an entry's time together, in ms; ssl is a part of connect."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
-    return sum(fields.milliseconds(timings.get(name)) or 0.0 for name in names)
+    return sum(timings.get(name) or 0.0 for name in names)
 
 
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
@@ -284,7 +253,9 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
     return Times(page_start + asked, page_start + sent, page_start + sent + waited, page_start + end)
 
 
-def _tcp(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str, writer: Writer) -> float | None:
+def _tcp(
+    raw: Mapping[str, Any], timings: Mapping[str, float | None], url: str, writer: Writer
+) -> float | None:
     """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and gives it as ssl too.
 
     Firefox does not: its entries last as long as all parts together, ssl included.
@@ -292,7 +263,7 @@ def _tcp(raw: Mapping[str, Any], timings: Mapping[str, Any], url: str, writer: W
     0 means a connection of before. An https connection whose TLS was not written down spent at least one more
     RTT on it, so that half of it bounds the RTT from above.
     """
-    connect, tls = fields.milliseconds(timings.get("connect")), fields.milliseconds(timings.get("ssl")) or 0.0
+    connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None
     lasted = fields.milliseconds(raw.get("time")) or 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from fastopen.pages.importers import chains, fields
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.har.body_stripper import BodyStripper
 from fastopen.pages.importers.har.entry import is_cached, read_entry
-from fastopen.pages.importers.har.navigations import split
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.har.writers import Writer, writer_of
 from fastopen.pages.importers.head import PageHead
@@ -24,6 +24,8 @@ from fastopen.pages.importers.timed import page_with_times
 
 # Recorders write that a document began some milliseconds before its page.
 _PAGE_SLACK_MS: Final = 10.0
+# Nothing was under way for this long before a navigation: scripts insert frames sooner.
+_IDLE_MS: Final = 5_000.0
 # Notes on entries that were left out, as reasons for which a file has nothing to load.
 _REASONS: Final = {
     "cached": "came out of the recorder's cache",
@@ -68,7 +70,7 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         (each, of_page, page_notes)
         for page, (entries_of, page_notes) in zip(recorded, found, strict=True)
         if entries_of
-        for each, of_page in split(page, entries_of, page_notes)
+        for each, of_page in _split(page, entries_of, page_notes)
     ]
     if not usable:
         raise _nothing_crossed(place, [of_page for _, of_page in found])
@@ -81,6 +83,40 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         # Pages that were one page of the file share its notes.
         pages.append(page_with_times(of_page, page, name, source, Notes(page_notes + notes), place))
     return pages
+
+
+def _split(
+    page: PageHead, entries: Sequence[Exchange], notes: Notes
+) -> list[tuple[PageHead, list[Exchange]]]:
+    """Return the page, or a page for each navigation: a document that nothing asked for, after a pause."""
+    ordered = sorted(entries, key=chains.in_time)
+    starts = [0]
+    ended = ordered[0].at.end
+    for number, entry in enumerate(ordered[1:], start=1):
+        if entry.at.start >= ended + _IDLE_MS and _is_navigation(entry):
+            starts.append(number)
+        ended = max(ended, entry.at.end)
+    if len(starts) == 1:
+        return [(page, list(entries))]
+    notes.add("navigations", len(starts))
+    bounds = [ordered[number].at.start for number in starts[1:]]
+    loaded_at = None if page.started is None or page.on_load is None else page.started + page.on_load
+    found: list[tuple[PageHead, list[Exchange]]] = []
+    for number, (first, last) in enumerate(zip(starts, [*starts[1:], len(ordered)], strict=True)):
+        began = page.started if number == 0 and page.started is not None else ordered[first].at.start
+        until = bounds[number] if number < len(bounds) else float("inf")
+        own = loaded_at is not None and began <= loaded_at < until
+        on_load = loaded_at - began if loaded_at is not None and own else None
+        title = page.title if number == 0 else ""
+        head = replace(page, title=title, started=began, on_load=on_load, members=[])
+        own_entries = {*ordered[first:last]}
+        found.append((head, [one for one in entries if one in own_entries]))
+    return found
+
+
+def _is_navigation(entry: Exchange) -> bool:
+    """Return True for the document of a window that no script or element asked for."""
+    return entry.type == "document" and entry.before is None and not entry.embedded
 
 
 def _is_timed(entry: object) -> bool:
