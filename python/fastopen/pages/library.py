@@ -20,7 +20,7 @@ from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import TextFile
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import NoPageError, import_file, import_folder
-from fastopen.pages.importers.notes import damage_of
+from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 
@@ -84,8 +84,9 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Those of its notes that say what of its file was damaged, and left out as `lenient` allows."""
-    return damage_of(page.notes)
+    """Return the notes of a page that report damage of its file, left out as `lenient` allows."""
+    beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
+    return [note for note in page.notes if note.startswith(beginnings)]
 
 
 def _load(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
@@ -117,6 +117,26 @@ class Exchange:
         """The times, of a recording that has them."""
         assert self.times is not None
         return self.times
+
+
+@dataclass
+class PageHead:
+    """A page of a file that may hold several."""
+
+    id: str
+    title: str = ""
+    started: float | None = None
+    """ms since 1970."""
+    on_load: float | None = None
+    """ms after it started."""
+    inspector_clock: bool = False
+    """`on_load` counts from the start of the recording, not from the start of the page."""
+    down_bit_per_s: int | None = None
+    up_bit_per_s: int | None = None
+    network: Mapping[str, Any] | None = None
+    """The emulated network of a load without TCP Fast Open, as a job has it."""
+    members: list[int] = field(default_factory=list)
+    """The places of its entries in the file."""
 
 
 def is_redirect(status: int) -> bool:

@@ -89,9 +89,3 @@ class Notes(Counter[str]):
     def sentences(self) -> tuple[str, ...]:
         """Return a sentence for each finding, in the order of SENTENCES."""
         return tuple(text.format(n=self[key]) for key, text in SENTENCES.items() if self[key])
-
-
-def damage_of(notes: tuple[str, ...]) -> list[str]:
-    """Return the notes of a page that report damage of its file, left out as `lenient` allows."""
-    beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
-    return [note for note in notes if note.startswith(beginnings)]

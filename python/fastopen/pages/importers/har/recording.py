@@ -13,12 +13,11 @@ from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains, fields
-from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.exchange import Exchange, PageHead
 from fastopen.pages.importers.har.body_stripper import BodyStripper
 from fastopen.pages.importers.har.entry import is_cached, read_entry
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.har.writers import Writer, writer_of
-from fastopen.pages.importers.head import PageHead
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
 
