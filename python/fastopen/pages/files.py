@@ -114,14 +114,13 @@ class TextFile(Closing):
         return data
 
 
-def first_bytes(path: Path, *, unpacked: bool = False) -> bytes:
-    """Return the beginning of a file, unpacked from gzip on request; empty if it cannot be read."""
+def first_bytes(path: Path) -> bytes:
+    """Return how a file begins; nothing if it cannot be read."""
     try:
         with open_file(path) as file:
-            start = file.read(_SNIFFED)
+            return file.read(_SNIFFED)
     except (InputError, OSError):
         return b""  # whoever reads it says why not
-    return unpacked_start(start, _SNIFFED) if unpacked and start.startswith(GZIP) else start
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:

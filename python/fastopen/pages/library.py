@@ -6,7 +6,7 @@ import difflib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,10 @@ from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
-from fastopen.pages.files import TextFile, first_bytes
-from fastopen.pages.folders import NoPageError, import_folder
+from fastopen.pages.files import TextFile
 from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import NoPageError, import_file, import_folder
+from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
 from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 
@@ -83,12 +84,9 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the notes on damaged parts that `lenient` left out."""
-    from fastopen.pages.archives.notes import ArchiveNotes
-    from fastopen.pages.har.notes import HarNotes
-
-    texts = [kind.SENTENCES[key] for kind in (HarNotes, ArchiveNotes) for key in ("broken", "cut")]
-    return [note for note in page.notes if note.startswith(tuple(text.partition("{n}")[0] for text in texts))]
+    """Return the notes of a page that report damage of its file, left out as `lenient` allows."""
+    beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
+    return [note for note in page.notes if note.startswith(beginnings)]
 
 
 def _load(
@@ -143,33 +141,19 @@ def _load_file(
     path: Path, library: Sequence[Path | str], lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
     begin_file()
-    archive = _archive(path)
-    if archive is not None:
-        return archive(path, lenient=lenient, progress=progress)
+    records = import_file(path, lenient=lenient, progress=progress)
+    if records is not None:
+        return records
     with TextFile(path, lenient=lenient, progress=progress) as file:
         if file.first() in ("{", "["):
             # The importers of recordings have many modules, which runs of packaged pages need not read.
-            from fastopen.pages.har.recording import read_har
+            from fastopen.pages.importers.har.recording import read_har
 
             found = read_har(file.read, str(path), lenient=lenient)
             return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
         text = file.rest(MAX_LIST_CHARACTERS)
     _reject_foreign(text, path)
     return _load_list(text, path, library, lenient)
-
-
-def _archive(path: Path) -> Callable[..., list[ImportedPage]] | None:
-    """The importer of a file that holds records instead of one text; None for everything else."""
-    start = first_bytes(path)
-    if start.startswith(b"PK\x03\x04"):
-        from fastopen.pages.wacz import import_wacz
-
-        return import_wacz
-    if start.startswith(b"WARC/") or first_bytes(path, unpacked=True).startswith(b"WARC/"):
-        from fastopen.pages.warc import import_warc
-
-        return import_warc
-    return None
 
 
 def _reject_foreign(text: str, path: Path) -> None:
@@ -289,9 +273,9 @@ class Library:
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
         """Takes in the page of a URL that a mirror holds."""
-        from fastopen.pages import mirror
+        from fastopen.pages.importers import mirror
 
-        if not mirror.is_mirror(folder):
+        if not mirror.holds(folder):
             return
         with self._unreadable_noted():
             for key in keys:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastopen.pages import ImportedPage
-from fastopen.pages.har.body_stripper import BodyStripper
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.recording import pages_of_log
+from fastopen.pages.importers.har.body_stripper import BodyStripper
+from fastopen.pages.importers.har.recording import pages_of_log
+from fastopen.pages.importers.notes import Notes
 
 START = "2024-05-01T10:00:0"  # and seconds, so that a test says "0.250Z" for 250 ms
 
@@ -63,7 +63,7 @@ def import_har(data: object, place: str, *, lenient: bool = False) -> list[Impor
     if isinstance(log, dict) and isinstance(log.get("entries"), list):
         strip = BodyStripper()
         data = {"log": log | {"entries": [strip(raw) for raw in log["entries"]]}}
-    return pages_of_log(data, place, HarNotes(), lenient=lenient)
+    return pages_of_log(data, place, Notes(), lenient=lenient)
 
 
 def one_page(*entries: Any, on_load: float | None = None) -> ImportedPage:

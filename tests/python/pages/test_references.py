@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastopen.pages.archives.unpack import unpacked
+from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import names_in
 
 

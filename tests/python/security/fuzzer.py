@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -41,16 +41,15 @@ from fastopen.contract.records import ContractError, RecordError
 from fastopen.experiments import load_experiment
 from fastopen.experiments.trace import read_trace
 from fastopen.pages import load_pages, packaged_pages, page_json
-from fastopen.pages.fuzz import mutated
 from fastopen.pages.model import decode_json, parse_page
 from fastopen.report import results_document
 from fastopen.runs import RunStore, stored_plan
 from fastopen.runs.export import export
 from made_up_run import made_up_page, made_up_plan, made_up_run
+from pages.importers.test_mahimahi import recording
+from pages.importers.test_mirror import mirror
+from pages.importers.test_warc import archive
 from pages.sites import site
-from pages.test_mahimahi import recording
-from pages.test_mirror import mirror
-from pages.test_warc import archive
 from places import GOLDEN, ROOT
 
 MAX_S: Final = 10
@@ -69,6 +68,36 @@ _TOKENS: Final = [
     b"[" * 5000, b"a" * 70_000,
 ]  # fmt: skip
 
+_ODD: Final[tuple[Any, ...]] = (
+    None, True, False, 0, -1, 1, 304, 2**31, 2**63, 10**400, -(10**30), 0.1, -0.0, 1e308, float("nan"),
+    float("inf"), "", " ", "-1", "0", "1e9", "\x00", "\ud800", "ü" * 50, "x" * 70_000, [], {}, [[]], {"": {}},
+    "http://a.test/", "HTTPS://A.TEST:0/%zz#?", "http://[::1", "data:,x", "//b.test", "javascript:void(0)",
+    "2024-05-01T10:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.9999999-12:00", "script",
+)  # fmt: skip
+_SMALL: Final = {
+    "log": {
+        "pages": [{"id": "p", "startedDateTime": "2024-05-01T10:00:00Z", "pageTimings": {"onLoad": 500}}],
+        "entries": [
+            {
+                "pageref": "p",
+                "startedDateTime": f"2024-05-01T10:00:00.{index:03}Z",
+                "time": 80,
+                "request": {"method": "GET", "url": f"http://h{index % 3}.test/{index}", "headers": [
+                    {"name": "Referer", "value": "http://h0.test/0"}]},
+                "response": {"status": 301 if index == 0 else 200, "redirectURL": "http://h1.test/1",
+                             "headers": [{"name": "content-type", "value": "text/html"}],
+                             "content": {"size": 9, "text": "some text", "mimeType": "text/css"},
+                             "bodySize": 9, "headersSize": -1},
+                "timings": {"connect": 20, "wait": 40, "receive": index, "_queued": 1},
+                "_initiator": {"type": "script", "stack": {"callFrames": [{"url": "http://h0.test/3"}],
+                                                           "parent": {"callFrames": []}}},
+                "_resourceType": ("document", "script", "image", "font", "xhr")[index % 5],
+            }
+            for index in range(8)
+        ],
+    }
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Target:
@@ -82,13 +111,15 @@ class Target:
 
 
 def _pages(file: Path) -> object:
-    """Read leniently and not, twice alike, and written as they are read."""
+    """Read leniently and not; what is read leniently is read twice alike, and written as it is read."""
     found = []
     for lenient in (False, True):
         try:
             found = load_pages([file], lenient=lenient, max_unpacked=64 * 2**20)
         except InputError as error:
             _one_line(error, file)
+    if found:
+        assert found == load_pages([file], lenient=True, max_unpacked=64 * 2**20), "two readings differ"
     for imported in found:
         written = page_json(imported.page)
         assert parse_page(decode_json(written, "written"), "written") == imported.page
@@ -136,12 +167,9 @@ def _unpack(data: bytes, folder: Path) -> None:
 
 
 def _har(_: Path) -> list[bytes]:
-    from fastopen.pages.fuzz import seeds_of
-
-    small, _ = seeds_of([])
-    smaller = copy.deepcopy(small)
+    smaller: Any = copy.deepcopy(_SMALL)
     del smaller["log"]["entries"][2:]
-    return [json.dumps(seed).encode() for seed in (small, *[smaller] * 3)]
+    return [json.dumps(seed).encode() for seed in (_SMALL, *[smaller] * 3)]
 
 
 def _warc(_: Path) -> list[bytes]:
@@ -293,6 +321,36 @@ def _broken_value(value: object, rng: random.Random) -> object:
     if packed:
         return zlib.compress(changed, 1)
     return changed.decode() if isinstance(value, str) else changed
+
+
+def mutated(value: Any, rng: random.Random, changes: int) -> Any:
+    """A copy of `value` with `changes` places replaced, removed, doubled or swapped."""
+    root: list[Any] = [json.loads(json.dumps(value))]
+    for _ in range(changes):
+        holder, key = _place(root, rng)
+        kind = rng.randrange(4)
+        if kind == 0 and (isinstance(holder, dict) or len(holder) > 1):
+            del holder[key]
+        elif kind == 1 and isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(holder[key]))
+        elif kind == 2:
+            other, where = _place(root, rng)
+            copied = json.dumps(other[where])
+            if len(copied) < 100_000:
+                holder[key] = json.loads(copied)
+        else:
+            holder[key] = copy.deepcopy(rng.choice(_ODD))
+    return root[0]
+
+
+def _place(root: list[Any], rng: random.Random) -> tuple[Any, Any]:
+    """Some member of some object or list, deep ones as likely as shallow ones."""
+    holder: Any = root
+    key: Any = 0
+    while isinstance(holder[key], (dict, list)) and holder[key] and rng.random() < 0.85:
+        holder = holder[key]
+        key = rng.choice(list(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
+    return holder, key
 
 
 class Finding(AssertionError):  # noqa: N818  # it is no error of the fuzzer

@@ -27,9 +27,9 @@ from fastopen.runs import RunStore
 from fastopen.runs.export import export
 from made_up_run import made_up_page, made_up_plan, made_up_run
 from pages.hars import entry, har
+from pages.importers.test_mahimahi import message
+from pages.importers.test_warc import archive
 from pages.sites import Answer
-from pages.test_mahimahi import message
-from pages.test_warc import archive
 from places import GOLDEN, ROOT
 
 pytestmark = pytest.mark.slow

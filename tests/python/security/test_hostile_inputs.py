@@ -332,7 +332,7 @@ def test_packed_texts_of_every_coding_stop_at_the_limit() -> None:
     import brotli
     import zstandard
 
-    from fastopen.pages.archives.unpack import MAX_TEXT_BYTES, unpacked
+    from fastopen.pages.importers.unpack import MAX_TEXT_BYTES, unpacked
 
     text = b"a" * (MAX_TEXT_BYTES + MIB)
     packed = {
@@ -418,7 +418,6 @@ def test_a_har_without_compression_may_be_as_large_as_it_is(tmp_path: Path) -> N
 
 def work_of(entries: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often a text was searched for a URL, of a HAR with so many scripts that name one another not."""
-    from fastopen.pages.har import text_index
 
     searched = 0
 
@@ -427,8 +426,10 @@ def work_of(entries: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
         searched += 1
         return find_reference(text, url, base)
 
-    monkeypatch.setattr(text_index, "find_reference", counted)
-    monkeypatch.setattr(text_index, "_DIRECT_SEARCHES", 0)
+    from fastopen.pages.importers import initiators
+
+    monkeypatch.setattr(initiators, "find_reference", counted)
+    monkeypatch.setattr(initiators, "_DIRECT_SEARCHES", 0)
     made = [
         {
             "startedDateTime": f"2026-01-01T00:00:{n // 1000:02d}.{n % 1000:03d}Z",

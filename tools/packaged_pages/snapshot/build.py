@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.har import chains, kinds
-from fastopen.pages.har.assemble import in_order
-from fastopen.pages.har.entry import Entry
-from fastopen.pages.har.initiators import HELD_BACK_MS, InitiatorResolver
-from fastopen.pages.har.notes import HarNotes
-from fastopen.pages.har.sizes import Sizes
+from fastopen.pages.importers import chains, kinds
+from fastopen.pages.importers.exchange import Exchange, Times
+from fastopen.pages.importers.initiators import HELD_BACK_MS, InitiatorResolver
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.timed import in_order
 from fastopen.pages.model import Page, Resource, body_is_empty
 from fastopen.pages.references import find_reference
 from packaged_pages.shorter import shortened
@@ -53,7 +52,7 @@ class Item:
     wire_bytes: int = 0
     request_header: int = 0
     response_header: int = 0
-    entry: Entry = field(init=False)
+    entry: Exchange = field(init=False)
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -76,17 +75,18 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     entries = [_entry(order, item, items) for order, item in enumerate(items)]
     for item, entry in zip(items, entries, strict=True):
         item.entry = entry
-    chains.link_chains(entries, HarNotes())
-    first = min(entries, key=lambda e: (e.start, e.order))
-    ordered, document = in_order(entries, first.url, HarNotes())
-    counts = HarNotes()
+    chains.link_chains(entries)
+    first = min(entries, key=lambda e: (e.at.start, e.order))
+    ordered, document = in_order(entries, first.url, Notes())
+    counts = Notes()
     initiators, _ = InitiatorResolver(ordered, document).find_all(counts)
+    counts.update(way for _, way in initiators)
     by_entry = {id(item.entry): item for item in items}
     resources = [
         _resource(by_entry[id(entry)], entry, parent, ordered, items)
-        for entry, parent in zip(ordered, initiators, strict=True)
+        for entry, (parent, _) in zip(ordered, initiators, strict=True)
     ]
-    event = first.start + log.counters.get("tfo.page_load_timer", 0) - max(e.end for e in ordered)
+    event = first.at.start + log.counters.get("tfo.page_load_timer", 0) - max(e.at.end for e in ordered)
     notes += _common_notes(log, counts)
     return Page(
         format="fastopen-page/1",
@@ -164,7 +164,7 @@ def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
 
 
 def kind_of(item: Item) -> str:
-    return kinds.type_of({}, item.url, item.mime)
+    return kinds.type_of(item.url, item.mime)
 
 
 def _from_cache(
@@ -229,28 +229,20 @@ def _sum(log: FetchLog, what: str) -> tuple[int, int]:
     return sum(s.count for s in both if s), sum(s.total for s in both if s)
 
 
-def _entry(order: int, item: Item, items: Sequence[Item]) -> Entry:
+def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
     """An entry for the HAR importer's search of initiators; a cached item starts where its name stands."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
-    return Entry(
+    return Exchange(
         order=order,
-        raw={"_initiator": owner},
+        initiators=[owner] if owner else (),
         url=item.url,
-        method="GET",
         status=item.status,
-        type=kinds.type_of({}, item.url, item.mime),
+        type=kinds.type_of(item.url, item.mime),
         mime=item.mime,
-        start=start,
-        sent=start,
-        first_byte=start,
-        end=end,
-        connect_ms=None,
-        wait_ms=None,
-        sizes=Sizes(0, 0, 0, item.wire_bytes),
-        referer=None,
+        times=Times(start, start, start, end),
+        body_bytes=item.wire_bytes,
         location=item.location,
-        body=None,
     )
 
 
@@ -279,7 +271,7 @@ def _would_start(item: Item, items: Sequence[Item]) -> tuple[float, float]:
 
 
 def _resource(
-    item: Item, entry: Entry, parent: int | None, ordered: Sequence[Entry], items: Sequence[Item]
+    item: Item, entry: Exchange, parent: int | None, ordered: Sequence[Exchange], items: Sequence[Item]
 ) -> Resource:
     above = ordered[parent] if parent is not None else None
     at_bytes, processing = (None, 0.0) if above is None else _trigger(item, entry, above, items)
@@ -298,19 +290,20 @@ def _resource(
     )
 
 
-def _trigger(item: Item, entry: Entry, above: Entry, items: Sequence[Item]) -> tuple[int | None, float]:
+def _trigger(item: Item, entry: Exchange, above: Exchange, items: Sequence[Item]) -> tuple[int | None, float]:
     """How many bytes of the initiator had to come (None: all), and ms of processing after them.
 
     The place of the name counts where the name was found; else the time, as if the bytes had come evenly.
     """
-    if item.fetch is not None and entry.start >= above.end:
-        return None, entry.start - above.end
+    if item.fetch is not None and entry.at.start >= above.at.end:
+        return None, entry.at.start - above.at.end
     if above.type != "document":
         return None, 0.0
-    share = (entry.start - above.start) / (above.end - above.start) if above.end > above.start else 0.0
+    began, lasted = above.at.start, above.at.end - above.at.start
+    share = (entry.at.start - began) / lasted if lasted > 0 else 0.0
     if item.reference is not None and items[item.reference.owner].entry is above:
         share = item.reference.offset / item.reference.length
-    return int(above.sizes.body * min(max(share, 0.0), 1.0)), 0.0
+    return int(above.body_bytes * min(max(share, 0.0), 1.0)), 0.0
 
 
 def _mime(item: Item) -> str:
@@ -341,14 +334,14 @@ def _line_bytes(url: str) -> int:
     return len(f"GET {urls.target_of(url)} HTTP/1.1\r\nHost: {urls.host_of(url)}\r\n\r\n")
 
 
-def _common_notes(log: FetchLog, counts: HarNotes) -> list[str]:
+def _common_notes(log: FetchLog, counts: Notes) -> list[str]:
     handshake = log.samples.get("Net.TCP_Connection_Latency")
     first_byte = log.samples.get("Net.HttpTimeToFirstByte")
     notes = [
         "bodies of redirects are not known and taken as empty",
-        f"initiators found by name in a saved text: {counts.count('recorded')}",
-        f"resources that follow a redirect: {counts.count('chained')}",
-        f"initiators inferred from time and type: {counts.count('inferred')}",
+        f"initiators found by name in a saved text: {counts['recorded']}",
+        f"resources that follow a redirect: {counts['chained']}",
+        f"initiators inferred from time and type: {counts['inferred']}",
         "server think time cannot be told from the log: 0",
     ]
     if handshake and handshake.count and first_byte and first_byte.count:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
+from pages.importers.test_warc import archive
 from pages.sites import Answer
-from pages.test_warc import archive
 
 GIF = bytes.fromhex("474946383961010001008000000000000000ffffff2c00000000010001000002024401003b")
 # The recorder's script chose the first host, this one others: one that was recorded, and one that was not.

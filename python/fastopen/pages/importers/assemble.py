@@ -1,0 +1,136 @@
+"""A page out of exchanges, once it is known which asked for which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastopen.common.errors import InputError
+from fastopen.pages.bodies import RecordedBodies
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
+from fastopen.pages.recording import Recording
+
+# What may ask for a type of resource, other than the document itself.
+ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
+    "font": ("stylesheet",),
+    "image": ("stylesheet", "script"),
+    "stylesheet": ("stylesheet", "script"),
+}
+OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What asked for an exchange: its index, and how many of its bytes (None: all) had to come first."""
+
+    by: int | None
+    at_bytes: int | None = None
+    type: ResourceType | None = None
+    """What the place that names it takes it for."""
+    way: str = "referenced"
+    """How the initiator is known: a key of the notes."""
+    processing_us: int = 0
+    phase: Phase = "load"
+    think_us: int = 0
+    send_us: int = 0
+
+
+def check_size(requests: int, place: str) -> None:
+    """Raise InputError if no page can have as many requests."""
+    if requests > MAX_RESOURCES:
+        raise InputError(f"{requests} requests in one page, at most {MAX_RESOURCES} are possible", place)
+
+
+def page_of(
+    exchanges: Sequence[Exchange],
+    edges: dict[int, Edge],
+    name: str,
+    source: str,
+    notes: Notes,
+    *,
+    initiators: Initiators = "inferred",
+    alternatives: Mapping[int, tuple[str, ...]] | None = None,
+    load_event_processing_us: int = 0,
+    recorded_plt_us: int | None = None,
+    recording: Recording | None = None,
+) -> ImportedPage:
+    """Return the page of the exchanges that `edges` hold, the root first, each after its initiator.
+
+    `notes` are those of the recording; what was found of each exchange is added to them.
+    """
+    positions = {index: position for position, index in enumerate(edges)}
+    for edge in list(edges.values())[1:]:
+        notes.add(edge.way)
+    for index in edges:
+        notes.update(exchanges[index].notes)
+    types = _types(exchanges, edges)
+    others = alternatives or {}
+    resources = tuple(
+        _resource(
+            exchanges[index],
+            edge,
+            positions[edge.by] if edge.by is not None else None,
+            types[index],
+            others.get(index, ()),
+        )
+        for index, edge in edges.items()
+    )
+    page = Page(
+        format="fastopen-page/1",
+        name=name,
+        url=resources[0].url,
+        source=source,
+        initiators=initiators,
+        load_event_processing_us=load_event_processing_us,
+        notes=notes.sentences(),
+        resources=resources,
+    )
+    kept = {positions[index]: exchanges[index] for index in edges}
+    bodies = {index: one.recorded for index, one in kept.items() if one.recorded is not None}
+    heads = {index: one.head for index, one in kept.items() if one.head is not None}
+    return ImportedPage(page, RecordedBodies(bodies, heads), recorded_plt_us, recording)
+
+
+def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
+    """Return the type of each. A redirect has that of what it leads to: its own MIME type tells nothing."""
+    types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
+    types[next(iter(edges))] = "document"
+    for index, edge in reversed(edges.items()):
+        if edge.by is not None and exchanges[edge.by].location == exchanges[index].url:
+            types[edge.by] = types[index]
+    return types
+
+
+def _resource(
+    exchange: Exchange,
+    edge: Edge,
+    initiator: int | None,
+    of_type: ResourceType,
+    alternatives: tuple[str, ...],
+) -> Resource:
+    return Resource(
+        url=exchange.url,
+        method=exchange.method,
+        status=exchange.status,
+        type=of_type,
+        mime=exchange.mime,
+        request_header_bytes=exchange.request_header_bytes,
+        request_body_bytes=exchange.request_body_bytes,
+        response_header_bytes=exchange.response_header_bytes,
+        body_bytes=exchange.body_bytes,
+        server_think_us=edge.think_us,
+        server_send_us=edge.send_us,
+        initiator=initiator,
+        initiator_at_bytes=edge.at_bytes,
+        processing_us=edge.processing_us,
+        phase=edge.phase,
+        redirect_to=exchange.location,
+        fresh_s=exchange.freshness.fresh_s,
+        validator=exchange.freshness.validator,
+        alternatives=alternatives,
+        http=exchange.http,
+    )

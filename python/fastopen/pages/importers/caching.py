@@ -1,0 +1,84 @@
+"""Freshness and validators of a recorded response, as a browser's own cache reads them (RFC 9111)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from fastopen.pages.importers import fields
+from fastopen.pages.model import MAX_FRESH_S
+
+# A response that says nothing of its age may be used for a tenth of the time for which it had not changed
+# (RFC 9111 section 4.2.2); these statuses only, as Chromium does.
+_HEURISTIC: Final = frozenset([200, 203, 206])
+_HEURISTIC_SHARE: Final = 10
+# Responses of these statuses stay fresh for ever (the same section; RFC 9110 sections 15.4.2 and 15.4.9).
+_FOR_GOOD: Final = frozenset([300, 301, 308, 410])
+_DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
+
+
+class Freshness(NamedTuple):
+    """Seconds for which the response is good from when it came (0: to be asked for again; None: not known),
+    and whether a client that kept it can ask if it still is."""
+
+    fresh_s: int | None = None
+    validator: bool = False
+
+
+UNKNOWN_FRESHNESS: Final = Freshness()
+
+
+def freshness_of(
+    method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
+) -> Freshness:
+    """From the response's headers (names in lower case); `at_ms` is when it came, in ms since 1970.
+
+    Where none were recorded, or the method is not GET, nothing is known or kept.
+    """
+    if not headers or method != "GET":
+        return UNKNOWN_FRESHNESS
+    control = _directives(headers)
+    if "no-store" in control:
+        return Freshness(0)
+    validator = any(fields.header(headers, name) for name in ("etag", "last-modified"))
+    return Freshness(min(_fresh_s(status, headers, control, at_ms), MAX_FRESH_S), validator)
+
+
+def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the directives of Cache-Control, which may have several fields. The first of a name holds."""
+    text = ",".join(value for name, value in headers if name == "cache-control").lower()
+    found: dict[str, str] = {}
+    for name, value in _DIRECTIVE.findall(text):
+        found.setdefault(name, value.strip())
+    return found
+
+
+def _fresh_s(
+    status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
+) -> int:
+    """RFC 9111 section 4.2, for a cache of one's own: `s-maxage` is for shared ones."""
+    never = "no-cache" in control or (fields.header(headers, "vary") or "").strip() == "*"
+    if never or (not control and "no-cache" in (fields.header(headers, "pragma") or "").lower()):
+        return 0
+    age = fields.header(headers, "age") or ""
+    age_s = int(age) if age.strip().isdecimal() else 0
+    date_ms = fields.moment_ms(fields.header(headers, "date"))
+    if date_ms is None:
+        date_ms = at_ms
+    if control.get("max-age", "").isdecimal():
+        return max(int(control["max-age"]) - age_s, 0)
+    expires = fields.header(headers, "expires")
+    if expires is not None:
+        # What is no date is over already (section 5.3).
+        return max(_seconds(date_ms, fields.moment_ms(expires)) - age_s, 0)
+    if status in _FOR_GOOD:
+        return MAX_FRESH_S
+    if status in _HEURISTIC and "must-revalidate" not in control:
+        unchanged_s = _seconds(fields.moment_ms(fields.header(headers, "last-modified")), date_ms)
+        return max(unchanged_s // _HEURISTIC_SHARE - age_s, 0)
+    return 0
+
+
+def _seconds(since_ms: float | None, until_ms: float | None) -> int:
+    return 0 if since_ms is None or until_ms is None else max(int((until_ms - since_ms) / 1000), 0)

@@ -1,0 +1,98 @@
+"""Redirects and preflights: which entry's answer made the browser send which other one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from fastopen.pages.importers.exchange import Exchange
+
+# Recorders round to milliseconds and take several clocks; a follower may seem to start a little too early.
+_CLOCK_SLACK_MS = 10.0
+# Chrome lets a request start when the page asks for it and holds it back while its preflight runs.
+_PREFLIGHT_HELD_MS = 30_000.0
+
+
+def link_chains(entries: Sequence[Exchange]) -> None:
+    """Sets `before` of what redirects led to and preflights allowed; none of it starts before that ended."""
+    by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
+        by_url[entry.url].append(entry)
+    for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
+        if entry.is_redirect and entry.location is not None:
+            _follow(entry, (e for e in by_url[entry.location] if not e.is_preflight))
+        elif entry.is_preflight:
+            _allow(entry, (e for e in by_url[entry.url] if not e.is_preflight))
+
+
+def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
+    for target in candidates:
+        late_enough = (
+            target.at.start >= redirect.at.end - _CLOCK_SLACK_MS or target.at.first_byte >= redirect.at.end
+        )
+        if (
+            target.before is None
+            and target is not redirect
+            and late_enough
+            and not _leads_to(redirect, target)
+        ):
+            _put_after(target, redirect)
+            return
+
+
+def _allow(preflight: Exchange, candidates: Iterable[Exchange]) -> None:
+    for request in candidates:
+        held = preflight.at.start - request.at.start <= _PREFLIGHT_HELD_MS
+        if request.before is None and held and request.at.first_byte >= preflight.at.end - _CLOCK_SLACK_MS:
+            preflight.asked_like = request
+            preflight.at.start = min(
+                preflight.at.start, max(request.at.start, preflight.at.start - _CLOCK_SLACK_MS)
+            )
+            _put_after(request, preflight)
+            return
+
+
+def _put_after(entry: Exchange, before: Exchange) -> None:
+    entry.before = before
+    entry.at.put_after(before.at.end)
+
+
+def _leads_to(entry: Exchange, target: Exchange) -> bool:
+    """Whether `entry` already comes after `target`: a circle (a page that sets a cookie and reloads)."""
+    step: Exchange | None = entry
+    while step is not None:
+        if step is target:
+            return True
+        step = step.before
+    return False
+
+
+def in_time(entry: Exchange) -> tuple[float, int, int]:
+    """Sort key: by start; of those that start at once, a redirect before its target, then as recorded."""
+    return entry.at.start, depth(entry), entry.order
+
+
+def depth(entry: Exchange) -> int:
+    """How many redirects and preflights came before this entry."""
+    steps, step = 0, entry.before
+    while step is not None:
+        steps, step = steps + 1, step.before
+    return steps
+
+
+def head(entry: Exchange) -> Exchange:
+    """The first entry of the chain that led here."""
+    while entry.before is not None:
+        entry = entry.before
+    return entry
+
+
+def ends(entries: Sequence[Exchange]) -> dict[int, float]:
+    """By `id` of each entry: when the last one ended that its answer led to, or itself."""
+    found = {id(entry): entry.at.end for entry in entries}
+    for entry in entries:
+        before = entry.before
+        while before is not None:
+            found[id(before)] = max(found[id(before)], entry.at.end)
+            before = before.before
+    return found

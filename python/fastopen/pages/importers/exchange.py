@@ -1,0 +1,150 @@
+"""A request and its response as they crossed the wire, with times and initiator if they were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
+from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness
+from fastopen.pages.importers.fields import Pairs
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import HttpVersion, ResourceType
+
+# The contract's defaults, for headers that were not recorded.
+TYPICAL_REQUEST: Final = 400
+TYPICAL_RESPONSE: Final = 300
+# No known server takes longer headers; what claims to be larger is a body counted as header.
+MAX_HEADER_BYTES: Final = 256 * 1024
+
+
+@dataclass
+class Times:
+    """Moments in ms since 1970, durations in ms. None: not recorded."""
+
+    start: float
+    """When the browser asked: waiting for a connection, name lookup and handshake come after it."""
+    sent: float
+    first_byte: float
+    end: float
+    lookup: float = 0.0
+    tcp: float | None = None
+    """The TCP handshake, without TLS."""
+    connect: float = 0.0
+    """The handshakes as the recorder writes them: TLS may be part of it."""
+    tls: float = 0.0
+    wait: float | None = None
+
+    def move(self, by_ms: float) -> None:
+        """Move all moments."""
+        self.start, self.sent = self.start + by_ms, self.sent + by_ms
+        self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
+
+    def put_after(self, moment: float) -> None:
+        """Let the exchange start at `moment` at the earliest."""
+        self.start = max(self.start, moment)
+        self.sent, self.first_byte = max(self.sent, self.start), max(self.first_byte, self.start)
+        self.end = max(self.end, self.first_byte)
+
+
+@dataclass(eq=False)
+class Exchange:
+    """Sizes in bytes as on the wire. A format fills in what it records; the defaults mean: not recorded."""
+
+    url: str
+    type: ResourceType
+    method: str = "GET"
+    status: int = 200
+    mime: str = "application/octet-stream"
+    charset: str | None = None
+    coding: str = ""
+    request_header_bytes: int = TYPICAL_REQUEST
+    request_body_bytes: int = 0
+    response_header_bytes: int = TYPICAL_RESPONSE
+    body_bytes: int = 0
+    recorded: StoredBody | None = field(default=None, repr=False)
+    """The body of `body_bytes` bytes; None: only its size is known."""
+    text: StoredBody | None = field(default=None, repr=False)
+    """The body unpacked, if it is kept otherwise than `recorded`."""
+    head: bytes | None = field(default=None, repr=False)
+    """The head of the response as HTTP/1.1 writes it."""
+    http: HttpVersion | None = None
+    """The version that carried it."""
+    freshness: Freshness = UNKNOWN_FRESHNESS
+    referer: str | None = None
+    location: str | None = None
+    navigated: bool = False
+    """The browser named the request a navigation of a whole page (Fetch Metadata)."""
+    times: Times | None = None
+    initiators: Sequence[str] = ()
+    """The URLs that the recorder names as initiator; of a script the whole call stack, nearest first."""
+    document: str | None = None
+    """The URL of the document that the recorder counts it to."""
+    base_page: bool = False
+    """The recorder names it the page's document."""
+    embedded: bool = False
+    """By its record, a script, an element or a frame asked for it."""
+    delays_load_event: bool = True
+    """An element or a frame asked for it."""
+    pushed: bool = False
+    connection: str | None = None
+    """The recorder's name of the connection."""
+    order: int = 0
+    """Its place in the recording."""
+    before: Exchange | None = field(default=None, repr=False)
+    """The exchange whose answer sent the browser here: a redirect, or the preflight of this request."""
+    asked_like: Exchange | None = field(default=None, repr=False)
+    """The exchange whose initiator is also this one's: of a preflight, the request that it allows."""
+    notes: Notes = field(default_factory=Notes, repr=False)
+    """What was guessed of it; counts if a page keeps it."""
+
+    @property
+    def is_redirect(self) -> bool:
+        return is_redirect(self.status)
+
+    @property
+    def is_preflight(self) -> bool:
+        return self.method == "OPTIONS"
+
+    @property
+    def host(self) -> str:
+        return urls.host_of(self.url)
+
+    @property
+    def at(self) -> Times:
+        """The times, of a recording that has them."""
+        assert self.times is not None
+        return self.times
+
+
+@dataclass
+class PageHead:
+    """A page of a file that may hold several."""
+
+    id: str
+    title: str = ""
+    started: float | None = None
+    """ms since 1970."""
+    on_load: float | None = None
+    """ms after it started."""
+    inspector_clock: bool = False
+    """`on_load` counts from the start of the recording, not from the start of the page."""
+    down_bit_per_s: int | None = None
+    up_bit_per_s: int | None = None
+    network: Mapping[str, Any] | None = None
+    """The emulated network of a load without TCP Fast Open, as a job has it."""
+    members: list[int] = field(default_factory=list)
+    """The places of its entries in the file."""
+
+
+def is_redirect(status: int) -> bool:
+    """Return True if a client follows the Location of a response of this status."""
+    return 300 <= status < 400 and status != 304
+
+
+def head_of(status: int, headers: Pairs) -> bytes:
+    """Return the head of a response as HTTP/1.1 writes it."""
+    lines = [f"{name}: {' '.join(value.splitlines())}" for name, value in headers if value]
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode("utf-8", "surrogateescape")

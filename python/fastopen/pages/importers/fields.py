@@ -1,0 +1,134 @@
+"""Values of recordings that may be missing, of another type than the specification says, or nonsense."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+Pairs = Sequence[tuple[str, str]]
+# A day: no recording of a page lasts longer, but recorders write such numbers for "never" and "unknown".
+MAX_MS: Final = 86_400_000.0
+MAX_SIZE: Final = 2**36
+_FRACTION: Final = re.compile(r"([.,]\d{6})\d+")
+_YEAR_9999_MS: Final = 253_402_300_000_000.0
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """`value` if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> float | None:
+    """A finite number, also out of a string (WebPageTest writes some so); None for everything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def milliseconds(value: object) -> float | None:
+    """A duration or offset in ms: None where missing, negative (HAR's "does not apply") or absurd."""
+    found = number(value)
+    return found if found is not None and 0 <= found <= MAX_MS else None
+
+
+def size(value: object) -> int | None:
+    """A size in bytes: None where missing, negative (HAR's "not available") or absurd."""
+    found = number(value)
+    return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
+
+
+class Headers(list[tuple[str, str]]):
+    """Fields that were read already. `binary` says that there were pseudo-headers, as in HTTP/2 and 3."""
+
+    binary = False
+
+
+def has_pseudo_headers(value: object) -> bool:
+    """Return True if the fields include HTTP/2's pseudo-headers."""
+    if isinstance(value, Headers):
+        return value.binary
+    for member in value if isinstance(value, list) else ():
+        name = member.get("name") if isinstance(member, dict) else None
+        if isinstance(name, str) and name.startswith(":"):
+            return True
+    return False
+
+
+def headers(value: object) -> list[tuple[str, str]]:
+    """Return the fields of a HAR's list as `lowered` has them; broken members are left out."""
+    if isinstance(value, Headers):
+        return value
+    members = value if isinstance(value, list) else ()
+    return lowered((one.get("name"), one.get("value")) for one in members if isinstance(one, dict))
+
+
+def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
+    """Return names in lower case and values; HTTP/2 pseudo-headers are left out.
+
+    Chrome joins fields of the same name (Set-Cookie) with line feeds: each line was a field of its own.
+    """
+    found: list[tuple[str, str]] = []
+    for name, content in pairs:
+        if not isinstance(name, str) or not name or name.startswith(":"):
+            continue
+        name = name.strip().lower()
+        if not isinstance(content, str):
+            found.append((name, ""))
+        elif "\n" in content:
+            found.extend((name, line.strip("\r")) for line in content.split("\n"))
+        else:
+            found.append((name, content.strip("\r")))
+    return found
+
+
+def header(fields: Pairs, name: str) -> str | None:
+    """The first field of this (lower-case) name."""
+    for found, value in fields:
+        if found == name:
+            return value
+    return None
+
+
+def moment_ms(value: object) -> float | None:
+    """A point in time as ms since 1970, out of ISO 8601 in many habits, RFC 5322, or a number; else None."""
+    if isinstance(value, (int, float)):
+        found = number(value)
+        return found if found is not None and 0 < found < _YEAR_9999_MS else None
+    if not isinstance(value, str):
+        return None
+    cleaned = _FRACTION.sub(r"\1", value.strip())
+    try:
+        parsed = datetime.fromisoformat(cleaned)
+    except ValueError:
+        try:
+            parsed = parsedate_to_datetime(cleaned)
+        except (ValueError, IndexError, TypeError):
+            return None
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
+    try:
+        return parsed.timestamp() * 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+def charset(mime: str) -> str | None:
+    """The charset parameter of a Content-Type, if Python knows it."""
+    value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
+    try:
+        b"".decode(value)
+    except (LookupError, ValueError):
+        return None
+    return value or None

@@ -1,0 +1,216 @@
+"""The initiator of each exchange: from the root outwards, along the texts that name it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urljoin
+
+from fastopen.pages import budget
+from fastopen.pages import url as urls
+from fastopen.pages.importers.assemble import Edge
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.unpack import unpacked
+from fastopen.pages.references import NameIndex, find_reference, names_in
+
+# (the exchange that holds the reference, the reference as written, the URL that it is relative to) to a URL.
+Resolve = Callable[[Exchange, str, str], str | None]
+_CODE: Final = ("document", "stylesheet", "script")
+_TEXTS_IN_MEMORY: Final = 32
+
+
+@dataclass
+class _Picture:
+    """The first of its choices that was recorded, and those that were not."""
+
+    recorded: int | None = None
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def add(self, choice: int | str | None) -> None:
+        if isinstance(choice, str):
+            self.missing[choice] = None
+        elif self.recorded is None:
+            self.recorded = choice
+
+
+def as_url(_: Exchange, written: str, base: str) -> str | None:
+    """References as the web resolves them."""
+    return urls.cleaned(written, base=base)
+
+
+@dataclass
+class Graph:
+    """The exchanges of one recording, in their order, and what they name."""
+
+    exchanges: Sequence[Exchange]
+    resolve: Resolve = as_url
+    by_url: dict[str, list[int]] = field(init=False)
+    unreadable: set[int] = field(default_factory=set)
+    linked: set[int] = field(default_factory=set)
+    alternatives: defaultdict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """By exchange: what a browser may ask for and get this in its place. Of pictures, what was not recorded;
+    else how a text names it, where the recording has another name for it (a mirror's file)."""
+
+    def __post_init__(self) -> None:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for index, exchange in enumerate(self.exchanges):
+            found[exchange.url].append(index)
+        self.by_url = dict(found)
+        self.text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._text)
+        self.targets = lru_cache(maxsize=None)(self._targets)
+        self._names = NameIndex(exchange.url for exchange in self.exchanges)
+        self.nameable = lru_cache(maxsize=None)(self._nameable)
+
+    def reached(self, root: int) -> dict[int, Edge]:
+        """Everything that the root leads to by redirects and names, each after its initiator."""
+        edges = self.named(root)
+        while True:
+            news = self._spelled(edges)
+            if not news:
+                return edges
+            self.grow(edges, news)
+
+    def named(self, root: int) -> dict[int, Edge]:
+        """Everything that the root leads to by structure alone."""
+        edges: dict[int, Edge] = {root: Edge(None)}
+        self.grow(edges, [root])
+        return edges
+
+    def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
+        """Breadth first: what is nearer to the root is asked for sooner."""
+        waiting = deque(started)
+        while waiting:
+            index = waiting.popleft()
+            exchange = self.exchanges[index]
+            if exchange.location is not None:
+                led_to = self._first_free(exchange.location, edges)
+                if led_to is not None:
+                    edges[led_to] = Edge(index, None, edges[index].type, "redirected")
+                    waiting.append(led_to)
+            for target, edge in self.targets(index):
+                if target not in edges:
+                    edges[target] = edge
+                    waiting.append(target)
+
+    def of_links(self, started: Iterable[int]) -> set[int]:
+        """Return the exchanges that are only linked to, and everything that they name or link to: other pages
+        of a crawl."""
+        found = set(started)
+        waiting = deque(found)
+        while waiting:
+            index = waiting.popleft()
+            targets = {target for target, _ in self.targets(index)} | self.linked
+            targets.update(self.by_url.get(self.exchanges[index].location or "", ()))
+            waiting.extend(targets - found)
+            found |= targets
+        return found
+
+    def _first_free(self, url: str, edges: dict[int, Edge]) -> int | None:
+        """The first exchange of this URL that is not in the page yet."""
+        return next((index for index in self.by_url.get(url, ()) if index not in edges), None)
+
+    def _text(self, index: int) -> bytes | None:
+        exchange = self.exchanges[index]
+        if exchange.type not in _CODE or not exchange.body_bytes:
+            return None
+        text = _unpacked(exchange)
+        if text is None and exchange.recorded is not None:
+            self.unreadable.add(index)
+        return text
+
+    def _targets(self, index: int) -> list[tuple[int, Edge]]:
+        """Return the recorded exchanges that the exchange names, in the order of the text."""
+        exchange = self.exchanges[index]
+        text = self.text(index) if exchange.type != "script" else None
+        if not text:
+            return []
+        names = names_in(text, exchange.type, exchange.charset)
+        base = _joined(exchange.url, names.base)
+        found = []
+        pictures: defaultdict[int, _Picture] = defaultdict(_Picture)
+        for name in names.found:
+            budget.work(budget.NAME_STEPS)
+            url = self.resolve(exchange, name.url, base)
+            known = self.by_url.get(url, ()) if url is not None else ()
+            written = urls.cleaned(name.url, base=base)
+            if name.picture is not None:
+                pictures[name.picture].add(known[0] if known else url or written)
+            for other in known[:1]:
+                if written is not None and written != url:
+                    self.alternatives[other][written] = None
+                if name.link:
+                    self.linked.add(other)
+                elif other != index:
+                    found.append((other, Edge(index, self._at(index, name.at, len(text)), name.type)))
+        for picture in pictures.values():
+            if picture.recorded is not None and picture.missing:
+                self.alternatives[picture.recorded].update(picture.missing)
+        return found
+
+    def _at(self, index: int, offset: int, length: int) -> int | None:
+        """Bytes on the wire for a place in the text: in proportion, where it was compressed.
+
+        Only documents are used while they arrive; a stylesheet or script is used as a whole.
+        """
+        exchange = self.exchanges[index]
+        if exchange.type != "document":
+            return None
+        return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
+
+    def _spelled(self, edges: dict[int, Edge]) -> list[int]:
+        """Return exchanges that only a text of the page names. Scripts assemble such requests themselves."""
+        here = {self.exchanges[i].url for i in edges}
+        missing = {
+            i
+            for i, one in enumerate(self.exchanges)
+            if i not in edges and i not in self.linked and one.url not in here
+        }
+        missing -= {i for i in missing if self._repeats(i)}
+        news: list[int] = []
+        # Scripts first: what they ask for is what structure cannot show.
+        order = sorted(edges, key=lambda i: self.exchanges[i].type != "script")
+        for index in order:
+            text = self.text(index) if missing else None
+            if not text:
+                continue
+            found = self._searched(index, text, missing)
+            edges.update(found)
+            news.extend(found)
+            missing.difference_update(found)
+        return news
+
+    def _repeats(self, index: int) -> bool:
+        """Return True if an earlier exchange got the same URL: that of an earlier visit."""
+        exchange = self.exchanges[index]
+        return exchange.method == "GET" and any(
+            self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index
+        )
+
+    def _nameable(self, index: int) -> Sequence[int]:
+        """The exchanges whose names may stand in the text of this one."""
+        return self._names.named_in(self.text(index) or b"")
+
+    def _searched(self, index: int, text: bytes, missing: set[int]) -> dict[int, Edge]:
+        found = {}
+        for other in sorted(missing.intersection(self.nameable(index))):
+            offset = find_reference(text, self.exchanges[other].url, self.exchanges[index].url)
+            if offset is not None:
+                found[other] = Edge(index, self._at(index, offset, len(text)), None, "spelled")
+        return found
+
+
+def _unpacked(exchange: Exchange) -> bytes | None:
+    """Return the body as programs see it, or None if it is not kept or cannot be unpacked."""
+    if exchange.text is not None:
+        return exchange.text.read()
+    return unpacked(exchange.recorded.read(), exchange.coding) if exchange.recorded is not None else None
+
+
+def _joined(url: str, base: str | None) -> str:
+    try:
+        return urljoin(url, base) if base else url
+    except ValueError:
+        return url

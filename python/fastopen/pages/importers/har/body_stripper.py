@@ -1,0 +1,65 @@
+"""HAR entries without what no page needs: bodies go to a store, equal headers are shared, the rest goes."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastopen.pages import budget
+from fastopen.pages.bodies import BodyStore, StoredBody
+from fastopen.pages.importers import fields
+
+# A tuple of two strings that a set holds, and what each of them has in addition to its characters.
+_PAIR_BYTES: Final = 300
+_DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
+
+
+@dataclass
+class BodyStripper:
+    """Strips the entries of one file; headers that repeat are kept in memory once."""
+
+    store: BodyStore = field(default_factory=BodyStore)
+    _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+
+    def __call__(self, raw: object) -> object:
+        """A copy with what matters; what is no entry stays as it is."""
+        if not isinstance(raw, dict):
+            return raw
+        found = {key: value for key, value in raw.items() if key not in _DROPPED}
+        for side in ("request", "response"):
+            if isinstance(raw.get(side), dict):
+                found[side] = self._side(raw[side])
+        return found
+
+    def _side(self, side: Mapping[str, Any]) -> dict[str, Any]:
+        found = {key: value for key, value in side.items() if key not in _DROPPED}
+        listed = side.get("headers")
+        seen = self._seen
+        found["headers"] = headers = fields.Headers()
+        taken = 0
+        for pair in fields.headers(listed):
+            known = seen.get(pair)
+            if known is None:
+                known = seen[pair] = pair
+                taken += _PAIR_BYTES + len(pair[0]) + len(pair[1])
+            headers.append(known)
+        budget.keep(taken)
+        headers.binary = fields.has_pseudo_headers(listed)
+        content = side.get("content")
+        if isinstance(content, dict) and content.get("text"):
+            found["content"] = content | {"text": self._kept(content)}
+        return found
+
+    def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
+        """The content as bytes; None where it cannot be decoded."""
+        text = content["text"]
+        if not isinstance(text, str):
+            return None
+        if fields.text(content.get("encoding")).lower() != "base64":
+            return self.store.add(text.encode("utf-8", "replace"))
+        try:
+            return self.store.add(binascii.a2b_base64(text))
+        except (binascii.Error, ValueError):
+            return None

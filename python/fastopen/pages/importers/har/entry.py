@@ -1,0 +1,366 @@
+"""One entry of a HAR, read whatever its maker's habits: what was asked, when, how large, and by whom."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
+from fastopen.pages.importers import fields, kinds
+from fastopen.pages.importers.caching import freshness_of
+from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
+from fastopen.pages.importers.har import sizes
+from fastopen.pages.importers.har.writers import UNKNOWN, Writer
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import HttpVersion, body_is_empty
+
+_METHODS: Final = frozenset(
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "REPORT"]
+)
+
+
+# Of requests and responses of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
+_CERTIFICATE_CHECKS: Final = frozenset([
+    "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
+    "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
+])  # fmt: skip
+# h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
+# SPDY counts as HTTP/2 and Google's own QUIC as HTTP/3, their successors.
+_VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
+    (re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE), "3"),
+    (re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE), "2"),
+)
+_ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
+_MAX_STACK: Final = 200
+
+
+def read_entry(
+    raw: object,
+    order: int,
+    place: str,
+    page_start: float | None,
+    previous: float | None,
+    notes: Notes,
+    writer: Writer = UNKNOWN,
+) -> Exchange | None:
+    """Return the exchange, or None if the entry did not cross the network (counted in `notes`).
+
+    `place` names the entry for errors; `page_start` is when its page started, `previous` when the
+    last entry did. Raises InputError if the entry is broken.
+    """
+    if not isinstance(raw, dict):
+        raise InputError("not an object", place)
+    request, response = _parts(raw, place)
+    status = int(fields.number(response.get("status")) or 0)
+    method = fields.text(request.get("method")).strip().upper()
+    if method not in _METHODS:
+        method = "GET"
+    left_out = _left_out(raw, status, method)
+    if left_out is not None:
+        notes.add(left_out)
+        return None
+    url = urls.cleaned(request["url"])
+    if url is None:
+        message = f"{request['url'][:80]!r} is not a URL that can be asked for"
+        raise InputError(message, f"{place}.request.url")
+    guessed = Notes()
+    sent, got = (fields.headers(side.get("headers")) for side in (request, response))
+    times = _times(raw, url, page_start, previous, guessed, writer)
+    content = fields.mapping(response.get("content"))
+    mime = kinds.mime_of(fields.text(content.get("mimeType")), got)
+    kept = content.get("text")
+    text = kept if isinstance(kept, StoredBody) else None
+    size = sizes.sizes_of(raw, url, method, status, guessed)
+    if size.body <= 1:
+        # What a body whose first byte is its last took to receive is the browser's, before what follows.
+        times.end = times.first_byte
+    recorded = _recorded_type(raw)
+    of_type = kinds.type_of(url, mime, sent, recorded)
+    location = fields.text(response.get("redirectURL")) or fields.header(got, "location")
+    referer = fields.header(sent, "referer")
+    destination = kinds.destination_of(sent)
+    asked_by = fields.text(fields.mapping(raw.get("_initiator")).get("type")).lower()
+    is_frame = recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
+    pushed = bool(fields.number(raw.get("_was_pushed")))
+    return Exchange(
+        url=url,
+        type=of_type,
+        method=method,
+        status=status,
+        mime=mime,
+        request_header_bytes=size.request_header,
+        request_body_bytes=size.request_body,
+        response_header_bytes=size.response_header,
+        body_bytes=size.body,
+        recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, size.body),
+        text=text,
+        http=_version(raw, pushed),
+        freshness=freshness_of(method, status, got, times.end),
+        referer=urls.cleaned(referer) if referer else None,
+        location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
+        navigated=destination == "document",
+        times=times,
+        initiators=recorded_urls(raw),
+        document=urls.cleaned(fields.text(raw.get("_documentURL"))),
+        base_page=raw.get("_is_base_page") in (True, "true", 1),
+        embedded=is_frame or asked_by in ("script", "parser"),
+        delays_load_event=kinds.delays_load_event(of_type, sent, recorded),
+        pushed=pushed,
+        connection=_connection(raw),
+        order=order,
+        notes=guessed,
+    )
+
+
+def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    request = raw.get("request")
+    if not isinstance(request, dict):
+        raise InputError("missing" if request is None else "not an object", f"{place}.request")
+    url = request.get("url")
+    if not isinstance(url, str) or not url.strip():
+        raise InputError("missing" if url is None else "not a URL", f"{place}.request.url")
+    response = raw.get("response")
+    if not isinstance(response, dict):
+        raise InputError("missing" if response is None else "not an object", f"{place}.response")
+    return request, response
+
+
+def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
+    """Return why an entry is no request of a page that a load can repeat, as a key of the notes."""
+    scheme = urls.scheme_of(raw["request"]["url"])
+    if scheme in ("ws", "wss"):
+        return "websocket"
+    if scheme and scheme not in urls.DEFAULT_PORTS:
+        return "scheme"
+    if status == 101 or fields.text(raw.get("_resourceType")).lower() == "websocket":
+        return "websocket"
+    if not 200 <= status <= 599 or method == "CONNECT":
+        return "failed"
+    if _is_event_stream(raw):
+        return "event_stream"
+    return "certificate" if _is_certificate_check(raw) else None
+
+
+def _recorded_type(raw: Mapping[str, Any]) -> str | None:
+    names = (fields.text(raw.get(key)).lower() for key in ("_resourceType", "_request_type"))
+    return next((name for name in names if name in kinds.RECORDED), None)
+
+
+def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
+    """Return True if the browser verified a certificate by it: OCSP, a CRL or an issuer's certificate."""
+    request, response = raw["request"], raw["response"]
+    declared = (
+        fields.text(fields.mapping(request.get("postData")).get("mimeType")),
+        fields.text(fields.mapping(response.get("content")).get("mimeType")),
+        *(fields.header(fields.headers(side.get("headers")), "content-type") for side in (request, response)),
+    )
+    return any(kinds.essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
+
+
+def _is_event_stream(raw: Mapping[str, Any]) -> bool:
+    """Return True for a stream of server-sent events, which stays open and which no load event waits for."""
+    declared = kinds.essence(fields.text(fields.mapping(raw["response"].get("content")).get("mimeType")))
+    return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
+
+
+def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
+    """Return the version of HTTP that carried an entry, or None if the recorder does not name it."""
+    named = [fields.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
+    for pattern, version in _VERSIONS:
+        if any(map(pattern.match, named)):
+            return version
+    if pushed or fields.number(raw.get("_http2_stream_id")):
+        return "2"
+    versions = [match for name in named if (match := _ONE_AT_A_TIME.match(name))]
+    if not versions:
+        return None
+    return "1.0" if versions[0].group("minor") == "0" else "1.1"
+
+
+def _connection(raw: Mapping[str, Any]) -> str | None:
+    """Return what the recorder calls the connection, or None. Chrome's 0 is none."""
+    for key in ("connection", "_socket"):
+        value = raw.get(key)
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            name = str(value).strip()
+            if name not in ("", "0", "-1"):
+                return name
+    return None
+
+
+def _times(
+    raw: Mapping[str, Any],
+    url: str,
+    page_start: float | None,
+    previous: float | None,
+    notes: Notes,
+    writer: Writer,
+) -> Times:
+    timings = {key: fields.milliseconds(value) for key, value in fields.mapping(raw.get("timings")).items()}
+    found = _webpagetest_times(raw, page_start)
+    if found is None:
+        start = fields.moment_ms(raw.get("startedDateTime"))
+        if start is None:
+            notes.add("started")
+            start = previous if previous is not None else page_start or 0.0
+        spent = _spent(timings)
+        if not spent:
+            notes.add("timings")
+        lasted = 0.0 if writer.tls_counted_twice else fields.milliseconds(raw.get("time")) or 0.0
+        end = start + max(spent, lasted)
+        first_byte = end - (timings.get("receive") or 0.0)
+        sent = first_byte - (timings.get("wait") or 0.0)
+        # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
+        found = Times(start - (timings.get("_queued") or 0.0), sent, first_byte, end)
+    found.lookup = timings.get("dns") or 0.0
+    found.tcp = _tcp(raw, timings, url, writer)
+    found.connect = timings.get("connect") or 0.0
+    found.tls = timings.get("ssl") or 0.0
+    found.wait = timings.get("wait")
+    return found
+
+
+def _spent(timings: Mapping[str, float | None]) -> float:
+    """The parts of an entry's time together, in ms; ssl is a part of connect."""
+    names = ("blocked", "dns", "connect", "send", "wait", "receive")
+    return sum(timings.get(name) or 0.0 for name in names)
+
+
+def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
+    """WebPageTest's startedDateTime is when the request was sent; what came before has fields of its own.
+
+    All are ms since the page started. `_created` is when the browser asked, in recordings since about 2019;
+    before, name lookup and handshake tell it, where they ended when the request was sent (else they belonged
+    to a connection that was opened ahead of time). 0 and -1 mean: did not happen.
+    """
+    sent, waited = fields.milliseconds(raw.get("_load_start")), fields.milliseconds(raw.get("_ttfb_ms"))
+    if page_start is None or sent is None or waited is None:
+        return None
+    lasted = fields.milliseconds(raw.get("_load_ms"))
+    asked = fields.milliseconds(raw.get("_created"))
+    if not asked or asked > sent:
+        asked = sent
+        for name in ("ssl", "connect", "dns"):
+            started, ended = (fields.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
+            if started and ended and started <= ended <= asked <= ended + 5:
+                asked = started
+    end = sent + max(lasted if lasted is not None else waited, waited)
+    return Times(page_start + asked, page_start + sent, page_start + sent + waited, page_start + end)
+
+
+def _tcp(
+    raw: Mapping[str, Any], timings: Mapping[str, float | None], url: str, writer: Writer
+) -> float | None:
+    """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and gives it as ssl too.
+
+    Firefox does not: its entries last as long as all parts together, ssl included.
+
+    0 means a connection of before. An https connection whose TLS was not written down spent at least one more
+    RTT on it, so that half of it bounds the RTT from above.
+    """
+    connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
+    if not connect:
+        return None
+    lasted = fields.milliseconds(raw.get("time")) or 0.0
+    if tls and not writer.tls_counted_twice and lasted >= _spent(timings) + tls - 1:
+        return connect
+    if tls and tls < connect:
+        return connect - tls
+    return connect / 2 if url.startswith("https:") else connect
+
+
+def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
+    """The recorded content if it is as long as the body on the wire, so that it can be served as it is.
+
+    Recorders write texts as Unicode: they may have been in another charset on the wire.
+    """
+    if content is None or not body_bytes:
+        return None
+    if content.length == body_bytes:
+        return content
+    charset = fields.charset(mime)
+    if charset is None or not body_bytes <= content.length <= 3 * body_bytes:
+        return None
+    try:
+        body = content.read().decode().encode(charset)
+    except (UnicodeError, ValueError):
+        return None
+    return content.store.add(body) if len(body) == body_bytes else None
+
+
+def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
+    """Whether the recorder's cache answered. `timed`: other entries of the file have times on the network.
+
+    Chrome says so (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest versions
+    write neither a time for sending nor one for waiting. Safari says so (`_fetchType`). Firefox writes
+    times of 0 and no transferred size, or the stored size, headers of 0 bytes and no server address.
+    """
+    response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
+    if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
+        return True
+    if "cache" in fields.text(raw.get("_fetchType")).lower():
+        return True
+    if timed and _took_no_time(raw, timings) and not raw.get("serverIPAddress"):
+        return True
+    body = fields.number(response.get("bodySize"))
+    content = fields.size(fields.mapping(response.get("content")).get("size"))
+    if body is not None and body > 0:
+        return False
+    if content and fields.number(response.get("_transferSize")) == 0:
+        return True
+    if times.tcp or not timed:
+        return False
+    wait, send = fields.number(timings.get("wait")), fields.number(timings.get("send"))
+    if (wait is None or wait < 0) and (send is None or send < 0):
+        return True
+    return bool(content) and times.end <= times.start
+
+
+def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
+    """Return True if all that is written of times and headers is 0, and something is."""
+    headers = [
+        fields.number(fields.mapping(raw.get(side)).get("headersSize")) for side in ("request", "response")
+    ]
+    written = [fields.number(value) for value in (raw.get("time"), *timings.values())]
+    return headers == [0, 0] and bool(timings) and all(value == 0 for value in written)
+
+
+def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
+    """The URLs that an entry's maker names as initiator; for a script the whole call stack, nearest first.
+
+    Chrome writes an object into `_initiator`, chrome-har the same as a string into `_initiator_detail`,
+    WebPageTest and chrome-har a URL into `_initiator`.
+    """
+    found: list[str] = []
+    for key in ("_initiator", "_initiator_detail"):
+        value = raw.get(key)
+        if isinstance(value, str) and value.startswith("{"):
+            try:
+                if json_memory.is_too_much(value):
+                    continue
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                continue
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict):
+            found.extend(_stack_urls(value.get("stack")))
+            found.append(fields.text(value.get("url")))
+    return [url for url in found if url]
+
+
+def _stack_urls(stack: object) -> Iterator[str]:
+    """The URL of every frame, then of those that the call was scheduled from."""
+    seen = 0
+    while isinstance(stack, dict) and seen < _MAX_STACK:
+        frames = stack.get("callFrames")
+        for frame in frames if isinstance(frames, list) else ():
+            seen += 1
+            yield fields.text(fields.mapping(frame).get("url"))
+        seen += 1
+        stack = stack.get("parent")

@@ -1,0 +1,287 @@
+"""A whole HAR into pages: which entries belong together, in what order, when the load event was."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, Final
+
+from fastopen.common.errors import InputError
+from fastopen.pages import url as urls
+from fastopen.pages.files import stem_of
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import chains, fields
+from fastopen.pages.importers.exchange import Exchange, PageHead
+from fastopen.pages.importers.har.body_stripper import BodyStripper
+from fastopen.pages.importers.har.entry import is_cached, read_entry
+from fastopen.pages.importers.har.stream import Scanner, read_json
+from fastopen.pages.importers.har.writers import Writer, writer_of
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.timed import page_with_times
+
+# Recorders write that a document began some milliseconds before its page.
+_PAGE_SLACK_MS: Final = 10.0
+# Nothing was under way for this long before a navigation: scripts insert frames sooner.
+_IDLE_MS: Final = 5_000.0
+# Notes on entries that were left out, as reasons for which a file has nothing to load.
+_REASONS: Final = {
+    "cached": "came out of the recorder's cache",
+    "failed": "failed, or got no final answer",
+    "websocket": "opened a WebSocket",
+    "event_stream": "opened an event stream",
+    "scheme": "need no server",
+    "certificate": "checked certificates",
+    "broken": "are broken",
+}
+_EXPORT: Final = "export it again, as HAR with content"
+
+
+def read_har(
+    read: Callable[[int], str], place: str, *, lenient: bool = False
+) -> list[ImportedPage] | dict[str, Any]:
+    """Every page of a HAR out of text that `read` gives in pieces; any other JSON object as it is."""
+    notes = Notes()
+    found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
+    if isinstance(found, dict) and "log" not in found:
+        if "entries" in found and "format" not in found:
+            message = "neither a HAR (it has entries, but no log around them) nor a page"
+            raise InputError(message, place, _EXPORT)
+        return found
+    return pages_of_log(found, place, notes, lenient=lenient)
+
+
+def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
+    """The pages of a HAR whose entries have lost their bodies. `notes` holds the file's notes so far."""
+    log = data.get("log") if isinstance(data, dict) else None
+    if not isinstance(log, dict):
+        raise InputError("not a HAR: it has no log object", place, _EXPORT)
+    entries = log.get("entries")
+    if not isinstance(entries, list):
+        raise InputError("not a HAR: log.entries is not a list", place, _EXPORT)
+    if entries and not any(map(_is_timed, entries)):
+        raise InputError("no entry of it has a start or times", place, _EXPORT)
+    writer = writer_of(log)
+    recorded = _pages(log, entries, writer, notes)
+    found = [_read(page, entries, place, lenient, writer) for page in recorded]
+    usable = [
+        (each, of_page, page_notes)
+        for page, (entries_of, page_notes) in zip(recorded, found, strict=True)
+        if entries_of
+        for each, of_page in _split(page, entries_of, page_notes)
+    ]
+    if not usable:
+        raise _nothing_crossed(place, [of_page for _, of_page in found])
+    usable = _with_documents(usable, place, notes, lenient=lenient)
+    stem = stem_of(place, (".gz", ".json", ".zip", ".har"))
+    pages = []
+    for number, (page, of_page, page_notes) in enumerate(usable, start=1):
+        name = stem if len(usable) == 1 else f"{stem}#{number}"
+        source = _source(log, entries[of_page[0].order])
+        # Pages that were one page of the file share its notes.
+        pages.append(page_with_times(of_page, page, name, source, Notes(page_notes + notes), place))
+    return pages
+
+
+def _split(
+    page: PageHead, entries: Sequence[Exchange], notes: Notes
+) -> list[tuple[PageHead, list[Exchange]]]:
+    """Return the page, or a page for each navigation: a document that nothing asked for, after a pause."""
+    ordered = sorted(entries, key=chains.in_time)
+    starts = [0]
+    ended = ordered[0].at.end
+    for number, entry in enumerate(ordered[1:], start=1):
+        if entry.at.start >= ended + _IDLE_MS and _is_navigation(entry):
+            starts.append(number)
+        ended = max(ended, entry.at.end)
+    if len(starts) == 1:
+        return [(page, list(entries))]
+    notes.add("navigations", len(starts))
+    bounds = [ordered[number].at.start for number in starts[1:]]
+    loaded_at = None if page.started is None or page.on_load is None else page.started + page.on_load
+    found: list[tuple[PageHead, list[Exchange]]] = []
+    for number, (first, last) in enumerate(zip(starts, [*starts[1:], len(ordered)], strict=True)):
+        began = page.started if number == 0 and page.started is not None else ordered[first].at.start
+        until = bounds[number] if number < len(bounds) else float("inf")
+        own = loaded_at is not None and began <= loaded_at < until
+        on_load = loaded_at - began if loaded_at is not None and own else None
+        title = page.title if number == 0 else ""
+        head = replace(page, title=title, started=began, on_load=on_load, members=[])
+        own_entries = {*ordered[first:last]}
+        found.append((head, [one for one in entries if one in own_entries]))
+    return found
+
+
+def _is_navigation(entry: Exchange) -> bool:
+    """Return True for the document of a window that no script or element asked for."""
+    return entry.type == "document" and entry.before is None and not entry.embedded
+
+
+def _is_timed(entry: object) -> bool:
+    raw = fields.mapping(entry)
+    return "startedDateTime" in raw or bool(fields.mapping(raw.get("timings"))) or "_load_start" in raw
+
+
+def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
+    """Return the refusal of a file without a request that a load could repeat, with the reasons."""
+    counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
+    reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+    cached = counts[_REASONS["cached"]] > 0
+    remedy = "record the page with an empty cache" if cached else "record the load of a page"
+    message = "no entry of it crossed the network"
+    return InputError(f"{message}: {reasons}" if reasons else message, place, remedy)
+
+
+def _with_documents(
+    pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
+) -> list[tuple[PageHead, list[Exchange], Notes]]:
+    """Return the pages that have a document; of a file with none all of them, if that is allowed."""
+    found = [one for one in pages if _has_document(one[0], one[1])]
+    if found:
+        if len(found) < len(pages):
+            notes.add("without_document", len(pages) - len(found))
+        return found
+    if not lenient:
+        first = min(pages[0][1], key=lambda e: (e.at.start, e.order))
+        message = f"no document in it: its first request is a {first.method} of type {first.type}"
+        raise InputError(message, place, "record the load of a page, or load these requests with --lenient")
+    for _, _, of_page in pages:
+        of_page.add("no_document")
+    return list(pages)
+
+
+def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
+    """Return True if something among the entries may be a document, or is named as the page."""
+    titled = urls.cleaned(page.title)
+    return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
+
+
+def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
+    """The declared pages, or those that the entries name, or one for all; each with its entries."""
+    declared = log.get("pages")
+    pages: dict[str, PageHead] = {}
+    for page in declared if isinstance(declared, list) else ():
+        if isinstance(page, dict):
+            made = _head_of(page, str(len(pages)), writer)
+            pages.setdefault(made.id, made)
+    refs = [_pageref(entry) for entry in entries]
+    if not pages:
+        pages = {ref: PageHead(ref) for ref in refs if ref is not None}
+    if not pages:
+        return [PageHead("", members=list(range(len(entries))))]
+    # The first of several that start at once comes last: bisection finds it.
+    listed = [(page.started, -number, page.id) for number, page in enumerate(pages.values())]
+    starts = sorted((started, number, name) for started, number, name in listed if started is not None)
+    for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
+        if ref is None or ref not in pages:
+            if len(pages) > 1 or ref is not None:
+                notes.add("no_pageref" if ref is None else "pageref")
+            ref = _at_that_time(starts, entry) or next(iter(pages))
+        pages[ref].members.append(index)
+    return list(pages.values())
+
+
+def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
+    """A member of `log.pages`; `fallback` is its name where it has none."""
+    identity = page.get("id")
+    timings = fields.mapping(page.get("pageTimings"))
+    return PageHead(
+        id=str(identity) if isinstance(identity, (str, int)) else fallback,
+        title=fields.text(page.get("title")),
+        started=fields.moment_ms(page.get("startedDateTime")),
+        inspector_clock=writer.load_event_of_inspector,
+        on_load=fields.milliseconds(timings.get("onLoad")) or None,
+        down_bit_per_s=_rate(page.get("_bwDown")),
+        up_bit_per_s=_rate(page.get("_bwUp")),
+        network=_network(fields.mapping(page.get("_fastopen"))),
+    )
+
+
+def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The network of a load that fastopen wrote; None where data in SYNs made round trips fewer."""
+    network = load.get("network")
+    return network if isinstance(network, dict) and load.get("cookies") is None else None
+
+
+def _rate(kbit_per_s: object) -> int | None:
+    """WebPageTest writes the rates of its emulated link in kbit/s, 0 for none."""
+    found = fields.number(kbit_per_s)
+    return round(found * 1000) if found is not None and 0 < found < 1e7 else None
+
+
+def _pageref(entry: object) -> str | None:
+    ref = entry.get("pageref") if isinstance(entry, dict) else None
+    return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
+
+
+def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
+    """The page that had started last when the entry did; None where none had."""
+    start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
+    number = 0 if start is None else bisect_right(starts, start + _PAGE_SLACK_MS, key=itemgetter(0))
+    return starts[number - 1][2] if number else None
+
+
+def _read(
+    page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
+) -> tuple[list[Exchange], Notes]:
+    """The page's entries that crossed the network, redirects linked, in file order."""
+    notes = Notes()
+    entries: list[Exchange] = []
+    previous: float | None = None
+    for index in page.members:
+        try:
+            entry = read_entry(
+                raws[index], index, f"{place}: log.entries[{index}]", page.started, previous, notes, writer
+            )
+        except InputError as error:
+            if not lenient:
+                more = "or leave such entries out with --lenient"
+                raise InputError(error.message, error.place, more) from None
+            notes.add("broken")
+            continue
+        if entry is not None:
+            entries.append(entry)
+            previous = entry.at.start
+    _pull_in(entries, notes)
+    return _without_cached(entries, raws, notes), notes
+
+
+def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
+    """A start a day and more from most of the others' is a broken clock; the entry before gives it."""
+    starts = sorted(entry.at.start for entry in entries)
+    middle = starts[len(starts) // 2] if starts else 0.0
+    previous = middle
+    for entry in entries:
+        if abs(entry.at.start - middle) > fields.MAX_MS:
+            notes.add("started")
+            entry.at.move(previous - entry.at.start)
+        previous = entry.at.start
+
+
+def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
+    """Leaves out what a cache answered; but the document itself stays, since without it there is no page."""
+    timed = any((one.at.wait or 0) > 0 for one in entries)
+    cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
+    fetched = [entry for entry in entries if entry not in cached]
+    first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
+    if fetched and first in cached and first is not None and first.type == "document":
+        notes.add("cached_root")
+        cached.discard(first)
+    if cached:
+        notes.add("cached", len(cached))
+    kept = [entry for entry in entries if entry not in cached]
+    chains.link_chains(kept)
+    return kept
+
+
+def _source(log: Mapping[str, Any], first: object) -> str:
+    makers = []
+    for key in ("creator", "browser"):
+        maker = fields.mapping(log.get(key))
+        creator = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
+        makers.append("".join(c for c in creator if c.isprintable())[:80])
+    by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is both
+    day = fields.text(fields.mapping(first).get("startedDateTime"))[:10]
+    source = f"HAR by {by}" if by else "HAR"
+    return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source

@@ -1,0 +1,214 @@
+"""Bytes of a recorded request and its response on the wire, or as they would be in HTTP/1.1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
+from fastopen.pages.importers.fields import Pairs
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import body_is_empty
+
+_COMPRESSED: Final = ("gzip", "br", "deflate", "zstd", "compress", "x-gzip")
+_COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
+# Text compresses to about a third under gzip and brotli (the HTTP Archive's Web Almanac 2022, chapter
+# Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
+_COMPRESSED_SHARE: Final = 3
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of one entry, headers as HTTP/1.1 text."""
+
+    request_header: int
+    request_body: int
+    response_header: int
+    body: int
+
+
+def is_written_out(entry: Mapping[str, Any]) -> bool:
+    """Return True if the entry used HTTP/2 or later, whose compressed headers do not measure HTTP/1.1."""
+    request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
+    versions = (entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
+    if any(_is_binary(fields.text(version)) for version in versions):
+        return True
+    return any(fields.has_pseudo_headers(side.get("headers")) for side in (request, response))
+
+
+def _is_binary(version: str) -> bool:
+    name = version.lower().strip()
+    return name.startswith(("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq"))
+
+
+def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: Notes) -> Sizes:
+    """The sizes of an entry, with every fallback counted in `notes`."""
+    request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
+    sent, got = fields.headers(request.get("headers")), fields.headers(response.get("headers"))
+    binary = is_written_out(entry)
+    request_header = _request_header(request, sent, method, url, binary, notes)
+    response_header = _response_header(response, got, status, binary, notes)
+    return Sizes(
+        request_header=request_header,
+        request_body=_request_body(request, sent, method),
+        response_header=response_header,
+        body=_body(entry, response, got, method, status, notes),
+    )
+
+
+def _request_header(
+    request: Mapping[str, Any], sent: Pairs, method: str, url: str, binary: bool, notes: Notes
+) -> int:
+    line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
+    host = 0 if fields.header(sent, "host") is not None else len(f"host: {urls.host_of(url)}\r\n")
+    written = line + host + _written(sent) + 2
+    least = line + len(f"host: {urls.host_of(url)}\r\n") + 2
+    return max(least, _header(request, sent, written, TYPICAL_REQUEST, binary, notes, "request_headers"))
+
+
+def _response_header(response: Mapping[str, Any], got: Pairs, status: int, binary: bool, notes: Notes) -> int:
+    reason = HTTPStatus(status).phrase if status in _STATUSES else fields.text(response.get("statusText"))
+    line = len(f"HTTP/1.1 {status} {reason}\r\n")
+    written = line + _written(got) + 2
+    return max(line + 2, _header(response, got, written, TYPICAL_RESPONSE, binary, notes, "response_headers"))
+
+
+_STATUSES: Final = frozenset(status.value for status in HTTPStatus)
+
+
+def _header(
+    side: Mapping[str, Any],
+    listed: Pairs,
+    written: int,
+    typical: int,
+    binary: bool,
+    notes: Notes,
+    subject: str,
+) -> int:
+    """The recorded size where it was HTTP/1.1 text, else the headers written out, else what is typical."""
+    recorded = fields.size(side.get("headersSize"))
+    # Old Chrome writes the size of a status line alone for what it did not see.
+    least = written // 2 if listed else written + 8
+    if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
+        recorded = None
+    if listed and (binary or recorded is None):
+        if binary:
+            notes.add("written_out")
+        return min(written, MAX_HEADER_BYTES)
+    if recorded is not None:
+        return recorded
+    notes.add(subject)
+    return typical
+
+
+def _written(listed: Pairs) -> int:
+    return sum(len(name) + len(value.encode("utf-8", "replace")) + 4 for name, value in listed)
+
+
+def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
+    """Recorded size, else Content-Length, else the recorded text or form fields; nothing for GET and HEAD."""
+    recorded = fields.size(request.get("bodySize"))
+    if recorded:
+        return recorded
+    if method in ("GET", "HEAD") and not request.get("postData"):
+        return 0
+    length = fields.size(fields.header(sent, "content-length"))
+    if length is not None:
+        return length
+    data = fields.mapping(request.get("postData"))
+    if fields.text(data.get("text")):
+        return len(fields.text(data.get("text")).encode("utf-8", "replace"))
+    params = data.get("params")
+    pairs = [fields.mapping(p) for p in params] if isinstance(params, list) else []
+    return sum(
+        len(fields.text(p.get("name")).encode("utf-8", "replace"))
+        + len(fields.text(p.get("value")).encode("utf-8", "replace"))
+        + 2
+        for p in pairs
+    )
+
+
+def _body(
+    entry: Mapping[str, Any],
+    response: Mapping[str, Any],
+    got: Pairs,
+    method: str,
+    status: int,
+    notes: Notes,
+) -> int:
+    """The body on the wire: what was recorded, made exact by Content-Length where both mean the same."""
+    if body_is_empty(method, status):
+        return 0
+    content = fields.mapping(response.get("content"))
+    length = fields.size(fields.header(got, "content-length"))
+    recorded = _recorded_body(entry, response, content)
+    if recorded is not None:
+        # Chrome counts the compressed headers of HTTP/2 to the body; chunked ones have no Content-Length.
+        if length is not None and length < recorded <= length + 4096:
+            return length
+        whole = fields.size(content.get("size"))
+        if whole and not _is_encoded(got) and whole < recorded <= whole + 4096:
+            return whole
+        return recorded
+    return _guessed_body(entry, content, got, length, notes)
+
+
+def _recorded_body(
+    entry: Mapping[str, Any], response: Mapping[str, Any], content: Mapping[str, Any]
+) -> int | None:
+    """bodySize, or WebPageTest's object size; 0 with a content that is not empty means unknown."""
+    for value in (response.get("bodySize"), entry.get("_objectSize")):
+        found = fields.size(value)
+        empty = not fields.size(content.get("size")) and not content.get("text")
+        if found or (found == 0 and empty):
+            return found
+    return None
+
+
+def _guessed_body(
+    entry: Mapping[str, Any], content: Mapping[str, Any], got: Pairs, length: int | None, notes: Notes
+) -> int:
+    if length is not None:
+        notes.add("body_length")
+        return length
+    response = fields.mapping(entry.get("response"))
+    whole = fields.size(content.get("size"))
+    for value in (response.get("_transferSize"), entry.get("_transferSize"), entry.get("_bytesIn")):
+        transferred = fields.size(value)
+        if transferred:
+            head = fields.size(response.get("headersSize")) or _written(got) + 17
+            notes.add("body_transfer")
+            return max(0, transferred - head)
+    if whole:
+        # Old Chrome writes more than the whole as saved where it does not know.
+        saved = fields.size(content.get("compression")) or 0
+        if saved > whole:
+            saved = 0
+        if saved < whole and (saved or not _may_be_encoded(got, content)):
+            notes.add("body_content")
+            return whole - saved
+        notes.add("body_ratio")
+        return max(1, whole // _COMPRESSED_SHARE)
+    kept = content.get("text")
+    if isinstance(kept, StoredBody) and kept.length:
+        notes.add("body_content")
+        return kept.length
+    if whole is None:
+        notes.add("body_zero")
+    return 0
+
+
+def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
+    """Whether the body was compressed; where no header tells it, text is taken to have been."""
+    mime = fields.text(content.get("mimeType"))
+    return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
+
+
+def _is_encoded(got: Pairs) -> bool:
+    return (fields.header(got, "content-encoding") or "").strip().lower() in _COMPRESSED

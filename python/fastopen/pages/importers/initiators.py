@@ -1,0 +1,216 @@
+"""The initiator of each resource: as recorded, else by name in texts, type and time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from fastopen.pages import url as urls
+from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.model import Initiators, ResourceType
+from fastopen.pages.references import NameIndex, find_reference
+
+_CLOCK_SLACK_MS: Final = 1.0
+# While a document arrives, and this long after, its parser asks for things; later ones are a script's doing.
+_PARSING_MS: Final = 50.0
+# A parser that asks this long after its document ended was waiting for something else.
+HELD_BACK_MS: Final = 100.0
+_BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
+_CODE: Final = ("document", "stylesheet", "script")
+_TEXTS_IN_MEMORY: Final = 32
+# So many texts are searched sooner than all of them are indexed.
+_DIRECT_SEARCHES: Final = 10_000
+
+
+class InitiatorResolver:
+    """Finds initiators for entries that are given in order of start, the root document first."""
+
+    def __init__(self, entries: Sequence[Exchange], document: int) -> None:
+        """`document` is the index of the main document, where the root's redirects lead."""
+        self._entries = entries
+        self._document = document
+        self._index = {entry: index for index, entry in enumerate(entries)}
+        self._by_url: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_origin: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
+        self._targets: dict[int, int] = {}
+        # (frame, type) to (end, index) of what has started so far, in order of end.
+        self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
+        self.frames: list[int] = []
+        self._texts = TextIndex(entries)
+        # Index to the text that names it, where no initiator was recorded.
+        self.namings: dict[int, Naming] = {}
+        self._held = 0
+
+    def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
+        """Return (index of the initiator, how it is known) of each entry, and how they are known in all.
+
+        The first has no initiator (None).
+        """
+        found: list[tuple[int | None, str]] = []
+        for index, entry in enumerate(self._entries):
+            frame = self._frame_of(index)
+            found.append(self._initiator(index, entry, frame) if index else (None, ""))
+            self._remember(index, entry, frame)
+        if self._held:
+            notes.add("held", self._held)
+        ways = {way for _, way in found}
+        if ways.isdisjoint(("inferred", "named")):
+            return found, "recorded"
+        return found, "mixed" if "recorded" in ways else "inferred"
+
+    def _remember(self, index: int, entry: Exchange, frame: int) -> None:
+        self._by_url[entry.url].append(index)
+        if entry.before is not None:
+            self._targets[self._index[entry.before]] = index
+        if entry.type == "document" and not entry.is_redirect:
+            self._by_origin[urls.origin_of(entry.url)].append(index)
+            frame = index
+        self.frames.append(frame)
+        if not entry.is_redirect:
+            insort(self._ended[frame, entry.type], (entry.at.end, index))
+
+    def _initiator(self, index: int, entry: Exchange, frame: int) -> tuple[int, str]:
+        if entry.before is not None and self._index[entry.before] < index:
+            return self._index[entry.before], "chained"
+        recorded = self._recorded(index, entry)
+        if recorded is not None:
+            return self._held_back(index, entry, recorded), "recorded"
+        naming = self._texts.naming(index)
+        if naming is not None:
+            self.namings[index] = naming
+            return self._held_back(index, entry, naming.owner), "named"
+        return self._inferred(index, entry, frame), "inferred"
+
+    def _resolve(self, url: str, before: int) -> int | None:
+        """The latest entry of this URL that started before, or where its redirects had led by then."""
+        known = self._by_url.get(url)
+        if not known or before <= known[0]:
+            return None
+        index = known[-1]
+        while index in self._targets and self._entries[index].is_redirect:
+            index = self._targets[index]
+        return index
+
+    def _recorded(self, index: int, entry: Exchange) -> int | None:
+        """The recorded initiator. Of a call stack, the resource that arrived last: it was waited for."""
+        source = entry.asked_like or entry
+        named = (urls.cleaned(url) for url in source.initiators)
+        resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
+        found = [candidate for candidate in resolved if candidate is not None]
+        if not found:
+            return None
+        limit = entry.at.start + _CLOCK_SLACK_MS
+        arrived = [candidate for candidate in found if self._entries[candidate].at.end <= limit]
+        return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
+
+    def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
+        """What arrived last before a document's parser went on, where it asked long after the document ended.
+
+        A parser stops at scripts, and layout (which requests backgrounds) at stylesheets. Waiting for them
+        depends on the network, and as "processing" it would be the same on every network.
+        """
+        document = self._entries[recorded]
+        if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:
+            return recorded
+        latest = (document.at.end, recorded)
+        for kind in _BLOCKING:
+            latest = max(latest, self._latest(recorded, kind, entry, index) or latest)
+        if latest[1] != recorded:
+            self._held += 1
+        return latest[1]
+
+    def _latest(
+        self, frame: int, kind: ResourceType, entry: Exchange, index: int
+    ) -> tuple[float, int] | None:
+        """End and index of the resource of this frame and type that had ended last when `entry` started."""
+        ended = self._ended[frame, kind]
+        place = bisect_right(ended, (entry.at.start + _CLOCK_SLACK_MS, index))
+        return ended[place - 1] if place else None
+
+    def _frame_of(self, index: int) -> int:
+        """The document that the entry belongs to, out of its referer or what WebPageTest says of it."""
+        if index <= self._document:
+            return 0
+        entry = self._entries[index]
+        for url in (entry.referer, entry.document):
+            if url is None:
+                continue
+            found = self._resolve(url, index)
+            if found is not None:
+                return self.frames[found]
+            # Browsers send only the origin to other hosts (referrer policy strict-origin-when-cross-origin).
+            documents = self._by_origin.get(urls.origin_of(url)) if urls.target_of(url) == "/" else None
+            if documents:
+                return documents[-1]
+        return self._document
+
+    def _inferred(self, index: int, entry: Exchange, frame: int) -> int:
+        kinds = ASKERS.get(entry.type, OTHER_ASKERS)
+        if entry.referer is not None:
+            named = self._resolve(entry.referer, index)
+            # Only stylesheets other than documents send a referer of their own.
+            if named is not None and self._entries[named].type == "stylesheet":
+                return named
+        document = self._entries[frame]
+        parsing = entry.at.start <= document.at.end + _PARSING_MS
+        if parsing and entry.type not in ("xhr", "font"):
+            return frame
+        latest = (document.at.end, frame)
+        for kind in kinds:
+            found = self._latest(frame, kind, entry, index)
+            if found is not None and (found > latest or parsing):
+                latest = found
+        return latest[1]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """`owner` (an index) names it after this share of its text."""
+
+    owner: int
+    share: float
+
+
+class TextIndex:
+    """Which text names what, for entries in order of their start."""
+
+    def __init__(self, entries: Sequence[Exchange]) -> None:
+        self._entries = entries
+        self._owners = [i for i, e in enumerate(entries) if e.text is not None and e.type in _CODE]
+        self._searches = 0
+        self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
+
+    def naming(self, index: int) -> Naming | None:
+        """The text that names an entry: the last that had come by its start, else the first started."""
+        entry = self._entries[index]
+        self._searches += len(self._owners)
+        owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]
+        started = [i for i in owners if i < index and self._entries[i].at.start < entry.at.start]
+        ended = [i for i in started if self._entries[i].at.end <= entry.at.start]
+        ended.sort(key=lambda i: (self._entries[i].at.end, i), reverse=True)
+        for owner in (*ended, *(i for i in started if self._entries[i].at.end > entry.at.start)):
+            text = self._text(owner)
+            offset = find_reference(text, entry.url, self._entries[owner].url) if text else None
+            if offset is not None:
+                return Naming(owner, offset / len(text))
+        return None
+
+    @cached_property
+    def _owners_of(self) -> defaultdict[int, list[int]]:
+        """The texts that may name each entry, in order: each text is read once for all entries."""
+        names = NameIndex(entry.url for entry in self._entries)
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for owner in self._owners:
+            for index in names.named_in(self._read(owner)):
+                found[index].append(owner)
+        return found
+
+    def _read(self, owner: int) -> bytes:
+        content = self._entries[owner].text
+        return content.read() if content is not None else b""

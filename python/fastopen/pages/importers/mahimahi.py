@@ -1,0 +1,176 @@
+"""Recordings of Mahimahi's mm-webrecord, as mm-webreplay serves them: a folder, a message an exchange.
+
+The messages' form: `protobufs/http_record.proto` of https://github.com/ravinet/mahimahi
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf.message import DecodeError
+
+from fastopen.common.errors import InputError
+from fastopen.pages import budget
+from fastopen.pages.bodies import BodyStore
+from fastopen.pages.budget import read_whole
+from fastopen.pages.files import stem_of
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.roots import navigated_or_widest
+from fastopen.pages.importers.untimed import pages_of
+from fastopen.pages.progress import Progress, silent
+
+# The first field of each message is the address, which mm-webrecord always writes.
+_FIRST_BYTE: Final = b"\x0a"
+_HTTPS: Final = 2
+_DEFAULT_PORTS: Final = {1: 80, _HTTPS: 443}
+_FORM: Final = """
+name: "fastopen/http_record.proto" package: "MahimahiProtobufs" syntax: "proto2"
+message_type {
+  name: "HTTPHeader"
+  field { name: "key" number: 1 type: TYPE_BYTES label: LABEL_OPTIONAL }
+  field { name: "value" number: 2 type: TYPE_BYTES label: LABEL_OPTIONAL }
+}
+message_type {
+  name: "HTTPMessage"
+  field { name: "first_line" number: 1 type: TYPE_BYTES label: LABEL_OPTIONAL }
+  field { name: "header" number: 2 type: TYPE_MESSAGE type_name: "HTTPHeader" label: LABEL_REPEATED }
+  field { name: "body" number: 3 type: TYPE_BYTES label: LABEL_OPTIONAL }
+}
+message_type {
+  name: "RequestResponse"
+  field { name: "ip" number: 1 type: TYPE_BYTES label: LABEL_OPTIONAL }
+  field { name: "port" number: 2 type: TYPE_UINT32 label: LABEL_OPTIONAL }
+  field { name: "scheme" number: 3 type: TYPE_INT32 label: LABEL_OPTIONAL }
+  field { name: "request" number: 4 type: TYPE_MESSAGE type_name: "HTTPMessage" label: LABEL_OPTIONAL }
+  field { name: "response" number: 5 type: TYPE_MESSAGE type_name: "HTTPMessage" label: LABEL_OPTIONAL }
+}
+"""
+
+
+@cache
+def request_response() -> Any:
+    """The class of the messages; text and enumeration are read as bytes and number, the same on disk."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(text_format.Parse(_FORM, descriptor_pb2.FileDescriptorProto()))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
+
+
+def holds(folder: Path) -> bool:
+    """Return True for a recording, or a folder of nothing but recordings."""
+    return _is_recording(folder) or bool(_recordings(folder))
+
+
+def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """Return the page of a recording, or of each in the folder. Raises InputError."""
+    inner = [folder] if _is_recording(folder) else _recordings(folder)
+    return [page for one in inner for page in _import_recording(one, lenient, progress)]
+
+
+def _recordings(folder: Path) -> list[Path]:
+    inner = sorted(path for path in folder.iterdir() if path.is_dir())
+    return inner if all(map(_is_recording, inner)) else []
+
+
+def _is_recording(folder: Path) -> bool:
+    """Return True if a file of the folder is such a message."""
+    for path in _files(folder)[:3]:
+        try:
+            with path.open("rb") as file:
+                if file.read(1) != _FIRST_BYTE:
+                    continue
+            if _exchange_of(path).request.first_line:
+                return True
+        except (OSError, DecodeError):
+            continue
+    return False
+
+
+def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[ImportedPage]:
+    notes, store = Notes(), BodyStore()
+    files = _files(folder)
+    found = []
+    for number, path in enumerate(files, start=1):
+        budget.work(budget.ENTRY_STEPS)
+        try:
+            message = _exchange_of(path)
+            if not message.request.first_line or not message.response.first_line:
+                raise DecodeError("no request or no response in it")
+        except (OSError, DecodeError) as error:
+            if not lenient:
+                raise InputError(
+                    f"not a message of mm-webrecord: {error}", str(path), "or leave it out with --lenient"
+                ) from None
+            notes.add("broken_records")
+            continue
+        exchange = _exchange(message, store, notes)
+        if exchange is not None:
+            found.append(exchange)
+        progress(number, len(files))
+    name, source = stem_of(str(folder.resolve()), ()), "recording of mm-webrecord"
+    # The names of the files are random: nothing tells the order.
+    place = str(folder)
+    return pages_of(found, name, source, notes, place, find_roots=navigated_or_widest)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of mm-webrecord; if none has its names, every file, as mm-webreplay does."""
+    files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
+    return [path for path in files if path.name.startswith("save.")] or files
+
+
+def _exchange_of(path: Path) -> Any:
+    with path.open("rb") as file:
+        return request_response().FromString(read_whole(file, str(path)))
+
+
+def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
+    """A message as an exchange, or None where it is no part of a page."""
+    asked, answered = message.request, message.response
+    method, _, rest = _text(asked.first_line).partition(" ")
+    target = rest.rpartition(" ")[0] or rest
+    sent, got = _headers(asked), _headers(answered)
+    status = _text(answered.first_line).split(" ", 2)[1:2]
+    body = answered.body
+    if any(n.lower() == "transfer-encoding" and "chunked" in v.lower() for n, v in got):
+        body = without_chunks(body)
+        notes.add("chunked")
+    return http_exchange(
+        target if "://" in target else _origin(message, sent) + target,
+        method,
+        int(status[0]) if status and status[0].isdecimal() else 0,
+        sent,
+        got,
+        store.add(body) if body else None,
+        notes,
+        request_header_bytes=head_bytes(_text(asked.first_line), sent),
+        request_body_bytes=len(asked.body),
+        response_header_bytes=head_bytes(_text(answered.first_line), got),
+    )
+
+
+def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
+    """Scheme, host and port: the host as it was asked for, else the server's address."""
+    scheme = "https" if message.scheme == _HTTPS else "http"
+    lower = [(name.lower(), value) for name, value in sent]
+    host = (fields.header(lower, "host") or _text(message.ip)).strip()
+    port = message.port
+    has_port = ":" in host.rpartition("]")[2]
+    if port and not has_port and port != _DEFAULT_PORTS.get(message.scheme or 1):
+        host = f"{host}:{port}"
+    return f"{scheme}://{host}"
+
+
+def _headers(message: Any) -> list[tuple[str, str]]:
+    return [(_text(header.key), _text(header.value)) for header in message.header]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").strip("\r\n")

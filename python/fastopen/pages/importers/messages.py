@@ -1,0 +1,107 @@
+"""Exchanges out of HTTP messages, as archives keep them."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+from warcio.bufferedreaders import ChunkedDataReader
+
+from fastopen.pages import budget
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import StoredBody
+from fastopen.pages.importers import fields, kinds
+from fastopen.pages.importers.caching import freshness_of
+from fastopen.pages.importers.exchange import (
+    MAX_HEADER_BYTES,
+    TYPICAL_REQUEST,
+    TYPICAL_RESPONSE,
+    Exchange,
+    head_of,
+    is_redirect,
+)
+from fastopen.pages.importers.fields import Pairs
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.unpack import is_coded
+from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
+
+_METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+# Enough of a body to see if it is coded.
+_BEGINNING_BYTES: Final = 4096
+_BLOCK: Final = 2**16
+
+
+def http_exchange(
+    raw_url: str,
+    method: str,
+    status: int,
+    sent: Pairs,
+    got: Pairs,
+    body: StoredBody | None,
+    notes: Notes,
+    *,
+    request_header_bytes: int | None = None,
+    request_body_bytes: int = 0,
+    response_header_bytes: int | None = None,
+    lost_body_bytes: int | None = None,
+    http: HttpVersion | None = None,
+) -> Exchange | None:
+    """Return the exchange, or None if it is no part of a page (counted in `notes`).
+
+    `body` is as on the wire without chunks' frames; `lost_body_bytes` is its length if it was not kept.
+    """
+    url = urls.cleaned(raw_url)
+    method = method.upper()
+    if url is None or method not in _METHODS:
+        notes.add("no_http")
+        return None
+    if not 200 <= status <= 599:
+        notes.add("unanswered")
+        return None
+    lower_sent, lower_got = fields.lowered(sent), fields.lowered(got)
+    mime = kinds.mime_of("", lower_got)
+    location = fields.header(lower_got, "location") if is_redirect(status) else None
+    referer = fields.header(lower_sent, "referer")
+    if body_is_empty(method, status):
+        body, lost_body_bytes = None, None
+    size = body.length if body is not None else lost_body_bytes or 0
+    coding = fields.header(lower_got, "content-encoding") or ""
+    if body is not None and coding and not is_coded(body.read(_BEGINNING_BYTES), coding):
+        coding, got = "", [(name, value) for name, value in got if name.lower() != "content-encoding"]
+    return Exchange(
+        url=url,
+        type=kinds.type_of(url, mime, lower_sent),
+        method=method,
+        status=status,
+        mime=mime,
+        charset=fields.charset(mime),
+        coding=coding,
+        request_header_bytes=min(request_header_bytes or TYPICAL_REQUEST, MAX_HEADER_BYTES),
+        request_body_bytes=min(request_body_bytes, MAX_BYTES),
+        response_header_bytes=min(response_header_bytes or TYPICAL_RESPONSE, MAX_HEADER_BYTES),
+        body_bytes=min(size, MAX_BYTES),
+        recorded=body,
+        head=head_of(status, [*got] or [("Content-Type", mime)]),
+        referer=urls.cleaned(referer) if referer else None,
+        location=urls.cleaned(location, base=url) if location else None,
+        freshness=freshness_of(method, status, lower_got, None),
+        http=http,
+        navigated=kinds.destination_of(lower_sent) == "document",
+    )
+
+
+def head_bytes(first_line: str, headers: Pairs) -> int:
+    """Return the bytes of a head as HTTP/1.1 text: first line, fields and the blank line."""
+    written = sum(len(f"{name}: {value}\r\n".encode("utf-8", "replace")) for name, value in headers)
+    return len(first_line.encode("utf-8", "replace")) + 2 + written + 2
+
+
+def without_chunks(body: bytes) -> bytes:
+    """Return a body without the frames of its chunks (RFC 9112 section 7.1), if it still has them."""
+    # Each chunk has a line's end; each chunk costs some microseconds.
+    budget.work(body.count(b"\n"))
+    reader = ChunkedDataReader(io.BytesIO(body))
+    parts = []
+    while part := reader.read(_BLOCK):
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,238 @@
+"""Mirrors as `wget -p -H` keeps them: a folder a host, in it the files by path, queries in their names."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import posixpath
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from fastopen.common.errors import unreadable
+from fastopen.pages import budget
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import BodyStore
+from fastopen.pages.budget import read_whole
+from fastopen.pages.files import stem_of
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import kinds
+from fastopen.pages.importers.exchange import Exchange, head_of
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.roots import all_wide
+from fastopen.pages.importers.untimed import pages_of
+from fastopen.pages.progress import Progress, silent
+
+_INDEX: Final = "index.html"
+_HASHED: Final = re.compile(r"[0-9a-f]{32}\Z")
+_TEXT: Final = re.compile(r"^text/|javascript|json|xml")
+_SCHEMES: Final = ("http", "https")
+# Servers leave small texts as they are: they fill no segment either way.
+_LEAST_PACKED: Final = 1024
+_GZIP: Final = zlib.MAX_WBITS | 16
+# What a file without a telling name begins with.
+_MAGIC: Final = (
+    (b"GIF8", "image/gif"), (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
+    (b"wOFF", "font/woff"), (b"wOF2", "font/woff2"), (b"\x00\x01\x00\x00", "font/ttf"),
+    (b"CWS", "application/x-shockwave-flash"), (b"FWS", "application/x-shockwave-flash"),
+)  # fmt: skip
+# Comments are matched so that there is one way only: whatever a file begins with, the time is linear.
+_MARKUP: Final = re.compile(
+    rb"\s*(?:<!--(?:[^-]|-(?!->))*-->\s*)*<(?:!doctype html|html|head|body|script|div)", re.IGNORECASE
+)
+_SCRIPT: Final = re.compile(
+    rb"(?:/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*\n|\s)*(?:\(|!|var |function|if ?\(|[\w.$]+ ?[=(])"
+)
+
+
+def holds(folder: Path) -> bool:
+    """Whether its folders have the names of hosts, or a document lies in it."""
+    return any(_host_folders(folder)) or any(_documents(folder))
+
+
+def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """The pages of a mirror: of every document that leads to some others. Raises InputError.
+
+    What nothing names is left out: a folder may hold anything.
+    """
+    return _pages(_read(folder, lenient, progress), folder, ())
+
+
+def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> ImportedPage | None:
+    """The page of a URL, if the mirror holds it. Raises InputError."""
+    mirror = _read(folder, lenient, silent)
+    known = mirror.lookup(url)
+    return _pages(mirror, folder, (known,))[0] if known is not None else None
+
+
+def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
+    mirror = _Mirror(Notes(), BodyStore())
+    files = [
+        (f"{scheme}://{host.name if host != folder else _host_of(folder)}/", host, path)
+        for scheme, host in _host_folders(folder) or [("http", folder)]
+        for path in _files_below(host, folder)
+    ]
+    for number, (origin, host, path) in enumerate(files, start=1):
+        try:
+            mirror.add(origin, host, path)
+        except OSError as error:
+            if not lenient:
+                raise unreadable(path, error) from None
+            mirror.notes.add("broken_records")
+        progress(number, len(files))
+    return mirror
+
+
+def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[ImportedPage]:
+    return pages_of(
+        mirror.exchanges,
+        stem_of(str(folder.resolve()), ()),
+        "mirror on disk, as wget keeps them",
+        mirror.notes,
+        str(folder),
+        roots=roots,
+        resolve=mirror.resolve,
+        complete=False,
+        find_roots=all_wide,
+    )
+
+
+def _host_folders(folder: Path) -> list[tuple[str, Path]]:
+    """(scheme, folder) of each host. With `--protocol-directories` there is a folder a scheme above."""
+    found = []
+    for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
+        if inner.name in _SCHEMES and not inner.is_symlink():
+            found += [(inner.name, host) for _, host in _host_folders(inner)]
+        elif _is_host(inner.name):
+            found.append(("http", inner))
+    return found
+
+
+def _is_host(name: str) -> bool:
+    """Hosts have a dot; wget writes the port after a colon, or a plus where a colon is no file name."""
+    plain = name.replace("+", ":", 1)
+    return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
+        urls.cleaned(f"http://{plain}/")
+    )
+
+
+def _files_below(host: Path, folder: Path) -> Iterator[Path]:
+    """The regular files of a host that lie in the mirror, links resolved: a link may lead to any file."""
+    inside = folder.resolve()
+    for path in sorted(host.rglob("*")):
+        if path.is_file() and path.resolve().is_relative_to(inside):
+            yield path
+
+
+def _host_of(folder: Path) -> str:
+    """The host of a mirror without folders of hosts (`wget -nH`): the folder's name, if it can be one."""
+    name = folder.resolve().name
+    return name if _is_host(name) else "mirror.example"
+
+
+def _documents(folder: Path) -> Iterator[Path]:
+    return (p for p in folder.iterdir() if p.is_file() and p.name.lower().startswith("index.htm"))
+
+
+@dataclass
+class _Mirror:
+    """The files as exchanges, and under what names they are known. The URL of a file is made of its name."""
+
+    notes: Notes
+    store: BodyStore
+    exchanges: list[Exchange] = field(default_factory=list)
+    _by_name: dict[str, str] = field(default_factory=dict)
+    _by_file: dict[str, str] = field(default_factory=dict)
+    _file_of: dict[str, str] = field(default_factory=dict)
+
+    def add(self, origin: str, host: Path, path: Path) -> None:
+        """Takes in a file that lies under the folder of its host."""
+        name = path.relative_to(host).as_posix()
+        file = f"{host.name}/{name}"
+        plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name
+        plain = re.sub(rf"(^|/){re.escape(_INDEX)}(?=[?@])", r"\1", plain)
+        # With --restrict-file-names=windows, @ stands for the question mark and + for the port's colon.
+        target = plain if "?" in plain else plain.replace("@", "?", 1)
+        url = urls.cleaned(origin.replace("+", ":", 1) + target.replace("#", "%23"))
+        if url is None:
+            self.notes.add("no_http")
+            return
+        budget.work(budget.ENTRY_STEPS)
+        with path.open("rb") as opened:
+            data = read_whole(opened, str(path))
+        self.exchanges.append(self._exchange(url, data))
+        self._file_of[url] = file
+        self._by_file[file] = url
+        for known in (origin + plain, origin + target, origin + name):
+            self._by_name.setdefault(_key(known), url)
+
+    def _exchange(self, url: str, data: bytes) -> Exchange:
+        mime = _mime(url, data)
+        stored = self.store.add(data) if data else None
+        recorded, coding = stored, ""
+        notes = Notes(local=1)
+        if len(data) >= _LEAST_PACKED and _TEXT.search(mime):
+            packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+            packed = packer.compress(data) + packer.flush()
+            recorded, coding = self.store.add(packed), "gzip"
+            notes.add("compressed")
+        return Exchange(
+            url=url,
+            type=kinds.type_of(url, mime),
+            mime=mime,
+            coding=coding,
+            body_bytes=recorded.length if recorded is not None else 0,
+            recorded=recorded,
+            text=stored,
+            head=head_of(200, [("Content-Type", mime), ("Content-Encoding", coding)]),
+            notes=notes,
+        )
+
+    def lookup(self, url: str) -> str | None:
+        """The URL under which the file of this one is known: names may be adjusted, or checksums."""
+        key = _key(url)
+        for known in (key, f"{key}.html", f"{key}.css", f"{key}/"):
+            if known in self._by_name:
+                return self._by_name[known]
+        parts = urlsplit(url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        for path in dict.fromkeys((target, unquote(target))):
+            hashed = hashlib.md5(path.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
+            found = self._by_file.get(f"{parts.netloc}/{hashed}")
+            if found is not None:
+                return found
+        return None
+
+    def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
+        """A reference as the web has it, else as a path between files, which `wget -k` makes of it."""
+        url = urls.cleaned(written, base=base)
+        found = self.lookup(url) if url is not None else None
+        if found is not None or "://" in written:
+            return found
+        here = posixpath.dirname(self._file_of[exchange.url])
+        local = posixpath.normpath(posixpath.join(here, unquote(written.partition("#")[0])))
+        return self._by_file.get(local)
+
+
+def _key(url: str) -> str:
+    """Without the scheme, which a mirror seldom has, and without escapes: those of file names differ."""
+    return unquote(url.partition("://")[2])
+
+
+def _mime(url: str, data: bytes) -> str:
+    """Return the MIME type that a server would send: by the name, else by the beginning."""
+    guessed = mimetypes.guess_type(urlsplit(url).path, strict=False)[0]
+    if guessed is not None and not _HASHED.search(url):
+        return guessed
+    for magic, mime in _MAGIC:
+        if data.startswith(magic):
+            return mime
+    if _MARKUP.match(data[:4096]):
+        return "text/html"
+    if urls.target_of(url).partition("?")[0].endswith("/"):
+        return "text/html"
+    return "text/javascript" if _SCRIPT.match(data[:4096]) else "application/octet-stream"

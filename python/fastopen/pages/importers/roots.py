@@ -1,0 +1,126 @@
+"""Which exchange the browser navigated to: by its record, else by what the others refer to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastopen.pages import url as urls
+from fastopen.pages.importers import chains
+from fastopen.pages.importers.exchange import Exchange
+
+if TYPE_CHECKING:  # it needs the libraries of archives
+    from fastopen.pages.importers.graph import Graph
+
+# Parts of a page, which are never a page themselves.
+_PARTS: Final = ("stylesheet", "script", "image", "font", "media")
+# A single request may name a frame whose own Referer was not recorded.
+_LEAST_REFERRERS: Final = 2
+# What leads to more others is a page and not the frame of an advertisement.
+_LEAST_REACH: Final = 5
+
+
+def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
+    """Return the document that was navigated to, behind its redirects, of exchanges in order of start.
+
+    `titled` is the page's own URL, which Chrome writes as the page's title. Certificate checks, the browser's
+    own services and beacons may come first: nothing refers to them.
+    """
+    first = _first_navigated(by_start, titled)
+    ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
+    documents = [e for e in ends if e.type == "document"]
+    return (documents or ends or [first])[0]
+
+
+def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
+    referrers = _referrers(by_start)
+    recorded = {one.url for one in by_start}
+
+    def supported(one: Exchange) -> bool:
+        return one.type not in _PARTS and referrers[one.url] >= _LEAST_REFERRERS
+
+    rules: tuple[Callable[[Exchange], bool], ...] = (
+        lambda e: titled is not None and chains.head(e).url == titled,
+        lambda e: e.base_page,
+        lambda e: e.navigated,
+        lambda e: e.type == "document" and supported(e) and e.referer not in recorded,
+        lambda e: supported(e) and e.referer not in recorded,
+        lambda e: e.type == "document" and e.referer not in recorded,
+        lambda e: e.type == "document",
+        lambda e: e.type not in _PARTS,
+        lambda _: True,
+    )
+    found = next(one for rule in rules for one in by_start if rule(one))
+    # A document that sends the browser on, as a challenge or a splash page does, is where the load began.
+    for earlier in reversed(by_start[: by_start.index(found)]):
+        if earlier.type == "document" and earlier.url == found.referer:
+            found = earlier
+    return found
+
+
+def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
+    """Return how many name each URL as their Referer, or as their document; origins count for their root."""
+    named: Counter[str] = Counter()
+    for one in exchanges:
+        for url in {one.referer, one.document} - {None, one.url}:
+            named[url or ""] += 1
+    # The policy strict-origin-when-cross-origin, browsers' default, sends an origin alone to other hosts.
+    origins = Counter({urls.origin_of(url): n for url, n in named.items() if urls.target_of(url) == "/"})
+    for one in exchanges:
+        if one.type == "document":
+            named[one.url] += origins[urls.origin_of(one.url)]
+    return named
+
+
+def navigated_or_first(graph: Graph) -> list[int]:
+    """Return what browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first document."""
+    first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
+    return _navigated(graph) or [_head(graph, first)]
+
+
+def navigated_or_widest(graph: Graph) -> list[int]:
+    """For recordings without an order: as above, else what leads to most of what is recorded."""
+    return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
+
+
+def all_wide(graph: Graph) -> list[int]:
+    """For mirrors, which may hold many pages: what leads to five others and is no part of such."""
+    by_reach = _by_reach(graph)
+    found: list[int] = []
+    parts: set[int] = set()
+    for reach, index in by_reach:
+        if reach > _LEAST_REACH and index not in parts:
+            found.append(index)
+            parts |= graph.named(index).keys()
+    return found or [by_reach[0][1]]
+
+
+def _navigated(graph: Graph) -> list[int]:
+    redirected = {one.location for one in graph.exchanges if one.location is not None}
+    return [i for i, one in enumerate(graph.exchanges) if one.navigated and one.url not in redirected]
+
+
+def _documents(graph: Graph) -> list[int]:
+    return [i for i, one in enumerate(graph.exchanges) if one.type == "document" and not one.location]
+
+
+def _by_reach(graph: Graph) -> list[tuple[int, int]]:
+    """(how many it leads to, index) of each document that may be a root: widest first, then shortest URL."""
+    exchanges = graph.exchanges
+    documents = _documents(graph)
+    # Only what people went to has no Referer.
+    free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
+    found = [(len(graph.named(i)), i) for i in free]
+    return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
+
+
+def _head(graph: Graph, index: int) -> int:
+    """Return where the redirects began that led here."""
+    exchanges = graph.exchanges
+    by_target = {e.location: i for i, e in reversed(list(enumerate(exchanges))) if e.location is not None}
+    seen = {index}
+    while (before := by_target.get(exchanges[index].url)) is not None and before not in seen:
+        index = before
+        seen.add(index)
+    return index

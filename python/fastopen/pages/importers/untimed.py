@@ -1,0 +1,113 @@
+"""Pages of recordings without times: roots, what belongs to each, who asks for what nothing names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fastopen.common.errors import InputError
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.graph import Graph, Resolve, as_url
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.roots import navigated_or_first
+from fastopen.pages.model import MAX_ALTERNATIVES
+
+# What documents seldom name themselves: its askers come first if nothing names it.
+_SELDOM_NAMED: Final = ("font", "xhr", "document")
+
+
+def pages_of(
+    exchanges: Sequence[Exchange],
+    name: str,
+    source: str,
+    notes: Notes,
+    place: str,
+    *,
+    roots: Sequence[str] = (),
+    resolve: Resolve = as_url,
+    complete: bool = True,
+    find_roots: Callable[[Graph], list[int]] = navigated_or_first,
+) -> list[ImportedPage]:
+    """A page for each of `roots` (URLs) that is recorded, else for each that `find_roots` finds.
+
+    With `complete`, everything recorded was asked for by a page: what nothing names belongs to the page whose
+    root was recorded last before it. Raises InputError where nothing can be a page.
+    """
+    if not exchanges:
+        raise InputError("holds no exchange that a page could be made of", place)
+    graph = Graph(exchanges, resolve)
+    found = [graph.by_url[url][0] for url in dict.fromkeys(roots) if url in graph.by_url]
+    heads = found or find_roots(graph)
+    grown = [graph.reached(head) for head in heads]
+    if complete:
+        _share_out(graph, heads, grown)
+    return [
+        _page(graph, edges, name if len(heads) == 1 else f"{name}#{number}", source, notes, place)
+        for number, edges in enumerate(grown, start=1)
+    ]
+
+
+def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
+    """Gives what no page names to the page that its Referer or the order says; not what people went to."""
+    placed = set().union(*grown)
+    others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
+    their_urls = {graph.exchanges[i].url for i in others}
+    for index, exchange in enumerate(graph.exchanges):
+        if index in placed or index in others or exchange.referer in their_urls:
+            continue
+        edges = _page_at(index, exchange, graph, heads, grown)
+        if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
+            continue  # another visit asked for it again
+        edges[index] = _guess(graph, edges, exchange)
+        # What it names in its turn belongs to the page as well.
+        graph.grow(edges, [index])
+        placed |= edges.keys()
+
+
+def _other_pages(graph: Graph) -> set[int]:
+    """Return the documents without a Referer: a browser names the document that asks for a frame."""
+    return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
+
+
+def _page_at(
+    index: int, exchange: Exchange, graph: Graph, heads: Sequence[int], grown: Sequence[dict[int, Edge]]
+) -> dict[int, Edge]:
+    for edges in grown:
+        if any(i in edges for i in graph.by_url.get(exchange.referer or "", ())):
+            return edges
+    before = [number for number, head in enumerate(heads) if head < index]
+    return grown[before[-1] if before else 0]
+
+
+def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
+    """By the Referer, if it is a stylesheet or document of the page; else by type."""
+    for named in graph.by_url.get(exchange.referer or "", ()):
+        if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
+            return Edge(named, None, None, "referer")
+    askers = ASKERS.get(exchange.type, OTHER_ASKERS)
+    wanted = askers[0] if exchange.type in _SELDOM_NAMED else "document"
+    document = next((i for i in edges if graph.exchanges[i].type == "document"), next(iter(edges)))
+    latest = [i for i in edges if graph.exchanges[i].type == wanted and graph.exchanges[i].body_bytes]
+    return Edge(latest[-1] if latest and wanted != "document" else document, None, None, "guessed")
+
+
+def _page(
+    graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
+) -> ImportedPage:
+    """Return the page of these exchanges; `edges` hold each after its initiator."""
+    check_size(len(edges), place)
+    notes = Notes(common)
+    if len(edges) < len(graph.exchanges):
+        notes.add("elsewhere", len(graph.exchanges) - len(edges))
+    unreadable = len(graph.unreadable & edges.keys())
+    if unreadable:
+        notes.add("encoded", unreadable)
+    alternatives = {
+        i: tuple(graph.alternatives[i])[:MAX_ALTERNATIVES] for i in graph.alternatives.keys() & edges.keys()
+    }
+    if alternatives:
+        notes.add("choices", len(alternatives))
+    notes.add("times")
+    return page_of(graph.exchanges, edges, name, source, notes, alternatives=alternatives)

@@ -1,0 +1,152 @@
+"""WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from fastopen.common import json_memory
+from fastopen.common.errors import InputError
+from fastopen.common.temporary import temporary_file
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import RecordedBodies
+from fastopen.pages.budget import copy_within, read_whole
+from fastopen.pages.files import stem_of
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.har.recording import read_har
+from fastopen.pages.importers.warc import Archive
+from fastopen.pages.model import Resource
+from fastopen.pages.progress import Progress, silent
+
+# ValueError and struct.error: zipfile passes on what it cannot decode of names, dates and extra fields.
+_DAMAGE: Final = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
+    *(ValueError, struct.error),
+)
+# A list of 50,000 pages has some 10 MB.
+MAX_LIST_BYTES: Final = 16 * 2**20
+# What fastopen record keeps in addition to the archive: a HAR without bodies.
+_HAR: Final = "recording.har"
+MAX_HAR_BYTES: Final = 64 * 2**20
+_REMEDY: Final = "fetch or export it again"
+
+
+def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """Every page that `pages/pages.jsonl` lists and the archives hold. Raises InputError."""
+    archive = Archive()
+    try:
+        with zipfile.ZipFile(path) as container:
+            names = [n for n in container.namelist() if n.startswith("archive/") and ".warc" in n]
+            hars = [n for n in container.namelist() if n.lower().endswith(".har")]
+            if not names and len(hars) == 1:
+                # A recorder zipped it with bodies beside it, as Playwright does.
+                return _har(container, hars[0], str(path), lenient)
+            if not names:
+                message = "is a ZIP with neither archive/*.warc.gz (a WACZ) nor one HAR"
+                raise InputError(message, str(path), "unpack it, and give what is in it")
+            roots = _listed(container)
+            for name in names:
+                _read(archive, container, name, f"{path}: {name}", lenient, progress)
+            name = stem_of(str(path), (".wacz", ".zip"))
+            if _HAR in container.namelist():
+                return _timed(container, archive.exchanges(), name, str(path), lenient)
+    except _DAMAGE as error:
+        raise InputError(f"damaged ZIP: {error}", str(path), _REMEDY) from None
+    return archive.pages(name, str(path), roots)
+
+
+def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> list[ImportedPage]:
+    """The pages of a HAR in the ZIP, named after the ZIP."""
+    text = read_whole(container.open(member), f"{place}: {member}", MAX_HAR_BYTES).decode("utf-8", "replace")
+    found = read_har(io.StringIO(text).read, place, lenient=lenient)
+    if isinstance(found, dict):
+        raise InputError("not a HAR", f"{place}: {member}", _REMEDY)
+    return found
+
+
+def _timed(
+    container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
+) -> list[ImportedPage]:
+    """The pages of `fastopen record`: times and initiators of its HAR, sizes and responses of the archive."""
+    waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
+    for exchange in exchanges:
+        waiting[exchange.method, exchange.url].append(exchange)
+    found = _har(container, _HAR, place, lenient)
+    pages = []
+    for number, imported in enumerate(found, start=1):
+        answers = {}
+        for index, resource in enumerate(imported.page.resources):
+            same = waiting[resource.method, resource.url]
+            if same and same[0].status == resource.status:
+                answers[index] = same.popleft()
+        label = name if len(found) == 1 else f"{name}#{number}"
+        picture = f"screenshots/{number}.png"
+        screenshot = read_whole(container.open(picture), place) if picture in container.namelist() else None
+        pages.append(replace(_answered(imported, answers, label), screenshot=screenshot))
+    return pages
+
+
+def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
+    """The page with these responses, and as many bytes of bodies as they have."""
+    resources: list[Resource] = []
+    for index, resource in enumerate(imported.page.resources):
+        answer = answers.get(index)
+        size = resource.body_bytes if answer is None else answer.body_bytes
+        at_bytes = resource.initiator_at_bytes
+        if at_bytes is not None and resource.initiator is not None:
+            at_bytes = min(at_bytes, resources[resource.initiator].body_bytes)
+        resources.append(resource.model_copy(update={"body_bytes": size, "initiator_at_bytes": at_bytes}))
+    bodies = {index: one.recorded for index, one in answers.items() if one.recorded is not None}
+    heads = {index: one.head for index, one in answers.items() if one.head is not None}
+    page = imported.page.model_copy(update={"name": name, "resources": tuple(resources)})
+    return replace(imported, page=page, bodies=RecordedBodies(bodies, heads))
+
+
+def _read(
+    archive: Archive, container: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
+) -> None:
+    """Takes in one WARC of the ZIP, out of an unnamed file: records are looked for by their place."""
+    with temporary_file() as file:
+        try:
+            with container.open(name) as packed:
+                copy_within(packed, file)
+        except _DAMAGE as error:
+            if not lenient:
+                raise InputError(f"damaged ZIP: {error}", place, _REMEDY) from None
+            archive.notes.add("cut_record")
+        if file.tell():
+            file.flush()
+            archive.read(file, place, lenient, progress)
+
+
+def _listed(container: zipfile.ZipFile) -> list[str]:
+    """The URLs of the pages, in their order; lines that cannot be read list nothing."""
+    try:
+        with container.open("pages/pages.jsonl") as file:
+            text = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES).decode(
+                "utf-8", "replace"
+            )
+    except (KeyError, *_DAMAGE):
+        return []
+    found = []
+    for line in io.StringIO(text):
+        if json_memory.is_too_much(line):
+            continue
+        try:
+            page = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        url = page.get("url") if isinstance(page, dict) else None
+        cleaned = urls.cleaned(url) if isinstance(url, str) else None
+        if cleaned is not None:
+            found.append(cleaned)
+    return found

@@ -1,0 +1,424 @@
+"""WARC archives (ISO 28500), as browsers, crawlers and wget write them, into pages; warcio reads the records.
+
+The specification: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import mmap
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.bufferedreaders import DecompressingBufferedReader
+from warcio.exceptions import ArchiveLoadFailed
+from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
+
+from fastopen.common.errors import InputError
+from fastopen.common.temporary import temporary_file
+from fastopen.pages import budget
+from fastopen.pages import url as urls
+from fastopen.pages.bodies import BodyStore, StoredBody
+from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
+from fastopen.pages.files import GZIP, stem_of, unpacked_start
+from fastopen.pages.imported import ImportedPage
+from fastopen.pages.importers import fields
+from fastopen.pages.importers.exchange import Exchange
+from fastopen.pages.importers.messages import http_exchange, without_chunks
+from fastopen.pages.importers.notes import Notes
+from fastopen.pages.importers.untimed import pages_of
+from fastopen.pages.model import HttpVersion
+from fastopen.pages.progress import Progress, silent
+
+_RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
+_MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
+# It warns of spaces in URLs on standard error, where a bar may stand.
+logging.getLogger("warcio").addHandler(logging.NullHandler())
+# By the names of WARC-Protocol (those of ALPN), and of status lines.
+_VERSIONS: Final[dict[str, HttpVersion]] = {
+    "http/1.0": "1.0",
+    "h2": "2",
+    "h3": "3",
+    "http/2": "2",
+    "http/2.0": "2",
+    "http/3": "3",
+}
+_KINDS: Final = ("request", "response", "resource", "revisit")
+# What warcio raises at damage; the last four where its own code takes fields for granted.
+_DAMAGE: Final = (
+    ArchiveLoadFailed, StatusAndHeadersParserException, zlib.error, ValueError, EOFError, OSError,
+    AttributeError, KeyError, TypeError, OverflowError,
+)  # fmt: skip
+_BLOCK: Final = 2**16
+# Enough for a record's own head, and little of what follows it.
+_HEAD_BYTES: Final = 1024
+_TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass
+class _Record:
+    """The used parts of a record. `body` has no chunks' frames, `head` is the parsed HTTP head."""
+
+    kind: str
+    id: str
+    concurrent: str
+    url: str
+    moment: float
+    digest: str
+    refers_to: tuple[str, str]
+    date: str
+    mime: str
+    head: StatusAndHeaders | None
+    head_bytes: int
+    protocols: tuple[str, ...] = ()
+    """Of the connection, as WARC-Protocol names them."""
+    body: bytes = b""
+
+
+@dataclass
+class Archive:
+    """The exchanges of one or more WARC files, and what was said of them."""
+
+    store: BodyStore = field(default_factory=BodyStore)
+    notes: Notes = field(default_factory=Notes)
+    software: str = ""
+    day: str = ""
+    _responses: list[tuple[_Record, StoredBody | None]] = field(default_factory=list)
+    _requests: list[_Record] = field(default_factory=list)
+    _bodies: dict[object, StoredBody] = field(default_factory=dict)
+
+    def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
+        """Takes in every record of a file. Raises InputError where it is damaged and not read leniently."""
+        if _packed_as_one(file):
+            with temporary_file() as plain:
+                _unpack(file, plain, place, lenient, self.notes)
+                self._read(plain, place, lenient, progress)
+        else:
+            self._read(file, place, lenient, progress)
+
+    def _read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress) -> None:
+        for record in _records(file, place, lenient, self.notes, progress):
+            if isinstance(record, str):
+                self.software = self.software or record
+            else:
+                self._take(record)
+
+    def _take(self, record: _Record) -> None:
+        self.day = self.day or record.date[:10]
+        if record.kind == "request":
+            self._requests.append(record)
+            return
+        stored = None
+        if record.kind != "revisit":
+            stored = self.store.add(record.body) if record.body else None
+            if stored is not None:
+                if record.digest:
+                    self._bodies.setdefault(record.digest, stored)
+                self._bodies.setdefault((record.url, record.date), stored)
+            record.body = b""
+        self._responses.append((record, stored))
+
+    def exchanges(self) -> list[Exchange]:
+        """Responses with their requests, in the order of their dates."""
+        by_id = {r.id: r for r in self._requests if r.id}
+        by_response = {r.concurrent: r for r in self._requests if r.concurrent}
+        by_url: dict[str, list[_Record]] = {}
+        for late in reversed(self._requests):
+            by_url.setdefault(late.url, []).append(late)
+        found = []
+        for response, stored in sorted(self._responses, key=lambda pair: pair[0].moment):
+            request = by_response.get(response.id) or by_id.get(response.concurrent)
+            if request is None and by_url.get(response.url):
+                request = by_url[response.url].pop()
+            made = self._exchange(response, request, stored)
+            if made is not None:
+                found.append(made)
+        return found
+
+    def _exchange(
+        self, response: _Record, request: _Record | None, stored: StoredBody | None
+    ) -> Exchange | None:
+        if request is None:
+            self.notes.add("no_request")
+        lost = None
+        status, got = _status(response)
+        if response.kind == "revisit" and status != 304:
+            stored = self._bodies.get(response.digest) or self._bodies.get(response.refers_to)
+            self.notes.add("revisit" if stored is not None else "revisit_lost")
+            if stored is None:
+                lost = fields.size(fields.header(fields.lowered(got), "content-length")) or 0
+        if response.head is None:
+            self.notes.add("no_head")
+        return http_exchange(
+            _asked_url(response.url, request),
+            _method(request),
+            status,
+            request.head.headers if request is not None and request.head is not None else (),
+            got,
+            stored,
+            self.notes,
+            request_header_bytes=request.head_bytes if request is not None else None,
+            request_body_bytes=len(request.body) if request is not None else 0,
+            response_header_bytes=response.head_bytes if response.head is not None else None,
+            lost_body_bytes=lost,
+            http=_http_version(response),
+        )
+
+    def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
+        """The pages that the archive holds."""
+        exchanges = self.exchanges()
+        source = f"WARC by {self.software}" if self.software else "WARC"
+        if self.day.replace("-", "").isdigit():
+            source += f", recorded {self.day}"
+        return pages_of(exchanges, name, source, self.notes, place, roots=roots)
+
+
+def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
+    """The pages of a WARC file, compressed or not. Raises InputError."""
+    archive = Archive()
+    with path.open("rb") as file:
+        archive.read(file, str(path), lenient, progress)
+    return archive.pages(stem_of(str(path), (".gz", ".warc")), str(path))
+
+
+def _packed_as_one(file: IO[bytes]) -> bool:
+    """Return True if the whole file was compressed at once. A WARC should be compressed record by record."""
+    file.seek(0)
+    start = file.read(_BLOCK)
+    file.seek(0)
+    first = unpacked_start(start) if start.startswith(GZIP) else b""
+    return re.search(rb"\r\n\r\nWARC/1\.[01]\r\n", first) is not None
+
+
+def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes: Notes) -> None:
+    try:
+        with gzip.open(file) as packed:
+            copy_within(packed, plain)
+    except (EOFError, zlib.error, OSError) as error:
+        if not lenient:
+            raise InputError(f"damaged gzip: {error}", place, "fetch or export it again") from None
+        notes.add("cut_record")
+
+
+def _records(
+    file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
+) -> Iterator[_Record | str]:
+    """Requests, responses and what stands for them; the name of the software, where the archive tells it.
+
+    Read leniently, a damaged record is left out, and reading goes on at the next one that can be found.
+    """
+    if not file.seek(0, io.SEEK_END):
+        return  # an empty file cannot be mapped
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        start = 0
+        while start < len(mapped):
+            budget.work(budget.ENTRY_STEPS)
+            window = _Window(mapped, start)
+            iterator = _Quiet(window)
+            at, url = start, ""
+            try:
+                for raw in iterator:
+                    budget.work(budget.ENTRY_STEPS)
+                    at = start + iterator.offset
+                    if iterator.err_count:
+                        raise ValueError("the bytes before it are not a record")
+                    url = raw.rec_headers.get_header("WARC-Target-URI") or ""
+                    progress(at, len(mapped))
+                    yield from _read(raw, notes)
+                if mapped[start + iterator.offset :].strip():
+                    raise EOFError("the file ends in the middle of it")
+                progress(len(mapped), len(mapped))
+                return
+            except _DAMAGE as error:
+                reached = start + iterator.offset
+                if reached > at:  # it is the next one that could not be started
+                    at, url = reached, _url_at(mapped, reached)
+                if not lenient:
+                    named = f" ({url})" if url else ""
+                    raise InputError(
+                        f"damaged record: {_said(error)}",
+                        f"{place}: record at byte {at}{named}",
+                        "fetch it again, or leave damaged records out with --lenient",
+                    ) from None
+                notes.add("broken_records")
+                start = _next_record(mapped, max(at, start) + 1)
+
+
+def _said(error: Exception) -> str:
+    """Return the fault without the bytes that cause it."""
+    if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
+        return "what is there cannot be read as a WARC record"
+    if isinstance(error, StatusAndHeadersParserException):
+        return "its HTTP head is none"
+    return str(error) or type(error).__name__
+
+
+class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
+    """warcio's reader, which writes to standard error where a record is longer than it says."""
+
+    INC_RECORD = ""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        super().__init__(file, check_digests=False)
+        self.reader = _Unpacked(file)
+
+
+class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
+    """warcio's reader of gzip, within the budget; it would print that data is damaged, and end there.
+
+    Its lines are those of heads.
+    """
+
+    def readline(self, length: int | None = None) -> bytes:
+        budget.work(budget.LINE_STEPS)
+        return bytes(super().readline(length))
+
+    def _decompress(self, data: bytes) -> bytes:
+        try:
+            if self.decompressor and (self.num_block_read or data.startswith(GZIP)):
+                found = bytes(self.decompressor.decompress(data))
+                budget.spend(len(found))
+                return found
+        except zlib.error as error:
+            raise zlib.error(f"gzip: {str(error).partition(': ')[2] or error}") from None
+        return bytes(super()._decompress(data))
+
+
+class _Window(io.RawIOBase):
+    """The part of a mapped file after a place, as a file."""
+
+    def __init__(self, mapped: mmap.mmap, start: int) -> None:
+        self._mapped, self._at, self._start = mapped, start, start
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self._mapped) if size < 0 else min(self._at + size, len(self._mapped))
+        data = self._mapped[self._at : end]
+        self._at = end
+        return data
+
+    def tell(self) -> int:
+        return self._at - self._start
+
+
+def _url_at(mapped: mmap.mmap, start: int) -> str:
+    """The URL of a record that cannot be read, if its first bytes can be."""
+    head = mapped[start : start + _BLOCK]
+    if head.startswith(GZIP):
+        head = unpacked_start(head[:_HEAD_BYTES], _HEAD_BYTES)
+    found = _TARGET.search(head[:_HEAD_BYTES])
+    return found[1].decode("utf-8", "replace") if found else ""
+
+
+def _next_record(mapped: mmap.mmap, start: int) -> int:
+    """Return the beginning of the next record; the end of the file if there is none."""
+    if mapped[:2] != GZIP:
+        found = _RECORD.search(mapped, start)
+        return found.start() if found else len(mapped)
+    for member in _MEMBER.finditer(mapped, start):
+        budget.work(budget.GUESS_STEPS)
+        if _RECORD.match(unpacked_start(mapped[member.start() : member.start() + _BLOCK], 64)):
+            return member.start()
+    return len(mapped)
+
+
+def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
+    """One record, read to its end."""
+    headers = raw.rec_headers
+    if raw.rec_type == "warcinfo":
+        info = _body(raw).decode("utf-8", "replace")
+        software = re.search(r"^software:\s*(.+?)\s*$", info, re.MULTILINE | re.IGNORECASE)
+        yield "".join(c for c in software[1] if c.isprintable())[:80] if software else ""
+        return
+    if raw.rec_type not in _KINDS:
+        return
+    head = raw.http_headers
+    body = _body(raw)
+    head_bytes = head.total_len if head is not None else 0
+    length = headers.get_header("Content-Length")
+    if length is None:
+        raise ValueError("it does not say how long it is")
+    missing = int(length) - head_bytes - len(body)
+    if missing > 0:
+        raise EOFError(f"{missing} bytes are missing")
+    if headers.get_header("WARC-Truncated"):
+        notes.add("short")
+    if head is not None and "chunked" in (head.get_header("Transfer-Encoding") or "").lower():
+        body = without_chunks(body)
+        notes.add("chunked")
+    date = headers.get_header("WARC-Date") or ""
+    yield _Record(
+        kind=raw.rec_type,
+        id=headers.get_header("WARC-Record-ID") or "",
+        concurrent=headers.get_header("WARC-Concurrent-To") or "",
+        # Some writers put the URI into angle brackets, as an older version of the specification had it.
+        url=(headers.get_header("WARC-Target-URI") or "").strip("<>"),
+        moment=fields.moment_ms(date) or 0.0,
+        digest=headers.get_header("WARC-Payload-Digest") or "",
+        refers_to=(
+            headers.get_header("WARC-Refers-To-Target-URI") or "",
+            headers.get_header("WARC-Refers-To-Date") or "",
+        ),
+        date=date,
+        mime=headers.get_header("Content-Type") or "",
+        head=head,
+        head_bytes=head_bytes,
+        protocols=tuple(value.lower() for name, value in headers.headers if name.lower() == "warc-protocol"),
+        body=body,
+    )
+
+
+def _body(raw: Any) -> bytes:
+    """Return the content of the record. One packed record may unpack to any size."""
+    parts, size = [], 0
+    while part := raw.raw_stream.read(_BLOCK):
+        size += len(part)
+        if size > MAX_PIECE_BYTES:
+            raise ValueError(f"it holds more than {mebibytes(MAX_PIECE_BYTES)}")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
+    """Status and header fields; a `resource` record has neither, but its own type."""
+    if response.head is None:
+        return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
+    code = response.head.get_statuscode()
+    return (int(code) if code.isdigit() else 0), response.head.headers
+
+
+def _asked_url(url: str, request: _Record | None) -> str:
+    """The URL with the host that was asked for, where the archive has the address that it was asked at."""
+    if request is None or request.head is None or not urls.is_address(urls.host_of(url)):
+        return url
+    host = (request.head.get_header("Host") or "").strip()
+    named = urlsplit(url)._replace(netloc=host).geturl()
+    cleaned = urls.cleaned(named) if host else None
+    return url if cleaned is None or urls.is_address(urls.host_of(cleaned)) else cleaned
+
+
+def _http_version(response: _Record) -> HttpVersion | None:
+    """The version of HTTP that carried a response; None where the archive does not say.
+
+    Status lines of HTTP/1 say little: many programs write all responses so.
+    """
+    line = "" if response.head is None else str(response.head.protocol).lower()
+    named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
+    return next((version for version in named if version is not None), None)
+
+
+def _method(request: _Record | None) -> str:
+    if request is None or request.head is None:
+        return "GET"
+    # warcio takes the first word of the first line for the protocol: of a request, it is the method.
+    return str(request.head.protocol) or "GET"

@@ -1,0 +1,137 @@
+"""What of an archive belongs to one load of one page: charsets, visits, other sites, links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastopen.pages import load_pages
+from pages.sites import Answer
+
+from .test_warc import archive
+
+
+def answer(url: str, mime: str, body: bytes, status: int = 200, location: str | None = None) -> Answer:
+    """An answer to a request without a Referer, as crawlers send them."""
+    return Answer(url, body, mime, status=status, location=location, referer=None)
+
+
+TEXT = b"<html><link rel=stylesheet href=/s.css><script src=/a.js></script><img src=/i.png>%s</html>"
+PARTS = [
+    answer("http://a.test/s.css", "text/css", b"a { color: red }"),
+    answer("http://a.test/a.js", "text/javascript", b"fetch('/f.ttf')"),
+    answer("http://a.test/i.png", "image/png", b"i" * 90),
+    answer("http://a.test/f.ttf", "font/ttf", b"f" * 90),
+]
+
+
+def urls(folder: Path, *answers: Answer) -> list[list[str]]:
+    (folder / "x.warc.gz").write_bytes(archive(answers))
+    pages = load_pages([folder / "x.warc.gz"])
+    return [[one.url.removeprefix("http://a.test") for one in each.page.resources] for each in pages]
+
+
+@pytest.mark.parametrize(
+    "charset",
+    ["euc-jp", "euc-kr", "iso-2022-jp", "utf-16le", "macintosh", "hex", "rot13", "undefined"],
+)
+def test_a_charset_that_the_parser_does_not_know_is_no_reason_to_fail(tmp_path: Path, charset: str) -> None:
+    mime = f"text/html; charset={charset}"
+    ((root, *_),) = urls(tmp_path, answer("http://a.test/", mime, TEXT % b""), *PARTS)
+    assert root == "/"
+
+
+@pytest.mark.parametrize("charset", ["euc-jp", "euc-kr", "hex"])
+def test_the_names_in_a_document_of_any_charset_are_found(tmp_path: Path, charset: str) -> None:
+    mime = f"text/html; charset={charset}"
+    (page,) = urls(tmp_path, answer("http://a.test/", mime, TEXT % b""), *PARTS)
+    assert page == ["/", "/s.css", "/a.js", "/i.png", "/f.ttf"]
+
+
+def test_what_several_visits_asked_for_is_one_request_of_a_page(tmp_path: Path) -> None:
+    links = b"".join(b"<a href=/p%d>x</a>" % number for number in range(3))
+    visits = [
+        one
+        for path in ("", "p0", "p1", "p2")
+        for one in (answer(f"http://a.test/{path}", "text/html", TEXT % links), *PARTS)
+    ]
+    (page,) = urls(tmp_path, *visits)
+    assert page == ["/", "/s.css", "/a.js", "/i.png", "/f.ttf"]
+
+
+def test_documents_that_nothing_asks_for_are_other_pages(tmp_path: Path) -> None:
+    crawl = [
+        one
+        for number in range(4)
+        for one in (
+            answer(f"http://s{number}.test/", "text/html", b"<img src=/i.png>"),
+            answer(f"http://s{number}.test/i.png", "image/png", b"i" * 90),
+        )
+    ]
+    assert urls(tmp_path, *crawl) == [["http://s0.test/", "http://s0.test/i.png"]]
+
+
+def test_a_link_to_a_redirect_leads_to_another_page(tmp_path: Path) -> None:
+    answers = [
+        answer("http://a.test/", "text/html", b"<a href=/go>x</a><img src=/i.png>"),
+        PARTS[2],
+        answer("http://a.test/go", "text/html", b"", status=302, location="http://b.test/"),
+        answer("http://b.test/", "text/html", b"<img src=/j.png>"),
+        answer("http://b.test/j.png", "image/png", b"i" * 90),
+    ]
+    assert urls(tmp_path, *answers) == [["/", "/i.png"]]
+
+
+def record(kind: str, url: str, lines: list[str], body: bytes = b"", more: str = "") -> bytes:
+    """A record of HTTP, whose head has these lines."""
+    head = "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+    content = f"Content-Type: application/http; msgtype={kind}\r\nContent-Length: {len(head) + len(body)}\r\n"
+    name = f"<urn:uuid:{kind}-{abs(hash(url))}>"
+    names = f"WARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Record-ID: {name}\r\n"
+    date = "WARC-Date: 2026-01-01T00:00:00Z\r\n"
+    return f"WARC/1.1\r\n{names}{date}{more}{content}\r\n".encode() + head + body + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "status_line", "http"),
+    [
+        ("WARC-Protocol: h2\r\nWARC-Protocol: tls/1.3\r\n", "HTTP/1.1 200 OK", "2"),
+        ("WARC-Protocol: H3\r\n", "HTTP/1.1 200 OK", "3"),
+        ("", "HTTP/2 200", "2"),
+        ("", "HTTP/1.1 200 OK", None),
+        ("WARC-Protocol: spdy/3\r\n", "HTTP/1.1 200 OK", None),
+    ],
+)
+def test_an_archive_may_name_the_version_of_http(
+    tmp_path: Path, protocol: str, status_line: str, http: str | None
+) -> None:
+    lines = [status_line, "Content-Type: text/html"]
+    path = tmp_path / "x.warc"
+    path.write_bytes(record("response", "https://a.test/", lines, b"<p>a page</p>", protocol))
+    assert load_pages([path])[0].page.resources[0].http == http
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("a.test", "http://a.test/"),
+        ("a.test:8080", "http://a.test:8080/"),
+        ("198.51.100.7", "http://192.0.2.1/"),
+        ("a b", "http://192.0.2.1/"),
+        ("", "http://192.0.2.1/"),
+    ],
+)
+def test_a_target_that_is_an_address_is_found_under_the_host_that_was_asked_for(
+    tmp_path: Path, host: str, url: str
+) -> None:
+    path, target = tmp_path / "x.warc", "http://192.0.2.1/"
+    answer = record("response", target, ["HTTP/1.1 200 OK", "Content-Type: text/html"], b"<p>a page</p>")
+    path.write_bytes(record("request", target, ["GET / HTTP/1.1", f"Host: {host}"]) + answer)
+    assert load_pages([path])[0].page.url == url
+
+
+def test_a_frame_that_was_recorded_first_is_not_the_page(tmp_path: Path) -> None:
+    frame = Answer("http://a.test/f.html", b"<p>a frame</p>", "text/html", referer="http://a.test/")
+    (page,) = urls(tmp_path, frame, answer("http://a.test/", "text/html", b"<iframe src=/f.html></iframe>"))
+    assert page == ["/", "/f.html"]

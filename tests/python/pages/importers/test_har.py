@@ -1,0 +1,608 @@
+"""HAR files into pages: what crosses the network, in which order, how large, when and because of whom."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastopen.common.errors import InputError
+from fastopen.pages import Page, load_pages
+from pages.hars import at, entry, har, import_har, one_page
+
+ROOT = entry("http://a.test/")
+
+
+def kind(type_: str) -> dict[str, str]:
+    return {"_resourceType": type_}
+
+
+def said(page: Any, words: str) -> bool:
+    return any(words in note for note in page.notes)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "data:text/plain,x",
+        "blob:http://a.test/1",
+        "about:blank",
+        "chrome-extension://abc/x.js",
+        "ws://a.test/",
+    ],
+)
+def test_what_needs_no_server_is_left_out_and_counted(url: str) -> None:
+    page = one_page(ROOT, entry(url, 100)).page
+    assert len(page.resources) == 1
+    assert said(page, "left out")
+
+
+@pytest.mark.parametrize("status", [0, 101, 100, -1, 999, None, "x"])
+def test_what_got_no_final_answer_is_left_out_and_counted(status: object) -> None:
+    page = one_page(ROOT, entry("http://a.test/x", 100, response={"status": status})).page
+    assert len(page.resources) == 1
+    assert said(page, "left out")
+
+
+def test_urls_are_brought_into_the_form_of_a_page() -> None:
+    page = one_page(
+        entry("HTTP://User:pw@A.Test:80/x y?q=<ä>#top"),
+        entry("http://[::1]:8080/", 100),
+        entry("http://10.0.0.1", 200),
+    ).page
+    urls = [r.url for r in page.resources]
+    assert urls == ["http://a.test/x%20y?q=%3C%C3%A4%3E", "http://[::1]:8080/", "http://10.0.0.1/"]
+
+
+def test_a_browser_that_wrote_its_file_itself_is_named_once() -> None:
+    firefox = {"name": "Firefox", "version": "148.0"}
+    (page,) = import_har(har(ROOT, creator=firefox, browser=firefox), "my.har")
+    assert page.page.source.startswith("HAR by Firefox 148.0, recorded ")
+
+
+def test_a_failed_request_may_have_any_url() -> None:
+    failed = entry("http://no.such.1/", 100, response={"status": 0})
+    assert len(one_page(ROOT, failed).page.resources) == 1
+
+
+def test_what_a_cache_answered_is_left_out() -> None:
+    zero = {"connect": 0, "send": 0, "wait": 0, "receive": 0}
+    silent = {"connect": -1, "send": -1, "wait": -1}
+    page = one_page(
+        ROOT,
+        entry("http://a.test/1", 100, _fromCache="memory"),
+        entry("http://a.test/2", 100, response={"_transferSize": 0, "bodySize": 0}),
+        entry(
+            "http://a.test/3",
+            100,
+            response={"bodySize": -17},
+            timings=silent,
+        ),
+        entry("http://a.test/5", 100, _fetchType="Disk Cache"),
+        entry("http://a.test/6", 100, response={"bodySize": -1}, timings=zero, time=0),
+        entry("http://a.test/4", 100, response={"status": 304, "bodySize": 0}),
+    ).page
+    assert [r.url for r in page.resources[1:]] == ["http://a.test/4"]
+    assert said(page, "cache answered without the network: 5")
+    assert said(page, "304 and no body: 1")
+
+
+def test_a_cached_root_document_stays_since_there_is_no_page_without_it() -> None:
+    root = entry("http://a.test/", response={"_transferSize": 0, "bodySize": 0}) | {"_fromCache": "disk"}
+    page = one_page(root, entry("http://a.test/1", 100)).page
+    assert page.resources[0].url == "http://a.test/"
+    assert said(page, "answered the root document")
+
+
+class TestSizes:
+    def body(self, **changes: Any) -> int:
+        page: Page = one_page(ROOT, entry("http://a.test/x", 100, **changes)).page
+        return page.resources[1].body_bytes
+
+    def test_the_recorded_size_holds(self) -> None:
+        assert self.body(response={"bodySize": 700}) == 700
+
+    @pytest.mark.parametrize(
+        ("response", "expected"),
+        [
+            ({"headers": [{"name": "content-length", "value": "640"}]}, 640),
+            ({"_transferSize": 850}, 700),
+            ({"content": {"size": 900, "compression": 300}}, 600),
+            ({"content": {"size": 900}}, 900),
+            ({"content": {"size": 900}, "headers": [{"name": "Content-Encoding", "value": "br"}]}, 300),
+            ({"content": {"size": 900, "compression": 917, "mimeType": "image/png"}, "headers": []}, 900),
+            ({"content": {"size": 900, "mimeType": "text/css"}, "headers": []}, 300),
+            ({"content": {"text": "äö"}}, 4),
+            ({"content": {}}, 0),
+            ({"content": None}, 0),
+        ],
+    )
+    def test_a_missing_size_has_fallbacks(self, response: dict[str, Any], expected: int) -> None:
+        for missing in (-1, None, "?", 0):
+            assert self.body(response={"bodySize": missing} | response) == expected
+
+    def test_header_bytes_counted_to_the_body_by_http2_are_taken_off_again(self) -> None:
+        length = [{"name": "content-length", "value": "44300"}]
+        assert self.body(response={"bodySize": 44723, "headersSize": -1, "headers": length}) == 44300
+
+    def test_http2_headers_are_sized_as_http1_text_without_pseudo_headers(self) -> None:
+        fields = [{"name": ":path", "value": "/"}, {"name": "accept", "value": "*/*"}]
+        request = {"httpVersion": "h2", "headersSize": 31, "headers": fields}
+        root = one_page(entry("https://a.test/", request=request)).page.resources[0]
+        assert root.request_header_bytes == len("GET / HTTP/1.1\r\nhost: a.test\r\naccept: */*\r\n\r\n")
+
+    def test_joined_cookies_count_as_the_fields_they_were(self) -> None:
+        response = {"headersSize": -1, "headers": [{"name": "set-cookie", "value": "a=1\nb=2"}]}
+        root = one_page(entry("http://a.test/", response=response)).page.resources[0]
+        expected = "HTTP/1.1 200 OK\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n\r\n"
+        assert root.response_header_bytes == len(expected)
+
+    def test_headers_are_never_smaller_than_their_first_line(self) -> None:
+        request = {"headersSize": 25, "headers": [{"name": "x", "value": ""}]}
+        root = one_page(entry("http://a.test/", request=request)).page.resources[0]
+        assert root.request_header_bytes == len("GET / HTTP/1.1\r\nhost: a.test\r\n\r\n")
+
+    def test_the_size_of_a_status_line_alone_is_no_header_size(self) -> None:
+        root = one_page(entry("http://a.test/", response={"headersSize": 17, "headers": []})).page.resources[
+            0
+        ]
+        assert root.response_header_bytes == 300
+
+    def test_a_posted_body_is_counted_from_what_there_is(self) -> None:
+        request = {"method": "POST", "bodySize": -1, "postData": {"text": "a=1&b=ü"}}
+        posted = one_page(ROOT, entry("http://a.test/f", 100, request=request)).page.resources[1]
+        assert (posted.method, posted.request_body_bytes) == ("POST", 8)
+
+
+class TestBodies:
+    def bodies(self, **content: Any) -> dict[int, bytes]:
+        return dict(one_page(entry("http://a.test/", response={"bodySize": 4, "content": content})).bodies)
+
+    def test_a_recorded_body_of_the_size_on_the_wire_is_handed_on(self) -> None:
+        assert self.bodies(size=4, text="abcd") == {0: b"abcd"}
+
+    def test_a_base64_body_is_decoded(self) -> None:
+        coded = base64.b64encode(b"\x00\xff\x01\x02").decode()
+        assert self.bodies(size=4, text=coded, encoding="base64") == {0: b"\x00\xff\x01\x02"}
+
+    @pytest.mark.parametrize("content", [{"text": "abcde"}, {"text": "!", "encoding": "base64"}, {"text": 4}])
+    def test_another_body_is_not(self, content: dict[str, Any]) -> None:
+        assert self.bodies(**content) == {}
+
+
+class TestTimes:
+    def test_think_time_is_the_wait_less_the_shortest_handshake_of_the_host(self) -> None:
+        page = one_page(
+            entry("http://a.test/", timings={"connect": 30, "wait": 100}),
+            entry("http://a.test/x", 300, timings={"connect": 20, "wait": 45}),
+            entry("http://a.test/y", 400, timings={"connect": -1, "wait": 21}),
+        ).page
+        assert [r.server_think_us for r in page.resources] == [80_000, 25_000, 1_000]
+
+    def test_tls_is_not_part_of_the_handshake(self) -> None:
+        page = one_page(
+            entry("https://a.test/", time=120, timings={"connect": 60, "ssl": 40, "wait": 50})
+        ).page
+        assert page.resources[0].server_think_us == 30_000
+
+    def test_firefox_counts_tls_apart_from_the_handshake(self) -> None:
+        timings = {"connect": 20, "ssl": 40, "wait": 50, "receive": 10}
+        page = one_page(entry("https://a.test/", time=120, timings=timings)).page
+        assert page.resources[0].server_think_us == 30_000
+
+    def test_think_time_is_never_negative(self) -> None:
+        page = one_page(
+            entry("http://a.test/", timings={"connect": 500, "wait": 50}),
+            entry("http://a.test/x", 900, timings={"connect": -1, "wait": 2}),
+        ).page
+        assert [r.server_think_us for r in page.resources] == [48_000, 0]
+
+    def test_processing_runs_from_the_end_of_the_initiator_and_queueing_is_no_part_of_it(self) -> None:
+        late = entry("http://a.test/x", 100, time=700, timings={"blocked": 600}) | kind("image")
+        image = one_page(ROOT, late).page.resources[1]
+        assert (image.initiator, image.initiator_at_bytes, image.processing_us) == (0, None, 20_000)
+
+    def test_what_starts_while_its_initiator_arrives_knows_how_much_had_come(self) -> None:
+        root = entry("http://a.test/", time=170, timings={"receive": 100})  # from 70 to 170 ms
+        image = one_page(root, entry("http://a.test/x", 95) | kind("image")).page.resources[1]
+        assert (image.initiator_at_bytes, image.processing_us) == (250, 0)
+
+    def test_what_a_preflight_allows_does_not_wait_for_the_load_event(self) -> None:
+        asked = entry("http://b.test/d", 200, time=200, timings={"blocked": 120})
+        preflight = entry("http://b.test/d", 201, request={"method": "OPTIONS"}, response={"status": 204})
+        image = entry("http://a.test/i", 160) | kind("image")
+        page = one_page(ROOT, image, preflight, asked, on_load=250).page
+        assert [(r.method, r.phase) for r in page.resources[2:]] == [("OPTIONS", "async"), ("GET", "async")]
+
+    def test_a_redirect_is_not_waited_for_where_what_it_leads_to_is_not(self) -> None:
+        to = {"status": 302, "headers": [{"name": "Location", "value": "http://b.test/2"}]}
+        redirect = entry("http://a.test/1", 100, response=to) | kind("image")
+        image = entry("http://a.test/i", 95) | kind("image")
+        page = one_page(
+            ROOT, image, redirect, entry("http://b.test/2", 190) | kind("image"), on_load=185
+        ).page
+        assert [(r.initiator, r.phase) for r in page.resources] == [
+            (None, "load"),
+            (0, "load"),
+            (0, "async"),
+            (2, "async"),
+        ]
+
+    def test_phases_follow_the_load_event(self) -> None:
+        page = one_page(
+            entry("http://a.test/"),
+            entry("http://a.test/load", 100) | kind("image"),
+            entry("http://a.test/async", 150) | kind("image"),
+            entry("http://a.test/after", 201) | kind("image"),
+            on_load=200,
+        ).page
+        assert [r.phase for r in page.resources] == ["load", "load", "async", "after"]
+        assert page.load_event_processing_us == 20_000
+
+    @pytest.mark.parametrize(
+        ("how", "waits"),
+        [
+            ({"_resourceType": "image"}, True),
+            ({"_resourceType": "xhr"}, False),
+            ({"_resourceType": "Fetch"}, False),
+            ({"_resourceType": "ping"}, False),
+            ({"_request_type": "Manifest"}, False),
+            ({"response": {"content": {"mimeType": "application/json"}, "headers": []}}, False),
+            ({"request": {"headers": [{"name": "Sec-Fetch-Dest", "value": "image"}]}}, True),
+            ({"request": {"headers": [{"name": "Sec-Fetch-Dest", "value": "empty"}]}}, False),
+            ({"request": {"headers": [{"name": "Sec-Fetch-Dest", "value": "worker"}]}}, False),
+        ],
+    )
+    @pytest.mark.parametrize("on_load", [300, -1])
+    def test_the_load_event_waits_for_what_elements_ask_for(
+        self, how: dict[str, Any], waits: bool, on_load: int
+    ) -> None:
+        page = one_page(ROOT, entry("http://a.test/x", 100, **how), on_load=on_load).page
+        assert page.resources[1].phase == ("load" if waits else "async")
+
+    def test_a_session_of_minutes_ends_with_what_the_page_needs(self) -> None:
+        calls = [
+            entry(f"http://a.test/{number}", 500 * number, _resourceType="xhr") for number in range(1, 200)
+        ]
+        resources = one_page(ROOT, *calls, on_load=-1).page.resources
+        assert {one.phase for one in resources[1:5]} == {"async"}
+        assert {one.phase for one in resources[5:]} == {"after"}
+
+    def test_what_handlers_of_the_load_event_ask_for_comes_after_it(self) -> None:
+        page = one_page(
+            ROOT,
+            entry("http://a.test/last", 100) | kind("image"),
+            entry("http://b.test/1", 190) | kind("script"),
+            entry("http://b.test/2", 195) | kind("image"),
+            entry("http://b.test/quick", 196, time=20) | kind("image"),
+            entry("http://b.test/xhr", 200, time=20) | kind("xhr"),
+            on_load=250,
+        ).page
+        assert [r.phase for r in page.resources] == ["load", "load", *["after"] * 4]
+        assert page.load_event_processing_us == 70_000
+
+    def test_a_document_that_seems_to_end_after_the_load_event_is_waited_for(self) -> None:
+        root = entry("http://a.test/", time=400, timings={"receive": 330})
+        page = one_page(root, entry("http://a.test/x", 100) | kind("image"), on_load=380).page
+        assert [r.phase for r in page.resources] == ["load", "load"]
+
+    def test_what_ended_is_not_taken_for_a_handlers_request_where_more_speaks_against_it(self) -> None:
+        page = one_page(
+            ROOT,
+            entry("http://a.test/streams", 90, time=400) | kind("other"),
+            *(entry(f"http://a.test/{n}", 100 + n) | kind("image") for n in range(3)),
+            on_load=250,
+        ).page
+        assert [r.phase for r in page.resources] == ["load", "async", *["load"] * 3]
+
+    def test_without_a_load_event_everything_counts_to_the_load(self) -> None:
+        page = one_page(ROOT, entry("http://a.test/x", 5000) | kind("image"), on_load=-1).page
+        assert [r.phase for r in page.resources] == ["load", "load"]
+        assert said(page, "does not say when the load event was")
+
+    @pytest.mark.parametrize(
+        "moment",
+        [
+            "2024-05-01T12:00:00.100+02:00",
+            "2024-05-01T10:00:00,1Z",
+            "2024-05-01T10:00:00.1000000Z",
+            "2024-05-01 10:00:00.100",
+            "2024-05-01T10:00:00.100+0000",
+            1714557600100,
+        ],
+    )
+    def test_a_start_is_read_in_any_of_its_habits(self, moment: object) -> None:
+        late = entry("http://a.test/x", startedDateTime=moment) | kind("image")
+        assert one_page(ROOT, late).page.resources[1].processing_us == 20_000
+
+    @pytest.mark.parametrize("moment", [None, "yesterday", "", [], float("inf")])
+    def test_an_unreadable_start_is_that_of_the_entry_before(self, moment: object) -> None:
+        page = one_page(ROOT, entry("http://a.test/x", startedDateTime=moment) | kind("image")).page
+        assert said(page, "without a readable start")
+
+    def test_entries_may_come_in_any_order(self) -> None:
+        entries = [ROOT, entry("http://a.test/1", 100), entry("http://a.test/2", 200)]
+        forward, backward = (one_page(*order).page for order in (entries, entries[::-1]))
+        assert forward == backward
+
+    def test_what_started_before_the_root_is_taken_to_start_with_it(self) -> None:
+        root = entry("http://a.test/", 500, _resourceType="document")
+        page = one_page(entry("http://a.test/beacon", 100) | kind("ping"), root).page
+        assert page.resources[0].url == "http://a.test/"
+        assert page.resources[1].initiator == 0
+        assert said(page, "started before the root")
+
+    def test_chrome_har_writes_when_the_queue_was_left(self) -> None:
+        image = entry("http://a.test/x", 400, timings={"_queued": 300}) | kind("image")
+        assert one_page(ROOT, image).page.resources[1].processing_us == 20_000
+
+    def test_webpagetest_writes_when_the_request_was_sent(self) -> None:
+        sent = {"_load_start": "100", "_ttfb_ms": 50, "_load_ms": 60}
+        older = sent | {"_connect_start": "85", "_connect_end": "100", "_dns_start": "0"}
+        newer = sent | {"_created": 82, "_connect_start": -1}
+        for extra, expected in ((sent, 20), (older, 5), (newer, 2)):
+            image = entry("http://a.test/x", 100, **extra) | kind("image")
+            assert one_page(ROOT, image).page.resources[1].processing_us == expected * 1000
+
+
+class TestInitiators:
+    def initiators(self, *entries: Any) -> list[int | None]:
+        return [r.initiator for r in one_page(*entries).page.resources]
+
+    def test_chrome_names_the_document_for_what_its_parser_found(self) -> None:
+        by = {"type": "parser", "url": "http://a.test/#top", "lineNumber": 3}
+        assert self.initiators(ROOT, entry("http://a.test/x", 100, _initiator=by)) == [None, 0]
+
+    def test_of_a_call_stack_the_script_that_arrived_last_was_waited_for(self) -> None:
+        def frames(*urls: str) -> list[dict[str, str]]:
+            return [{"functionName": "f", "url": url} for url in urls]
+
+        stack = {
+            "callFrames": frames("http://a.test/lib.js"),
+            "parent": {"callFrames": frames("http://a.test/app.js", "http://a.test/")},
+        }
+        called = entry("http://a.test/data", 400, _initiator={"type": "script", "stack": stack})
+        scripts = [entry("http://a.test/lib.js", 100), entry("http://a.test/app.js", 110)]
+        assert self.initiators(ROOT, *scripts, called) == [None, 0, 0, 2]
+        told = json.dumps({"type": "script", "stack": stack})
+        as_text = entry("http://a.test/data", 400, _initiator_detail=told)
+        assert self.initiators(ROOT, *scripts, as_text) == [None, 0, 0, 2]
+
+    def test_a_recorded_initiator_that_cannot_be_is_not_taken(self) -> None:
+        itself = entry("http://a.test/x", 100, _initiator={"type": "script", "url": "http://a.test/x"})
+        unknown = entry("http://a.test/y", 100, _initiator={"type": "script", "url": "http://b.test/"})
+        page = one_page(ROOT, itself, unknown, entry("http://a.test/z", 100, _initiator=7)).page
+        assert page.initiators == "inferred"
+        assert [r.initiator for r in page.resources] == [None, 0, 0, 0]
+
+    def test_a_circle_of_recorded_initiators_is_cut(self) -> None:
+        one = entry("http://a.test/1", 100, _initiator="http://a.test/2")
+        two = entry("http://a.test/2", 100, _initiator="http://a.test/1")
+        assert self.initiators(ROOT, one, two) == [None, 0, 1]
+
+    def test_redirects_are_followed_and_lead_to_what_they_name(self) -> None:
+        moved = entry("http://a.test/", response={"status": 301, "redirectURL": "https://b.test/x#y"})
+        page = one_page(moved, entry("https://b.test/x", 85), entry("https://b.test/i", 190)).page
+        assert [r.initiator for r in page.resources] == [None, 0, 1]
+        assert page.resources[0].redirect_to == "https://b.test/x"
+        assert page.url == "http://a.test/"
+
+    def test_a_relative_location_header_is_resolved(self) -> None:
+        location = [{"name": "Location", "value": "/home?x"}]
+        moved = entry("http://a.test/", response={"status": 302, "headers": location})
+        assert one_page(moved).page.resources[0].redirect_to == "http://a.test/home?x"
+
+    def test_a_page_that_redirects_to_itself_ends(self) -> None:
+        moved = {"status": 302, "redirectURL": "http://a.test/"}
+        found = self.initiators(
+            entry("http://a.test/", response=moved),
+            entry("http://a.test/", 90, response=moved),
+            entry("http://a.test/", 180),
+        )
+        assert found == [None, 0, 1]
+
+    def test_a_request_waits_for_its_preflight(self) -> None:
+        script = entry("http://a.test/s.js", 100) | kind("script")
+        by = {"type": "script", "url": "http://a.test/s.js"}
+        asked = entry("http://b.test/d", 200, time=200, _initiator=by, timings={"blocked": 120})
+        preflight = entry("http://b.test/d", 201, request={"method": "OPTIONS"}, response={"status": 204})
+        page = one_page(ROOT, script, asked, preflight).page
+        assert [(r.method, r.initiator) for r in page.resources] == [
+            ("GET", None), ("GET", 0), ("OPTIONS", 1), ("GET", 2),
+        ]  # fmt: skip
+
+    def test_fonts_come_from_the_stylesheet_that_names_them(self) -> None:
+        style = entry("http://a.test/s.css", 100) | kind("stylesheet")
+        refers = [{"name": "Referer", "value": "http://a.test/s.css"}]
+        image = entry("http://b.test/i.png", 300, request={"headers": refers}) | kind("image")
+        found = self.initiators(ROOT, style, entry("http://b.test/f.woff", 200) | kind("font"), image)
+        assert found == [None, 0, 1, 1]
+
+    def test_what_a_frame_asks_for_comes_from_the_frame(self) -> None:
+        frame = entry("http://b.test/frame?x", 100) | kind("document")
+        refers = [{"name": "Referer", "value": "http://b.test/"}]  # as strict-origin policies write it
+        inside = entry("http://c.test/i.png", 190, request={"headers": refers}) | kind("image")
+        assert self.initiators(ROOT, frame, inside) == [None, 0, 1]
+
+    def test_what_comes_late_comes_from_the_script_that_ended_last(self) -> None:
+        script = entry("http://a.test/s.js", 100) | kind("script")
+        found = self.initiators(ROOT, script, entry("http://a.test/late", 300) | kind("image"))
+        assert found == [None, 0, 1]
+
+    def test_a_parser_that_asks_late_was_held_back_by_what_came_last(self) -> None:
+        by = {"_initiator": {"type": "parser", "url": "http://a.test/"}}
+        script = entry("http://a.test/s.js", 85, **by) | kind("script")  # ends at 165, the document at 80
+        early = entry("http://a.test/early", 180, **by) | kind("image")
+        late = entry("http://a.test/late", 190, **by) | kind("image")
+        page = one_page(ROOT, script, early, late).page
+        assert [(r.initiator, r.processing_us) for r in page.resources[2:]] == [(0, 100_000), (1, 25_000)]
+        assert said(page, "held back until a later script")
+
+    def test_how_initiators_are_known_is_told_with_counts(self) -> None:
+        recorded = entry("http://a.test/x", 100, _initiator="http://a.test/")
+        page = one_page(ROOT, recorded, entry("http://a.test/y", 100)).page
+        assert page.initiators == "mixed"
+        assert said(page, "initiators recorded: 1")
+        assert said(page, "initiators inferred from time and type: 1")
+
+
+class TestPages:
+    def test_each_page_of_a_file_becomes_one(self) -> None:
+        pages = [{"id": name, "startedDateTime": at(0)} for name in ("one", "empty", "two")]
+        log = {"pages": pages, "entries": [ROOT | {"pageref": "two"}, ROOT | {"pageref": "one"}]}
+        assert [p.page.name for p in import_har({"log": log}, "x/my.har.gz")] == ["my#1", "my#2"]
+
+    @pytest.mark.parametrize("pages", [None, [], "none", [7]])
+    def test_a_file_without_pages_has_one_for_each_pageref_or_one(self, pages: object) -> None:
+        entries = [ROOT, entry("http://a.test/x", 100)]
+        assert len(import_har({"log": {"pages": pages, "entries": entries}}, "my.har")) == 1
+        two = [ROOT | {"pageref": "1"}, ROOT | {"pageref": "2"}]
+        assert len(import_har({"log": {"pages": pages, "entries": two}}, "my.har")) == 2
+
+    def test_entries_without_pageref_belong_to_the_page_loading_then(self) -> None:
+        pages = [{"id": "1", "startedDateTime": at(0)}, {"id": "2", "startedDateTime": at(1000)}]
+        entries = [ROOT | {"pageref": "1"}, entry("http://b.test/", 1000) | {"pageref": "2"}]
+        entries += [entry("http://a.test/x", 500), entry("http://b.test/x", 1500) | {"pageref": "?"}]
+        first, second = import_har({"log": {"pages": pages, "entries": entries}}, "my.har")
+        assert [r.host for r in first.page.resources] == ["a.test", "a.test"]
+        assert [r.host for r in second.page.resources] == ["b.test", "b.test"]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("data", "words"),
+        [
+            ([], "not a HAR"),
+            ({"log": []}, "not a HAR"),
+            ({"log": {}}, "log.entries is not a list"),
+            ({"log": {"entries": []}}, "no entry of it crossed the network"),
+            (har(ROOT, 7), "my.har: log.entries[1]: not an object"),
+            (har(ROOT, {"x": 1}), "my.har: log.entries[1].request: missing"),
+            (har(ROOT, ROOT | {"request": {}}), "my.har: log.entries[1].request.url: missing"),
+            (har(ROOT, ROOT | {"request": {"url": 5}}), "my.har: log.entries[1].request.url: not a URL"),
+            (har(entry("http://[x/")), "log.entries[0].request.url: 'http://[x/' is not a URL that can"),
+            (har(entry("/just/a/path")), "is not a URL that can be asked for"),
+            (har(ROOT | {"response": None}), "my.har: log.entries[0].response: missing"),
+        ],
+    )
+    def test_a_broken_file_is_named_with_the_broken_entry(self, data: object, words: str) -> None:
+        with pytest.raises(InputError) as caught:
+            import_har(data, "my.har")
+        assert words in str(caught.value)
+
+    def test_leniently_read_broken_entries_are_left_out(self) -> None:
+        (page,) = import_har(har(ROOT, 7, {"request": None}), "my.har", lenient=True)
+        assert len(page.page.resources) == 1
+        assert said(page.page, "broken entries left out: 2")
+
+    def test_a_torn_file_is_named_with_line_and_column(self, tmp_path: Path) -> None:
+        file = tmp_path / "torn.har"
+        file.write_text(json.dumps(har(ROOT), indent=1)[:100])
+        with pytest.raises(InputError, match=r"torn\.har: line \d+ column \d+: malformed JSON"):
+            load_pages([file])
+
+
+def test_a_recorded_text_that_names_a_resource_is_its_initiator_where_none_was_recorded() -> None:
+    text = "<html>" + "x" * 400 + '<img src="http://b.test/pictures/one.png">' + "x" * 400
+    content = {"size": len(text), "mimeType": "text/html", "text": text}
+    root = entry("http://a.test/", response={"content": content, "bodySize": 400}, timings={"receive": 500})
+    script = "load('/some/numbers.json')"
+    code = {"size": len(script), "mimeType": "text/javascript", "text": script}
+    page = one_page(
+        root,
+        entry("http://a.test/app.js", 100, response={"content": code}, **kind("script")),
+        entry("http://a.test/other.js", 200, **kind("script")),
+        entry("http://b.test/pictures/one.png", 300, **kind("image")),
+        entry("http://a.test/some/numbers.json", 700, **kind("xhr")),
+    ).page
+    image, numbers = page.resources[3], page.resources[4]
+    assert (image.initiator, numbers.initiator) == (0, 1)
+    # Named in the middle of the text: after half of the bytes on the wire, whenever the request was seen.
+    assert image.initiator_at_bytes == pytest.approx(200, abs=20)
+    assert said(page, "by the resource's name in a recorded text: 2")
+    assert page.initiators == "inferred"
+
+
+def test_a_recorded_initiator_goes_before_a_name_in_a_text() -> None:
+    text = 'load("http://b.test/pictures/one.png")' * 3
+    content = {"size": len(text), "mimeType": "text/javascript", "text": text}
+    page = one_page(
+        ROOT,
+        entry("http://a.test/app.js", 20, response={"content": content}, **kind("script")),
+        entry("http://b.test/pictures/one.png", 150, _initiator={"type": "parser", "url": "http://a.test/"}),
+    ).page
+    assert page.resources[2].initiator == 0
+
+
+class TestRoots:
+    """Which entry is the root, where other requests of the browser come before it."""
+
+    @staticmethod
+    def sent(**fields: str) -> dict[str, Any]:
+        return {"headers": [{"name": name.replace("_", "-"), "value": v} for name, v in fields.items()]}
+
+    def test_a_certificate_check_is_no_part_of_the_page_whatever_it_accepts(self) -> None:
+        asked = self.sent(Accept="text/html,*/*", Content_Type="application/ocsp-request") | {
+            "method": "POST"
+        }
+        check = entry("http://ocsp.test/", 0, request=asked)
+        root = entry("http://a.test/", 100, request=self.sent(Accept="text/html"))
+        page = one_page(check, root, entry("http://a.test/i.png", 200)).page
+        assert [one.url for one in page.resources] == ["http://a.test/", "http://a.test/i.png"]
+        assert any("certificate checks" in note for note in page.notes)
+
+    def test_a_script_that_comes_first_is_not_the_root(self) -> None:
+        script = entry("http://b.test/x.js", 0) | kind("script")
+        root = entry("http://a.test/", 100) | kind("document")
+        page = one_page(script, root, entry("http://a.test/i.png", 200) | kind("image")).page
+        assert page.url == "http://a.test/"
+        assert any("before the root document" in note for note in page.notes)
+
+    def test_a_document_that_sends_the_browser_on_to_the_page_is_the_root(self) -> None:
+        challenge = entry("http://a.test/", 0, request=self.sent(Sec_Fetch_Dest="document"))
+        script = entry("http://waf.test/x.js", 50) | kind("script")
+        sent = self.sent(Sec_Fetch_Dest="document", Referer="http://a.test/")
+        page_itself = entry("http://a.test/", 500, request=sent) | {"_is_base_page": True}
+        found = one_page(challenge | kind("document"), script, page_itself | kind("document"))
+        assert [one.url for one in found.page.resources] == [
+            "http://a.test/",
+            "http://waf.test/x.js",
+            "http://a.test/",
+        ]
+        assert not any("before the root document" in note for note in found.page.notes)
+
+    def test_of_two_documents_the_one_that_others_refer_to_is_the_root(self) -> None:
+        service = entry("http://service.test/", 0, request=self.sent(Accept="text/html"))
+        root = entry("http://a.test/", 100, request=self.sent(Accept="text/html"))
+        parts = [
+            entry(f"http://b.test/{n}.png", 200 + n, request=self.sent(Referer="http://a.test/"))
+            for n in range(2)
+        ]
+        assert one_page(service, root, *parts).page.url == "http://a.test/"
+
+    def test_an_untyped_document_is_known_by_those_that_refer_to_it(self) -> None:
+        script = entry("http://b.test/x.js", 0) | kind("script")
+        root = entry("http://a.test/start", 100)
+        parts = [
+            entry(f"http://b.test/{n}.png", 200 + n, request=self.sent(Referer="http://a.test/start"))
+            for n in range(2)
+        ]
+        assert one_page(script, root, *parts).page.url == "http://a.test/start"
+
+    def test_what_the_browser_marked_as_a_navigation_is_the_root(self) -> None:
+        other = entry("http://c.test/", 0) | kind("document")
+        root = entry("http://a.test/", 100, request=self.sent(Sec_Fetch_Dest="document"))
+        assert one_page(other, root).page.url == "http://a.test/"
+
+
+def test_pages_of_several_navigations_count_what_was_found_of_their_own_requests() -> None:
+    first, second = entry("http://a.test/", 0), entry("http://b.test/", 8_000, timings={"connect": -1})
+    pages = import_har(har(first, second, on_load=200), "my.har")
+    known, unknown = (one.page.notes for one in pages)
+    assert any(note.startswith("the recorded load event came 200 ms") for note in known)
+    assert "the file does not say when the load event was: every resource counts to the load" in unknown
+    assert not any(note.startswith("the recorded load event") for note in unknown)
+    assert not any(note.startswith("hosts without a recorded connection") for note in known)

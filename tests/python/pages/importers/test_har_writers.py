@@ -1,0 +1,174 @@
+"""Habits of the programs that write HARs, and files that hold no load of one page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fastopen.common.errors import InputError
+from fastopen.pages import ImportedPage
+from pages.hars import at, entry, har, import_har, one_page
+
+ROOT = entry("http://a.test/")
+NOTHING = {"blocked": 0, "dns": 0, "connect": 0, "ssl": 0, "send": 0, "wait": 0, "receive": 0}
+
+
+def by(creator: str, *entries: Any, on_load: float | None = None) -> ImportedPage:
+    (page,) = import_har(har(*entries, on_load=on_load, creator={"name": creator, "version": "1"}), "my.har")
+    return page
+
+
+def test_firefox_writes_the_stored_size_of_what_its_cache_answered() -> None:
+    cached = entry(
+        "http://a.test/1.js",
+        50,
+        time=0,
+        timings=NOTHING,
+        request={"headersSize": 0},
+        response={"headersSize": 0, "bodySize": 120_000, "content": {"size": 0}},
+    )
+    assert len(one_page(ROOT, cached).page.resources) == 1
+    served = cached | {"serverIPAddress": "192.0.2.1"}
+    assert len(one_page(ROOT, served).page.resources) == 2
+
+
+def test_playwright_counts_tls_within_connect_and_again_in_the_time() -> None:
+    timings = {"connect": 190, "ssl": 100, "wait": 110, "receive": 2}
+    root = entry("https://a.test/", time=402, timings=timings)
+    image = entry(
+        "https://a.test/1.png",
+        310,
+        timings={"connect": 0},
+        response={"content": {"size": 9, "mimeType": "image/png"}},
+    )
+    playwright, other = by("Playwright", root, image), by("Firefox", root, image)
+    assert playwright.recording is not None
+    assert other.recording is not None
+    assert (playwright.recording.round_trip_ms["a.test"], other.recording.round_trip_ms["a.test"]) == (50, 50)
+    ends = [one.recording.exchanges[0].end for one in (playwright, other) if one.recording is not None]
+    assert ends == [302, 402]
+
+
+def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() -> None:
+    late = by("WebKit Web Inspector", ROOT, on_load=15_799)
+    assert (late.recorded_plt_us, late.page.load_event_processing_us) == (None, 0)
+    fitting = by("WebKit Web Inspector", ROOT, on_load=120)
+    assert fitting.recorded_plt_us == 120_000
+
+
+@pytest.mark.parametrize(("status", "body_bytes"), [(304, 0), (200, 1)])
+def test_what_a_response_without_a_body_took_to_receive_is_the_browsers(status: int, body_bytes: int) -> None:
+    """A body of one byte is no more: it cannot come over time."""
+    empty = entry(
+        "http://a.test/1.js",
+        100,
+        time=150,
+        timings={"connect": 0, "receive": 100},
+        response={
+            "status": status,
+            "bodySize": body_bytes,
+            "content": {"size": 9, "mimeType": "text/javascript"},
+        },
+    )
+    page = one_page(ROOT, empty, on_load=300).page
+    assert page.load_event_processing_us == 150_000
+
+
+@pytest.mark.parametrize(("on_load", "known"), [(20, False), (120, True), (40_000, False)])
+def test_a_load_event_that_contradicts_the_requests_is_not_compared(on_load: float, known: bool) -> None:
+    assert (one_page(ROOT, on_load=on_load).recorded_plt_us is not None) == known
+
+
+def test_a_load_event_before_the_first_request_is_another_one() -> None:
+    imported = one_page(entry("http://a.test/", 5_000), on_load=100)
+    assert imported.recorded_plt_us is None
+    assert any("before the first request" in note for note in imported.page.notes)
+
+
+def test_a_document_that_came_before_its_page_starts_with_it() -> None:
+    ahead = entry("http://a.test/", time=5, timings={"connect": 0, "wait": 4, "receive": 1})
+    ahead["startedDateTime"] = "2024-05-01T09:59:58.910Z"
+    assert one_page(ahead, on_load=120).recorded_plt_us == 120_000
+
+
+def test_a_document_some_milliseconds_before_its_page_belongs_to_it() -> None:
+    pages = [
+        {"id": f"p{n}", "title": "", "startedDateTime": at(4000 * n), "pageTimings": {}} for n in range(2)
+    ]
+    entries = [entry(f"http://a.test/{n}", max(0, 4000 * n - 3), pageref=f"undeclared{n}") for n in range(2)]
+    found = import_har({"log": {"version": "1.2", "pages": pages, "entries": entries}}, "my.har")
+    assert [one.page.url for one in found] == ["http://a.test/0", "http://a.test/1"]
+
+
+def test_navigations_in_one_page_are_pages_and_frames_are_not() -> None:
+    image = {"content": {"size": 9, "mimeType": "image/png"}}
+    entries = [
+        ROOT,
+        entry("http://a.test/1.png", 100, response=image),
+        entry("http://ads.test/frame", 500),
+        entry("http://a.test/next", 9_000),
+        entry("http://a.test/2.png", 9_100, response=image),
+    ]
+    found = import_har(har(*entries, on_load=9_300), "my.har")
+    assert [[one.url for one in each.page.resources] for each in found] == [
+        ["http://a.test/", "http://a.test/1.png", "http://ads.test/frame"],
+        ["http://a.test/next", "http://a.test/2.png"],
+    ]
+    assert [each.recorded_plt_us for each in found] == [None, 300_000]
+    framed = entries[3] | {"_resourceType": "subdocument"}
+    assert len(import_har(har(*entries[:3], framed), "my.har")) == 1
+
+
+def test_a_file_without_a_document_is_refused_or_noted() -> None:
+    call = entry("http://api.test/1", response={"content": {"size": 9, "mimeType": "application/json"}})
+    with pytest.raises(InputError, match="no document in it"):
+        import_har(har(call), "my.har")
+    (lenient,) = import_har(har(call), "my.har", lenient=True)
+    assert any("no document in it" in note for note in lenient.page.notes)
+
+
+def test_a_file_of_which_nothing_crossed_the_network_has_its_reasons() -> None:
+    failed, socket = entry("http://a.test/", response={"status": 0}), entry("wss://a.test/")
+    with pytest.raises(InputError) as raised:
+        import_har(har(failed, socket), "my.har")
+    assert "1 failed, or got no final answer, 1 opened a WebSocket" in str(raised.value)
+    assert "empty cache" not in str(raised.value)
+    with pytest.raises(InputError, match="no entry of it has a start or times"):
+        import_har(har({"request": ROOT["request"], "response": ROOT["response"]}), "my.har")
+
+
+def test_event_streams_stay_open_and_are_left_out() -> None:
+    stream = entry(
+        "http://a.test/events",
+        90,
+        time=30_000,
+        response={"content": {"size": 9, "mimeType": "text/event-stream; charset=utf-8"}},
+    )
+    assert len(one_page(ROOT, stream).page.resources) == 1
+
+
+def test_a_document_that_its_server_sends_over_seconds_is_sent_so() -> None:
+    root = entry("http://a.test/", time=4180, timings={"wait": 150, "receive": 4000})
+    sheet = entry("http://a.test/a.css", 200, time=40, timings={"connect": 0, "wait": 35, "receive": 5})
+    page = one_page(root, sheet, on_load=4250).page
+    assert [one.server_send_us for one in page.resources] == [4_000_000, 0]
+
+
+def test_waits_of_answers_that_share_a_filled_connection_are_no_thinking() -> None:
+    version = {"httpVersion": "HTTP/2"}
+    root = entry(
+        "https://a.test/", time=560, timings={"connect": 300, "ssl": 150, "wait": 160}, response=version
+    )
+    images = [
+        entry(
+            f"https://a.test/{n}.png",
+            600,
+            time=150 + 50 * n,
+            timings={"connect": 0, "wait": 100 + 50 * n, "receive": 50},
+            response={**version, "bodySize": 10_000, "content": {"size": 10_000, "mimeType": "image/png"}},
+        )
+        for n in range(40)
+    ]
+    page = one_page(root, *images).page
+    assert max(one.server_think_us for one in page.resources) <= 60_000
