@@ -25,7 +25,8 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What asked for an exchange: its index, and how many of its bytes (None: all) had to come first."""
+    """The initiator of an exchange: its index, and the number of its bytes (None: all) that had to come
+    first."""
 
     by: int | None
     at_bytes: int | None = None

@@ -58,7 +58,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _leads_to(entry: Exchange, target: Exchange) -> bool:
-    """Whether `entry` already comes after `target`: a circle (a page that sets a cookie and reloads)."""
+    """Return True if `entry` already comes after `target`: a page that sets a cookie and reloads."""
     step: Exchange | None = entry
     while step is not None:
         if step is target:
@@ -73,7 +73,7 @@ def in_time(entry: Exchange) -> tuple[float, int, int]:
 
 
 def depth(entry: Exchange) -> int:
-    """How many redirects and preflights came before this entry."""
+    """Return the number of redirects and preflights before this entry."""
     steps, step = 0, entry.before
     while step is not None:
         steps, step = steps + 1, step.before

@@ -110,7 +110,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """What arrived last before a document's parser went on, where it asked long after the document ended.
+        """Return the last resource that arrived before a document's parser went on, if it requested long
+        after its end.
 
         A parser stops at scripts, and layout (which requests backgrounds) at stylesheets. Waiting for them
         depends on the network, and as "processing" it would be the same on every network.
@@ -178,7 +179,7 @@ class Naming:
 
 
 class TextIndex:
-    """Which text names what, for entries in order of their start."""
+    """The texts that name each entry, for entries in order of their start."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries

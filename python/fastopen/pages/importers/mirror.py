@@ -50,7 +50,7 @@ _SCRIPT: Final = re.compile(
 
 
 def holds(folder: Path) -> bool:
-    """Whether its folders have the names of hosts, or a document lies in it."""
+    """Return True if its folders have the names of hosts, or it contains a document."""
     return any(_host_folders(folder)) or any(_documents(folder))
 
 

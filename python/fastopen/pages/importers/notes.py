@@ -1,4 +1,4 @@
-"""What an import left out, guessed or found odd: counted while it reads, and turned into sentences."""
+"""Counts of parts that an import left out or guessed, turned into sentences."""
 
 from __future__ import annotations
 

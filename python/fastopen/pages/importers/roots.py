@@ -1,4 +1,4 @@
-"""Which exchange the browser navigated to: by its record, else by what the others refer to."""
+"""The exchange that the browser navigated to: by its record, else by references of the others."""
 
 from __future__ import annotations
 

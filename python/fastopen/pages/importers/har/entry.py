@@ -294,11 +294,12 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
-    """Whether the recorder's cache answered. `timed`: other entries of the file have times on the network.
+    """Return True if the recorder's cache answered. `timed`: other entries of the file have times on the
+    network.
 
-    Chrome says so (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest versions
-    write neither a time for sending nor one for waiting. Safari says so (`_fetchType`). Firefox writes
-    times of 0 and no transferred size, or the stored size, headers of 0 bytes and no server address.
+    Chrome marks it (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest
+    versions write neither a time for sending nor one for waiting. Safari marks it (`_fetchType`). Firefox
+    writes times of 0 and no transferred size, or the stored size, headers of 0 bytes and no server address.
     """
     response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:

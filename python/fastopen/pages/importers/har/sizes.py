@@ -205,7 +205,7 @@ def _guessed_body(
 
 
 def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
-    """Whether the body was compressed; where no header tells it, text is taken to have been."""
+    """Return True if the body was compressed. Without a header, text is assumed to be."""
     mime = fields.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 
