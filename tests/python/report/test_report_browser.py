@@ -81,7 +81,7 @@ def test_it_opens_from_a_file_and_nothing_is_wider_than_the_screen(
         page.screenshot(path=folder / f"report-{screen}.png", full_page=True)
         expect(page.locator("#verdict h2")).to_be_in_viewport()
         drawn = page.locator(".chart svg")
-        assert drawn.count() == 6
+        assert drawn.count() == 7
         room = page.locator("figure").first.bounding_box()
         assert room is not None
         for number in range(drawn.count()):
@@ -217,7 +217,7 @@ def test_on_paper_nothing_is_folded_away(browser: Browser, report: Path, tmp_pat
 def test_without_scripts_it_can_still_be_read(browser: Browser, report: Path) -> None:
     with opened(browser, report, **SCREENS["desktop"], java_script_enabled=False) as page:
         expect(page.locator("#verdict h2")).to_be_visible()
-        assert page.locator(".chart svg").count() == 6
+        assert page.locator(".chart svg").count() == 7
         expect(page.locator("#choice")).to_be_hidden()
 
 

@@ -176,7 +176,7 @@ def test_every_table_has_a_caption_and_every_section_a_heading(source: Source) -
     assert elements.count("h1") == 1
     sections = [attributes for tag, attributes in elements.tags if tag == "section"]
     assert all("id" in one or "aria-label" in one for one in sections)
-    assert elements.count("figure") == elements.count("figcaption") == 4 + 2
+    assert elements.count("figure") == elements.count("figcaption") == 5 + 2
     assert sum(tag == "svg" for tag, _ in elements.tags) == 6
 
 
