@@ -177,7 +177,7 @@ def test_every_table_has_a_caption_and_every_section_a_heading(source: Source) -
     sections = [attributes for tag, attributes in elements.tags if tag == "section"]
     assert all("id" in one or "aria-label" in one for one in sections)
     assert elements.count("figure") == elements.count("figcaption") == 5 + 2
-    assert sum(tag == "svg" for tag, _ in elements.tags) == 6
+    assert sum(tag == "svg" for tag, _ in elements.tags) == 7
 
 
 def test_drawings_in_one_page_do_not_share_ids(source: Source) -> None:
