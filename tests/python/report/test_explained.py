@@ -1,11 +1,15 @@
 """The page and the tables of a search for a rig, of made-up times."""
 
+import json
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
+from fastopen.cli.app import app
 from fastopen.common.terminal import fitting_table
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.report.explained import cells_grid, properties_grid, unreached_grid
@@ -77,3 +81,19 @@ def test_the_page_escapes_whatever_a_foreign_rig_declares(found: Explained) -> N
     assert "script-src 'none'" in unescape(text)
     svg = text[text.index("<svg") : text.index("</svg>") + len("</svg>")]
     assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_the_command_writes_the_page_into_the_folder_that_it_is_given(
+    found: Explained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("fastopen.cli.explain.estimate", lambda *_, **__: (SPACE.size, 1.0))
+    monkeypatch.setattr("fastopen.cli.explain.explain", lambda *_, **__: found)
+    folder = tmp_path / "new"
+    said = CliRunner().invoke(
+        app, ["reproduce", "cs244-2015", "--explain", "--report", "--json", "-o", str(folder)]
+    )
+    assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["properties"][0]["cells_predicted"] == found.predicted_gained(FIRST)
+    (path,) = folder.iterdir()
+    assert path.name == "cs244-2015-explained.html"
+    assert path.read_text() == explained_html(found)

@@ -1,7 +1,7 @@
 """Validates replays: each recording over the network that it implies, compared with its own load event."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
@@ -14,6 +14,7 @@ from fastopen.pages import ImportedPage, Page
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.replays import Replay, Rules, ValidatedReplay, cause_of, replay_of
+from fastopen.workflows.replays.implied import CACHED_MS
 from fastopen.workflows.run import Watch, run_in_memory
 
 # A replay that takes so many times the time of its recording has hung.
@@ -131,7 +132,17 @@ def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay
     middle = median_low([record.plt_ns or 0 for record in records])
     record = next(record for record in records if record.plt_ns == middle)
     cause = cause_of(replay.page, replay.recording, replay.held_ms, record)
-    return ValidatedReplay(replay, middle / 1e6, cause)
+    return ValidatedReplay(replay, middle / 1e6, cause, tuple(_lookups_ms(replay, record)))
+
+
+def _lookups_ms(replay: Replay, record: LoadRecord) -> Iterator[tuple[float, float]]:
+    recorded: dict[str, float] = {}
+    for resource, exchange in zip(replay.page.resources, replay.recording.exchanges, strict=True):
+        if exchange.lookup >= CACHED_MS:
+            recorded.setdefault(resource.host, exchange.lookup)
+    for one in record.lookups:
+        if one.host in recorded and one.answered_ns is not None:
+            yield recorded[one.host], (one.answered_ns - one.asked_ns) / 1e6
 
 
 def _why(records: Sequence[LoadRecord]) -> str:

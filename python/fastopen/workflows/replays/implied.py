@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, RateLimit
+from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, NameLookup, RateLimit
 from fastopen.contract.origins import SessionStart
 from fastopen.contract.part import RTT_MAX_US
 from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
@@ -38,6 +38,8 @@ from fastopen.pages.recording import RecordedExchange, Recording
 WINDOW_MAX_SEGMENTS: Final = 1000
 # Sums of a few recorded lengths are off by less.
 ROUNDING_MS: Final = 1.0
+# A lookup that is shorter than this was answered by a cache of the recorder's machine.
+CACHED_MS: Final = 1.0
 # In one go: within this part of a round trip nothing can have been acknowledged.
 AT_ONCE: Final = 0.5
 # Where the time that requests waited for connections is kept as it was recorded: as many as a page can want.
@@ -76,6 +78,8 @@ class Rules:
     """Hosts that spoke HTTP/2 or 3 do so again; else all speak HTTP/1.1."""
     waits: bool = True
     """Requests to hosts of HTTP/1.1 wait for connections as recorded; else for one of six."""
+    names: NameLookup = "none"
+    """Way in which names are looked up through the link; `none`: lookups take as long as recorded."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     limited = not (rules.handshakes and rules.waits)
     return Replay(
         page=_as_recorded(page, recording, held, rules, (rate, window), shared),
-        network=_network(recording, rate),
+        network=_with_resolver(_network(recording, rate), recording, rules),
         client=Client.model_validate({"profile": "browser", **({} if limited else limits)}),
         tcp=Tcp(initial_window_segments=window),
         origins=Origins(http2_hosts=sorted(shared - set(quic)), http3_hosts=quic),
@@ -199,7 +203,8 @@ def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
-    return exchange.lookup + handshake + (exchange.stalled if waits else 0.0)
+    lookup = exchange.lookup if rules.names == "none" else 0.0
+    return lookup + handshake + (exchange.stalled if waits else 0.0)
 
 
 def _sent_together(
@@ -282,6 +287,15 @@ def _network(recording: Recording, rate: int | None) -> Network:
         up=RateLimit(rate_bit_per_s=None, queue_bytes=None),
         host_extra_rtt_us={host: trip - base for host, trip in trips.items() if trip > base},
     )
+
+
+def _with_resolver(network: Network, recording: Recording, rules: Rules) -> Network:
+    """Add a resolver, as far away as the shortest lookup that no cache answered."""
+    lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
+    if rules.names == "none" or not lookups:
+        return network
+    rtt_us = min(round(1000 * min(lookups)), RTT_MAX_US)
+    return network.model_copy(update={"names": rules.names, "resolver_rtt_us": rtt_us})
 
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:

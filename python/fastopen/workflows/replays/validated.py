@@ -17,6 +17,8 @@ class ValidatedReplay:
     replayed_ms: float
     cause: Cause | None
     """What differs most on the way to the load event; None where nothing does."""
+    lookups_ms: tuple[tuple[float, float], ...] = ()
+    """Milliseconds that each lookup took when recorded, and through the link."""
 
     @property
     def page(self) -> str:
@@ -45,6 +47,7 @@ class ValidatedReplay:
             "extra_rtt_ms_max": max(replay.network.host_extra_rtt_us.values(), default=0) / 1000,
             "down_bit_per_s": replay.network.down.rate_bit_per_s,
             "initial_window_segments": replay.tcp.initial_window_segments,
+            "lookups": [{"recorded_ms": a, "replayed_ms": b} for a, b in self.lookups_ms],
             "cause": None if self.cause is None else self.cause.sentence(),
         }
 

@@ -386,6 +386,18 @@ class TestReplays:
         (page,) = json.loads(validate("--json", "--engine", "virtual", file).stdout)["pages"]
         assert page["replayed_ms"] == pytest.approx(1100, rel=0.03)
 
+    def test_lookups_through_the_link_stand_beside_the_recorded_ones(self, tmp_path: Path) -> None:
+        near = entry("http://a.test/", time=90, timings={"dns": 10})
+        far = entry("http://b.test/x", 90, time=120, timings={"dns": 40})
+        cached = entry("http://c.test/x", 90, time=80.5, timings={"dns": 0.5})
+        file = written(tmp_path, "names.har", har(near, far, cached, on_load=220))
+        options = ("--json", "--engine", "virtual", file)
+        (page,) = json.loads(validate("--names", "do53", *options).stdout)["pages"]
+        assert [one["recorded_ms"] for one in page["lookups"]] == [10, 40]
+        assert [one["replayed_ms"] for one in page["lookups"]] == pytest.approx([10, 10], abs=0.5)
+        (page,) = json.loads(validate(*options).stdout)["pages"]
+        assert page["lookups"] == []
+
     def test_one_bad_file_does_not_keep_the_others_from_being_replayed(self, tmp_path: Path) -> None:
         done = validate(written(tmp_path, "a.har", small()), written(tmp_path, "b.har", "{"))
         assert done.returncode == 1
