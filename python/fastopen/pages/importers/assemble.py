@@ -25,14 +25,14 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What asked for an exchange: its index, and how many of its bytes (None: all) had to come first."""
+    """The initiator of an exchange: its index, and how many of its bytes (None: all) had to come first."""
 
     by: int | None
     at_bytes: int | None = None
     type: ResourceType | None = None
-    """What the place that names it takes it for."""
+    """The type that the place with its name gives it."""
     way: str = "referenced"
-    """How the initiator is known: a key of the notes."""
+    """The way in which the initiator is known: a key of the notes."""
     processing_us: int = 0
     phase: Phase = "load"
     think_us: int = 0

@@ -56,7 +56,7 @@ class Headers(list[tuple[str, str]]):
 
 
 def has_pseudo_headers(value: object) -> bool:
-    """Whether HTTP/2's pseudo-headers are among the fields."""
+    """Return True if HTTP/2's pseudo-headers are among the fields."""
     if isinstance(value, Headers):
         return value.binary
     for member in value if isinstance(value, list) else ():

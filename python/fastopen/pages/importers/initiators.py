@@ -1,4 +1,4 @@
-"""Which resource made the browser ask for each: as recorded, else by name in texts, type and time."""
+"""Initiators of exchanges with times: as recorded, else by name in texts, type and time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finds initiators for entries that are given in order of start, the root document first."""
+    """Find initiators for entries that are given in order of start, the root document first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
         """`document` is the index of the main document, where the root's redirects lead."""
@@ -110,7 +110,7 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """What arrived last before a document's parser went on, where it asked long after the document ended.
+        """Return the last arrival that a parser waited for, if it asked long after its document ended.
 
         A parser stops at scripts, layout (which asks for backgrounds) at stylesheets: waiting for them is of
         the network, and as "processing" it would stay the same over every network.
@@ -178,7 +178,7 @@ class Naming:
 
 
 class TextIndex:
-    """Which text names what, for entries in order of their start."""
+    """The texts of entries in order of their start, searched for the names of the others."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries

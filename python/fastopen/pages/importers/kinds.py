@@ -83,7 +83,7 @@ def destination_of(sent: Pairs) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """What the MIME type says alone; None where it says little (servers send anything as text/html)."""
+    """Return the type by MIME type alone, or None: servers send anything as text/html."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":

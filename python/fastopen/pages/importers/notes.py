@@ -1,4 +1,4 @@
-"""What an import left out, guessed or found odd: counted while it reads, and turned into sentences."""
+"""Notes of an import on what it left out, guessed or found odd: counted, then turned into sentences."""
 
 from __future__ import annotations
 

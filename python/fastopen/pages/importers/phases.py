@@ -1,4 +1,4 @@
-"""What the load event waited for, by when each request began and ended, and `onLoad`."""
+"""The requests that the load event waited for, by their times and `onLoad`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """Of the entries of a page.
+    """The phase of each entry of a page.
 
     A redirect and what it leads to are one fetch, and so are a preflight and what it allows. Browsers write
     `onLoad` when the handlers of the load event are done, and what these ask for begins before it.

@@ -1,4 +1,4 @@
-"""What servers took: thinking before an answer, and sending it, as far as the network does not explain it."""
+"""The time that servers took to think and to send, as far as the network does not explain it."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """What of a record matters. `body` is without chunks' frames, `head` the parsed HTTP head."""
+    """The parts of a record that matter: `body` without chunks' frames, `head` the parsed HTTP head."""
 
     kind: str
     id: str
@@ -79,7 +79,7 @@ class _Record:
     head: StatusAndHeaders | None
     head_bytes: int
     protocols: tuple[str, ...] = ()
-    """Of the connection, as WARC-Protocol names them."""
+    """The protocols of the connection, as WARC-Protocol names them."""
     body: bytes = b""
 
 
@@ -190,7 +190,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Whether the whole file was compressed at once. A WARC should be compressed record by record."""
+    """Return True if the whole file was compressed at once, and not record by record, as a WARC should be."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -253,7 +253,7 @@ def _records(
 
 
 def _said(error: Exception) -> str:
-    """What is wrong, without the bytes that are."""
+    """Return what is wrong, without the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "what is there cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -293,7 +293,7 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
 
 
 class _Window(io.RawIOBase):
-    """What of a mapped file comes after a place, as a file."""
+    """The part of a mapped file after a place, as a file."""
 
     def __init__(self, mapped: mmap.mmap, start: int) -> None:
         self._mapped, self._at, self._start = mapped, start, start
@@ -321,7 +321,7 @@ def _url_at(mapped: mmap.mmap, start: int) -> str:
 
 
 def _next_record(mapped: mmap.mmap, start: int) -> int:
-    """Where the next record begins; the end of the file if none does."""
+    """Return the place of the next record, or the end of the file."""
     if mapped[:2] != GZIP:
         found = _RECORD.search(mapped, start)
         return found.start() if found else len(mapped)
@@ -379,7 +379,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """What the record holds: one packed record may unpack to any size."""
+    """Return the content of a record, within a limit: a packed record may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
