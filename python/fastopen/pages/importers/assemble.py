@@ -66,7 +66,8 @@ def page_of(
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)
     for index in edges:
-        notes.update(exchanges[index].notes)
+        if exchanges[index].notes:
+            notes.update(exchanges[index].notes)
     types = _types(exchanges, edges)
     others = alternatives or {}
     resources = tuple(

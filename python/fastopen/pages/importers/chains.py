@@ -62,7 +62,8 @@ def _steps(entry: Exchange) -> Iterator[Exchange]:
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
     """Sort by start; of those that start at once, a redirect before its target, then as recorded."""
-    return entry.at.start, sum(1 for _ in _steps(entry)), entry.order
+    steps = 0 if entry.before is None else sum(1 for _ in _steps(entry.before))
+    return entry.at.start, steps, entry.order
 
 
 def head(entry: Exchange) -> Exchange:

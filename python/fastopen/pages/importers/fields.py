@@ -71,7 +71,7 @@ def headers(value: object) -> list[tuple[str, str]]:
     if isinstance(value, Headers):
         return value
     members = value if isinstance(value, list) else ()
-    return lowered((one.get("name"), one.get("value")) for one in members if isinstance(one, dict))
+    return lowered([(one.get("name"), one.get("value")) for one in members if isinstance(one, dict)])
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
