@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass
 
+from fastopen.pages import ImportedPage
+
 ROOT = b"""<!doctype html><html><head><title>A site</title>
 <link rel="stylesheet" href="/s.css?v=1">
 <link rel="preload" as="font" href="//fonts.test/a.woff2">
@@ -61,3 +63,9 @@ INITIATORS = {
     "http://a.test/pic/one.png": "http://a.test/",
     "http://frame.test/f.html": "http://a.test/",
 }
+
+
+def initiators(page: ImportedPage) -> dict[str, str | None]:
+    """Return the URL of each resource's initiator, by its own URL."""
+    resources = page.page.resources
+    return {r.url: None if r.initiator is None else resources[r.initiator].url for r in resources}

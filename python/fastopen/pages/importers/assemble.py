@@ -25,15 +25,14 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator of an exchange: its index, and the number of its bytes (None: all) that had to come
-    first."""
+    """The initiator of an exchange: its index, and how many of its bytes (None: all) had to come first."""
 
     by: int | None
     at_bytes: int | None = None
     type: ResourceType | None = None
-    """What the place that names it takes it for."""
+    """The type that the place with its name gives it."""
     way: str = "referenced"
-    """How the initiator is known: a key of the notes."""
+    """The way in which the initiator is known: a key of the notes."""
     processing_us: int = 0
     phase: Phase = "load"
     think_us: int = 0
@@ -67,7 +66,8 @@ def page_of(
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)
     for index in edges:
-        notes.update(exchanges[index].notes)
+        if exchanges[index].notes:
+            notes.update(exchanges[index].notes)
     types = _types(exchanges, edges)
     others = alternatives or {}
     resources = tuple(

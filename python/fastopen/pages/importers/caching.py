@@ -46,7 +46,7 @@ def freshness_of(
 
 
 def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the directives of Cache-Control, which may have several fields. The first of a name holds."""
+    """Return the directives of all Cache-Control fields; the first of a name holds."""
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
     found: dict[str, str] = {}
     for name, value in _DIRECTIVE.findall(text):

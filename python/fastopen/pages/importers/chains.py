@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
 
@@ -26,16 +26,11 @@ def link_chains(entries: Sequence[Exchange]) -> None:
 
 
 def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
+    ended = redirect.at.end
     for target in candidates:
-        late_enough = (
-            target.at.start >= redirect.at.end - _CLOCK_SLACK_MS or target.at.first_byte >= redirect.at.end
-        )
-        if (
-            target.before is None
-            and target is not redirect
-            and late_enough
-            and not _leads_to(redirect, target)
-        ):
+        late_enough = target.at.start >= ended - _CLOCK_SLACK_MS or target.at.first_byte >= ended
+        # A page that sets a cookie and reloads leads to itself.
+        if target.before is None and late_enough and target not in _steps(redirect):
             _put_after(target, redirect)
             return
 
@@ -57,42 +52,30 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
     entry.at.put_after(before.at.end)
 
 
-def _leads_to(entry: Exchange, target: Exchange) -> bool:
-    """Return True if `entry` already comes after `target`: a page that sets a cookie and reloads."""
+def _steps(entry: Exchange) -> Iterator[Exchange]:
+    """Yield the entry, then the redirects and preflights before it, last first."""
     step: Exchange | None = entry
     while step is not None:
-        if step is target:
-            return True
+        yield step
         step = step.before
-    return False
 
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
-    """Sort key: by start; of those that start at once, a redirect before its target, then as recorded."""
-    return entry.at.start, depth(entry), entry.order
-
-
-def depth(entry: Exchange) -> int:
-    """Return the number of redirects and preflights before this entry."""
-    steps, step = 0, entry.before
-    while step is not None:
-        steps, step = steps + 1, step.before
-    return steps
+    """Sort by start; of those that start at once, a redirect before its target, then as recorded."""
+    steps = 0 if entry.before is None else sum(1 for _ in _steps(entry.before))
+    return entry.at.start, steps, entry.order
 
 
 def head(entry: Exchange) -> Exchange:
-    """The first entry of the chain that led here."""
-    while entry.before is not None:
-        entry = entry.before
-    return entry
+    """Return the first entry of the chain that led here."""
+    *_, first = _steps(entry)
+    return first
 
 
-def ends(entries: Sequence[Exchange]) -> dict[int, float]:
-    """By `id` of each entry: when the last one ended that its answer led to, or itself."""
-    found = {id(entry): entry.at.end for entry in entries}
+def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
+    """Return when the last one ended that the answer of each led to, or the entry itself."""
+    found = {entry: entry.at.end for entry in entries}
     for entry in entries:
-        before = entry.before
-        while before is not None:
-            found[id(before)] = max(found[id(before)], entry.at.end)
-            before = before.before
+        for step in _steps(entry):
+            found[step] = max(found[step], entry.at.end)
     return found

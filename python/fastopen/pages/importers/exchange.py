@@ -85,7 +85,7 @@ class Exchange:
     base_page: bool = False
     """The recorder names it the page's document."""
     embedded: bool = False
-    """By its record, a script, an element or a frame asked for it."""
+    """The recorder names a script, an element or a frame that asked for it."""
     delays_load_event: bool = True
     """An element or a frame asked for it."""
     pushed: bool = False
@@ -98,7 +98,7 @@ class Exchange:
     asked_like: Exchange | None = field(default=None, repr=False)
     """The exchange whose initiator is also this one's: of a preflight, the request that it allows."""
     notes: Notes = field(default_factory=Notes, repr=False)
-    """What was guessed of it; counts if a page keeps it."""
+    """The guesses about it; they count if a page keeps it."""
 
     @property
     def is_redirect(self) -> bool:

@@ -56,7 +56,7 @@ class Headers(list[tuple[str, str]]):
 
 
 def has_pseudo_headers(value: object) -> bool:
-    """Return True if the fields include HTTP/2's pseudo-headers."""
+    """Return True if HTTP/2's pseudo-headers are among the fields."""
     if isinstance(value, Headers):
         return value.binary
     for member in value if isinstance(value, list) else ():
@@ -71,7 +71,7 @@ def headers(value: object) -> list[tuple[str, str]]:
     if isinstance(value, Headers):
         return value
     members = value if isinstance(value, list) else ()
-    return lowered((one.get("name"), one.get("value")) for one in members if isinstance(one, dict))
+    return lowered([(one.get("name"), one.get("value")) for one in members if isinstance(one, dict)])
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The initiator of each exchange: from the root outwards, along the texts that name it."""
+"""Initiators of exchanges without times: from the root outwards, along what names what."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Graph:
         self.nameable = lru_cache(maxsize=None)(self._nameable)
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Everything that the root leads to by redirects and names, each after its initiator."""
+        """Return everything that the root leads to by redirects and names, each after its initiator."""
         edges = self.named(root)
         while True:
             news = self._spelled(edges)
@@ -74,13 +74,13 @@ class Graph:
             self.grow(edges, news)
 
     def named(self, root: int) -> dict[int, Edge]:
-        """Everything that the root leads to by structure alone."""
+        """Return everything that the root leads to by structure only."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Breadth first: what is nearer to the root is asked for sooner."""
+        """Go breadth first: what is nearer to the root is asked for sooner."""
         waiting = deque(started)
         while waiting:
             index = waiting.popleft()
@@ -96,8 +96,7 @@ class Graph:
                     waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
-        """Return the exchanges that are only linked to, and everything that they name or link to: other pages
-        of a crawl."""
+        """Return what is only linked to, and all that it names or links to: other pages of a crawl."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -122,7 +121,7 @@ class Graph:
         return text
 
     def _targets(self, index: int) -> list[tuple[int, Edge]]:
-        """Return the recorded exchanges that the exchange names, in the order of the text."""
+        """Return what the exchange names and the recording holds, in the order of the text."""
         exchange = self.exchanges[index]
         text = self.text(index) if exchange.type != "script" else None
         if not text:
@@ -161,7 +160,7 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Return exchanges that only a text of the page names. Scripts assemble such requests themselves."""
+        """Find what a text of the page names and no structure does: scripts put requests together."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

@@ -1,4 +1,4 @@
-"""The initiator of each resource: as recorded, else by name in texts, type and time."""
+"""Initiators of exchanges with times: as recorded, else by name in texts, type and time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finds initiators for entries that are given in order of start, the root document first."""
+    """Find initiators for entries that are given in order of start, the root document first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
         """`document` is the index of the main document, where the root's redirects lead."""
@@ -110,8 +110,7 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the last resource that arrived before a document's parser went on, if it requested long
-        after its end.
+        """Return the last arrival that a parser waited for, if it asked long after its document ended.
 
         A parser stops at scripts, and layout (which requests backgrounds) at stylesheets. Waiting for them
         depends on the network, and as "processing" it would be the same on every network.
@@ -179,7 +178,7 @@ class Naming:
 
 
 class TextIndex:
-    """The texts that name each entry, for entries in order of their start."""
+    """The texts of entries in order of their start, searched for the names of the others."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries

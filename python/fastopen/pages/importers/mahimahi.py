@@ -121,7 +121,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of mm-webrecord; if none has its names, every file, as mm-webreplay does."""
+    """Return the files that mm-webrecord wrote; if none has its names, every file, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 

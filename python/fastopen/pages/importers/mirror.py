@@ -50,7 +50,7 @@ _SCRIPT: Final = re.compile(
 
 
 def holds(folder: Path) -> bool:
-    """Return True if its folders have the names of hosts, or it contains a document."""
+    """Return True if its folders have the names of hosts, or a document lies in it."""
     return any(_host_folders(folder)) or any(_documents(folder))
 
 
@@ -219,12 +219,12 @@ class _Mirror:
 
 
 def _key(url: str) -> str:
-    """Without the scheme, which a mirror seldom has, and without escapes: those of file names differ."""
+    """Return a URL without its scheme and escapes: a mirror seldom has them, or has other ones."""
     return unquote(url.partition("://")[2])
 
 
 def _mime(url: str, data: bytes) -> str:
-    """Return the MIME type that a server would send: by the name, else by the beginning."""
+    """Return the MIME type that a server would give a file: by its name, else by its first bytes."""
     guessed = mimetypes.guess_type(urlsplit(url).path, strict=False)[0]
     if guessed is not None and not _HASHED.search(url):
         return guessed

@@ -1,4 +1,4 @@
-"""Counts of parts that an import left out or guessed, turned into sentences."""
+"""Notes of an import on what it left out, guessed or found odd: counted, then turned into sentences."""
 
 from __future__ import annotations
 

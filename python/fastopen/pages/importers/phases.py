@@ -1,4 +1,4 @@
-"""The requests that the load event waited for, by their beginnings and ends, and `onLoad`."""
+"""The requests that the load event waited for, by their times and `onLoad`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """The phases of the entries of a page.
+    """The phase of each entry of a page.
 
     A redirect chain is one fetch, and so are a preflight and its request. Browsers write `onLoad` when the
     handlers of the load event are done, and requests of these begin before it.
@@ -30,7 +30,7 @@ class Phases:
         phase: Phase = "load" if entry.delays_load_event else "async"
         if chains.head(entry).at.start >= self._fired_at:
             phase = "after"
-        elif self._ends[id(entry)] > self._fired_at + _CLOCK_SLACK_MS:
+        elif self._ends[entry] > self._fired_at + _CLOCK_SLACK_MS:
             phase = "async"
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
@@ -41,7 +41,7 @@ class Phases:
         needs.
         """
         needed = [entry for entry in entries if entry.delays_load_event]
-        return max(self._ends[id(entry)] for entry in needed or entries) + _PROCESSED_MS
+        return max(self._ends[entry] for entry in needed or entries) + _PROCESSED_MS
 
     def _fired(self, entries: Sequence[Exchange], load_at: float) -> float:
         """When the load event fired, at the latest: `load_at`, or when a request began before.
@@ -51,7 +51,7 @@ class Phases:
         asked for them. Of several the last. The root does not count: it is waited for.
         """
         spans = [
-            (entry.at.start, self._ends[id(entry)])
+            (entry.at.start, self._ends[entry])
             for entry in entries[1:]
             if entry.delays_load_event and entry.before is None and entry.at.start <= load_at
         ]

@@ -1,4 +1,4 @@
-"""The exchange that the browser navigated to: by its record, else by references of the others."""
+"""The exchanges that browsers navigated to: by their record, else by what the others refer to."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def navigated_or_first(graph: Graph) -> list[int]:
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """For recordings without an order: as above, else what leads to most of what is recorded."""
+    """Return what was marked as a navigation, else what leads to most: for recordings without an order."""
     return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
 
 
 def all_wide(graph: Graph) -> list[int]:
-    """For mirrors, which may hold many pages: what leads to five others and is no part of such."""
+    """Return what leads to five others and is no part of another page: for mirrors, which may hold many."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()

@@ -1,4 +1,4 @@
-"""Server think times and paces of sending, as far as the network does not explain them."""
+"""The time that servers took to think and to send, as far as the network does not explain it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body with this beginning has the listed codings. Some archivers unpack."""
+    """Return True if a body that begins so has the codings of its Content-Encoding: some archivers unpack."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
     if decode is None or not body:
@@ -49,7 +49,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return True if this may be markup or a program. Coded bodies soon have control characters."""
+    """Return True if this may be markup or a program: coded bodies have control characters soon."""
     return bool(body) and not any(byte < 9 for byte in body[:512])
 
 

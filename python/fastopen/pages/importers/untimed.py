@@ -30,7 +30,7 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """A page for each of `roots` (URLs) that is recorded, else for each that `find_roots` finds.
+    """Return a page for each of `roots` (URLs) that is recorded, else for each that `find_roots` finds.
 
     With `complete`, everything recorded was asked for by a page: what nothing names belongs to the page whose
     root was recorded last before it. Raises InputError where nothing can be a page.
@@ -50,7 +50,7 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Gives what no page names to the page that its Referer or the order says; not what people went to."""
+    """Give what no page names to the page of its Referer or of its place; other pages' parts are left out."""
     placed = set().union(*grown)
     others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
@@ -82,7 +82,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """By the Referer, if it is a stylesheet or document of the page; else by type."""
+    """Guess by the Referer, if it is a stylesheet or document of the page; else by type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")

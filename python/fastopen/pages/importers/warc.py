@@ -65,7 +65,7 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """The used parts of a record. `body` has no chunks' frames, `head` is the parsed HTTP head."""
+    """The parts of a record that matter: `body` without chunks' frames, `head` the parsed HTTP head."""
 
     kind: str
     id: str
@@ -79,7 +79,7 @@ class _Record:
     head: StatusAndHeaders | None
     head_bytes: int
     protocols: tuple[str, ...] = ()
-    """Of the connection, as WARC-Protocol names them."""
+    """The protocols of the connection, as WARC-Protocol names them."""
     body: bytes = b""
 
 
@@ -190,7 +190,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the whole file was compressed at once. A WARC should be compressed record by record."""
+    """Return True if the whole file was compressed at once, and not record by record, as a WARC should be."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -253,7 +253,7 @@ def _records(
 
 
 def _said(error: Exception) -> str:
-    """Return the fault without the bytes that cause it."""
+    """Return what is wrong, without the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "what is there cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -321,7 +321,7 @@ def _url_at(mapped: mmap.mmap, start: int) -> str:
 
 
 def _next_record(mapped: mmap.mmap, start: int) -> int:
-    """Return the beginning of the next record; the end of the file if there is none."""
+    """Return the place of the next record, or the end of the file."""
     if mapped[:2] != GZIP:
         found = _RECORD.search(mapped, start)
         return found.start() if found else len(mapped)
@@ -379,7 +379,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return the content of the record. One packed record may unpack to any size."""
+    """Return the content of a record, within a limit: a packed record may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)

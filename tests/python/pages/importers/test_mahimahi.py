@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastopen.common.errors import InputError
-from fastopen.pages import ImportedPage, load_pages
-from pages.sites import INITIATORS, Answer, site
+from fastopen.pages import load_pages
+from pages.sites import INITIATORS, Answer, initiators, site
 
 
 def field(number: int, value: bytes | int) -> bytes:
@@ -54,11 +54,6 @@ def recording(folder: Path) -> Path:
         # Random names, as mkstemp gives them: the order says nothing.
         (folder / f"save.{number * 7919 % 997:06}").write_bytes(message(answer))
     return folder
-
-
-def initiators(page: ImportedPage) -> dict[str, str | None]:
-    resources = page.page.resources
-    return {r.url: None if r.initiator is None else resources[r.initiator].url for r in resources}
 
 
 def test_a_recording_is_a_page_whose_root_leads_to_everything(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
-from pages.sites import INITIATORS, ROOT, site
+from pages.sites import INITIATORS, ROOT, initiators, site
 from places import SHARED
 
 SNAPSHOT = SHARED / "inputs" / "snapshot2013"
@@ -39,11 +39,6 @@ def mirror(folder: Path) -> Path:
 def only(folder: Path) -> ImportedPage:
     (page,) = load_pages([folder])
     return page
-
-
-def initiators(page: ImportedPage) -> dict[str, str | None]:
-    resources = page.page.resources
-    return {r.url: None if r.initiator is None else resources[r.initiator].url for r in resources}
 
 
 def test_each_file_is_asked_for_by_what_names_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from warcio.warcwriter import WARCWriter
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
-from pages.sites import INITIATORS, ROOT, Answer, site
+from pages.sites import INITIATORS, ROOT, Answer, initiators, site
 from places import SHARED
 
 WARCS = SHARED / "inputs" / "warc"
@@ -82,11 +82,6 @@ def imported(tmp_path: Path, data: bytes, *, lenient: bool = False) -> ImportedP
     file.write_bytes(data)
     (page,) = load_pages([file], lenient=lenient)
     return page
-
-
-def initiators(page: ImportedPage) -> dict[str, str | None]:
-    resources = page.page.resources
-    return {r.url: None if r.initiator is None else resources[r.initiator].url for r in resources}
 
 
 def said(page: ImportedPage, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""One entry of a HAR, read whatever its maker's habits: what was asked, when, how large, and by whom."""
+"""An entry of a HAR as an exchange, whatever its maker's habits."""
 
 from __future__ import annotations
 
@@ -294,8 +294,7 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
-    """Return True if the recorder's cache answered. `timed`: other entries of the file have times on the
-    network.
+    """Return True if the recorder's cache answered. `timed`: other entries of the file have network times.
 
     Chrome marks it (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest
     versions write neither a time for sending nor one for waiting. Safari marks it (`_fetchType`). Firefox

@@ -1,4 +1,4 @@
-"""Bytes of a recorded request and its response on the wire, or as they would be in HTTP/1.1."""
+"""Bytes of a recorded request and its response on the wire, as HTTP/1.1 sends them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sizes:
 
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
-    """Return True if the entry used HTTP/2 or later, whose compressed headers do not measure HTTP/1.1."""
+    """Return True for HTTP/2 or later, whose compressed headers are no measure for HTTP/1.1."""
     request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
     versions = (entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     if any(_is_binary(fields.text(version)) for version in versions):
@@ -205,7 +205,7 @@ def _guessed_body(
 
 
 def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
-    """Return True if the body was compressed. Without a header, text is assumed to be."""
+    """Return True if the body may be compressed; if no headers were recorded, text counts as compressed."""
     mime = fields.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 

@@ -116,7 +116,7 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if text that is not read yet may remove the error."""
+        """Return True if the text that is not read yet may put it right."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:

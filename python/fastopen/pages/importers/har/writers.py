@@ -1,4 +1,4 @@
-"""Peculiarities of programs that write HARs: one table, with its evidence."""
+"""Habits of programs that write HARs, with the evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Writer:
     name: str
     """A regular expression that the creator's name matches."""
     evidence: str
-    """Where the habits are seen."""
+    """The source that shows the habits."""
     tls_counted_twice: bool = False
     """Its `connect` holds TLS, as the format has it, and its `time` adds `ssl` once more."""
     load_event_of_inspector: bool = False
