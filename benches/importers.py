@@ -1,7 +1,7 @@
 """What importing costs: time and peak memory of HARs made for it, each read by a process of its own.
 
-`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md. Further inputs
-(HAR, WARC, WACZ, folders of mirrors or recordings) get a row each.
+`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md. Further
+inputs (HAR, WARC, WACZ, folders of mirrors or recordings) get a row each.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ SENTENCES: Final = {
     "referenced": "initiators found where a document or stylesheet names the resource: {n}",
     "spelled": "initiators found by the resource's name in a text: {n}",
     "inferred": "initiators inferred from time and type: {n}",
-    "referer": "initiators out of the Referer alone: {n}",
+    "referer": "initiators only from the Referer: {n}",
     "guessed": "initiators guessed by type, since nothing names the resource: {n}",
     "times": "the recording has no times: server think time and processing are 0",
 }
