@@ -84,7 +84,7 @@ def test_rows_are_in_the_order_of_the_columns_and_those_that_do_not_vary_have_no
         [loss, profile, rtt] for loss in "01" for profile in ("browser", "mget") for rtt in ("20", "100")
     ]
     assert "reduces page load time in all 8 rows" in " ".join(done.stdout.split())
-    assert "20.05 for 20 asked; 100.05 for 100 asked." in done.stdout
+    assert "20.05 of 20 requested; 100.05 of 100 requested." in done.stdout
 
 
 def test_named_networks_are_called_by_their_names_and_keep_the_ids_of_their_jobs(
