@@ -399,7 +399,10 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
 
 def _asked_url(url: str, request: _Record | None) -> str:
     """The URL with the host that was asked for, where the archive has the address that it was asked at."""
-    if request is None or request.head is None or not urls.is_address(urls.host_of(url)):
+    recorded = urls.cleaned(url)
+    if request is None or request.head is None or recorded is None:
+        return url
+    if not urls.is_address(urls.host_of(recorded)):
         return url
     host = (request.head.get_header("Host") or "").strip()
     named = urlsplit(url)._replace(netloc=host).geturl()
