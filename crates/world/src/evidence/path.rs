@@ -205,19 +205,23 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Of a SYN that was sent again without data nobody knows whether the first one came to the host, or was
-    /// lost before.
+    /// Counts at least the connections whose first SYN certainly reached the host, and at most those as well
+    /// whose first SYN may have been lost: it was retransmitted without data, or the connection was given up
+    /// before an answer came.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
-        certain..=certain + self.failed_at_client(&which, &[SYN_RETRANSMITTED])
+        let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
+        certain..=certain + retransmitted + self.failing(&which, is_given_up)
     }
 
     fn failed_at_client(&self, which: impl Fn(Effect) -> bool, codes: &[u8]) -> i64 {
-        let failed = |connection: &ConnectionRecord| {
-            connection.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail))
-        };
+        self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
+    }
+
+    /// Counts the connections of a kind that path or settings keep from Fast Open with such an effect.
+    fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let counted = self.connections.iter().filter(|one| {
-            failed(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))
+            kind(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))
         });
         counted.count() as i64
     }

@@ -1,6 +1,6 @@
 //! Paths that break TCP Fast Open.
 
-use crate::support::{A, Load, NONE};
+use crate::support::{A, Load, NONE, given_up_connection};
 use fastopen_link::path::{Behaviour, PathRule};
 use fastopen_world::contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 
@@ -145,4 +145,21 @@ fn a_syn_that_was_lost_on_its_way_leaves_no_trace_at_its_host() {
     assert_eq!(load(2).kinds(), NONE);
     assert_eq!(load(0).kinds(), [InvalidKind::CountersDisagree]);
     assert_eq!(load(3).kinds(), [InvalidKind::CountersDisagree]);
+}
+
+#[test]
+fn a_host_may_count_a_syn_without_its_data_of_a_connection_that_was_given_up() {
+    let load = |accepted: i64| {
+        stripped().with(|load| {
+            load.path.behaviour = Behaviour::StripData;
+            let mut given_up = given_up_connection("b.test", 30);
+            given_up.origin.as_mut().expect("it has one").syn_data_acked = false;
+            load.connections.push(given_up);
+            load.counters.origins.insert("TCPFastOpenPassive".into(), accepted);
+        })
+    };
+    assert_eq!(load(2).kinds(), NONE);
+    assert_eq!(load(3).kinds(), NONE);
+    assert_eq!(load(1).kinds(), [InvalidKind::CountersDisagree]);
+    assert_eq!(load(4).kinds(), [InvalidKind::CountersDisagree]);
 }
