@@ -88,7 +88,7 @@ picture: setup ## write the README's picture of the table, by the README's first
 fuzz: set-up-for-tests ## break inputs of all readers at random, jobs, models (SECONDS=600, CASES=20000)
 	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
-	  tests/python/test_units.py tests/python/contract/test_job_reader.py
+	  tests/python/common/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recordings become, a line a page, as Markdown (docs/measurements/importers.md).
+"""Facts of imported recordings, a line a page, as Markdown (docs/measurements/importers.md).
 
 .venv/bin/python tools/pages_table.py FILE...
 """

@@ -1,4 +1,4 @@
-"""Loads that nobody did: records with the moments of their requests, for what is compared with each other."""
+"""Made-up loads: records with the times of their requests, for tests of comparisons."""
 
 import json
 from typing import Any

@@ -131,7 +131,9 @@ def test_comments_of_rust_are_as_wide_as_its_code_may_be() -> None:
 def test_the_readme_has_the_totals_of_the_table_of_published_cells() -> None:
     paper = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
     (total,) = re.findall(r"^\| all \|(.*)\|$", paper, re.M)
-    cells, _, _, savings, _, _, _, times = (int(figure) for figure in total.split("|"))
+    cells, _, _, savings, predicted, *_ = (int(figure) for figure in total.split("|"))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"{savings} of {cells} published savings" in " ".join(readme.split())
-    assert times <= cells
+    agree = (
+        f"{savings} of {cells} published savings agree; {predicted} agree if the search leaves out the page"
+    )
+    assert agree in " ".join(readme.split())

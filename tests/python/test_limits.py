@@ -122,7 +122,8 @@ def test_it_does_not_grow(name: str) -> None:
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_limit_follows_what_has_fallen(name: str) -> None:
-    assert LIMITS[name] <= 1.1 * COUNTS[name] + 1, f"{name}: lower tests/limits.toml to {COUNTS[name]}"
+    slack = 1 if isinstance(COUNTS[name], int) else 0.1
+    assert LIMITS[name] <= 1.1 * COUNTS[name] + slack, f"{name}: lower tests/limits.toml to {COUNTS[name]}"
 
 
 if __name__ == "__main__":

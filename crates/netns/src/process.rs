@@ -123,7 +123,7 @@ impl PrivateFolder {
     }
 }
 
-/// Creates a folder and locks it. Returns no lock if the file system has none; then nobody sweeps.
+/// Creates a folder and locks it. Returns no lock if the file system has none; then nothing is swept.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;

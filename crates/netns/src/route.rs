@@ -94,7 +94,7 @@ impl RouteSocket {
     /// Brings an interface up, without address resolution.
     ///
     /// # Errors
-    /// If there is no such interface.
+    /// If the interface does not exist.
     pub fn bring_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, (libc::IFF_UP | libc::IFF_NOARP) as u32);
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
@@ -103,7 +103,7 @@ impl RouteSocket {
     /// Sets the MTU of an interface.
     ///
     /// # Errors
-    /// If there is no such interface, or it takes none of that size.
+    /// If the interface does not exist, or takes none of that size.
     pub fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.ask(libc::RTM_SETLINK, 0, &[link, number(libc::IFLA_MTU, mtu)])
@@ -114,7 +114,7 @@ impl RouteSocket {
     /// kernel drops them.
     ///
     /// # Errors
-    /// If there is no such interface, or it does not become ready within seconds.
+    /// If the interface does not exist, or does not become ready within seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
@@ -134,7 +134,7 @@ impl RouteSocket {
     /// Removes an interface, and with it a veth's other end.
     ///
     /// # Errors
-    /// If there is no such interface.
+    /// If the interface does not exist.
     pub fn delete(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.known.remove(interface);
@@ -159,7 +159,7 @@ impl RouteSocket {
     /// families that an interface other than loopback has.
     ///
     /// # Errors
-    /// If there is no such interface, or it has the address.
+    /// If the interface does not exist, or already has the address.
     pub fn add_address(&mut self, interface: &str, address: Ipv4Addr) -> Result<()> {
         // struct ifaddrmsg: family, prefix length, flags, scope, index of the interface
         let mut header = vec![libc::AF_INET as u8, 32, 0, libc::RT_SCOPE_UNIVERSE];
@@ -272,7 +272,7 @@ fn route_to((network, length): (Ipv4Addr, u8), of: RouteKind) -> Vec<u8> {
 /// Returns the kernel's number of an interface of the calling thread's namespace.
 ///
 /// # Errors
-/// If there is no such interface.
+/// If the interface does not exist.
 pub fn interface_index(name: &str) -> Result<u32> {
     nix::net::if_::if_nametoindex(name).doing(|| format!("looking up the interface {name}"))
 }

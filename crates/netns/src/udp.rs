@@ -301,7 +301,7 @@ pub fn receive_after_wait() {
         }
         let [fd, messages, count, flags] = arrivals.arguments(*descriptor, RECEIVE_BATCH);
         answer.set(None);
-        // SAFETY: all data is in the thread's box, which nobody moves or reads before the thread has waited.
+        // SAFETY: all data is in the thread's box, which nothing moves or reads before the thread has waited.
         unsafe { after_wait(libc::SYS_recvmmsg, [fd, messages, count, flags, 0, 0], answer) };
     });
 }

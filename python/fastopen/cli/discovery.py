@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import fastopen
-from fastopen.cli.help import TopicCommand, arrange, without_types
+from fastopen.cli.help import TopicCommand, arrange, show_placeholders, without_types
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.common.errors import InputError
 
@@ -50,6 +50,12 @@ class Commands(TyperGroup):
         """Invoke the command. Raises InputError if the command's own part of the line cannot be read."""
         with _in_one_line():
             return super().invoke(ctx)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """See TyperGroup."""
+        params: list[Any] = super().get_params(ctx)
+        show_placeholders(params)
+        return params
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
         """The names by panel; reads each module."""
@@ -98,7 +104,7 @@ class _OnDemand(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
             self.data[name] = _made(name)
-            for command in _parts(self.data[name]):
+            for command in {id(one): one for one in (self.data[name], *_parts(self.data[name]))}.values():
                 without_types(command)
         return _fit(self.data[name])
 
@@ -125,10 +131,10 @@ def _made(name: str) -> Any:
         for other in commands[1:]:
             made.commands.update(typer.main.get_group(other).commands)
     else:
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         settings = getattr(parts[0], "COMMAND_CONTEXT", None)
-        alone.command(name, cls=TopicCommand, context_settings=settings)(commands[0])
-        made = typer.main.get_command(alone)
+        app.command(name, cls=TopicCommand, context_settings=settings)(commands[0])
+        made = typer.main.get_command(app)
         arrange(made, getattr(parts[0], "FIRST_OPTIONS", ()), getattr(parts[0], "EXAMPLES", {}))
     made.rich_help_panel = parts[0].PANEL
     return made

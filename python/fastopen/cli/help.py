@@ -60,7 +60,7 @@ class TopicCommand(TyperCommand):
         own = args[: args.index("--")] if "--" in args else args
         if self.first_options and HELP in own:
             at = own.index(HELP)
-            topic = own[at + 1].lower() if at + 1 < len(own) else ""
+            topic = next((word.lower() for word in own[at + 1 :][:1] if not word.startswith("-")), "")
             topics = [*(name.lower() for name in TOPICS), ALL]
             if topic and topic not in topics:
                 raise InputError(f"no such topic: {topic}", HELP, f"there are {listed(topics)}")
@@ -117,11 +117,16 @@ def without_types(command: Any) -> None:
 
     def help_option(ctx: Any) -> Any:
         option = own(ctx)
-        option.display_type_rich = MethodType(_placeholder, option)
+        show_placeholders([option])
         return option
 
     command.get_help_option = help_option
-    for param in command.params:
+    show_placeholders(command.params)
+
+
+def show_placeholders(params: Sequence[Any]) -> None:
+    """Have help show what to write for each of these, and not the name of a Python type."""
+    for param in params:
         param.display_type_rich = MethodType(_placeholder, param)
 
 

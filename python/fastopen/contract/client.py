@@ -79,7 +79,7 @@ class Client(Part):
     processing_scale: Scale = 1.0
     """The factor of the page's processing times; null: 1. `mget` has no processing times."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
-    """The phases to load, of which `load` is one. null: as left out."""
+    """The phases to load, including `load`. null: as left out."""
     fixed_scripts: bool = False
     """True if scripts of the page have the same clock and random numbers in each load, in clients that run
     scripts (`chromium`): `Date` begins at the recording and advances with each call, `Math.random` has a

@@ -59,7 +59,7 @@ class ClientType:
     closed: str = ""
     """The option that closes connections."""
     executables: tuple[str, ...] = ()
-    """Names of the program, of which the first that exists is used. Empty for parts of fastopen and users'
+    """Names of the program; the first that exists is used. Empty for parts of fastopen and users'
     commands."""
     package: str = ""
     """The Debian package of the program."""
@@ -82,7 +82,7 @@ class ClientType:
     sessions: frozenset[str] = NO_SESSION
     """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
     encrypts_lookups: bool = False
-    """Whether it can ask a resolver over TLS or HTTPS: the system's resolver asks in cleartext."""
+    """True if it can ask a resolver over TLS or HTTPS; the system's resolver asks in cleartext."""
     by_name_alone: frozenset[str] = frozenset()
     """Versions of HTTP and sessions that `--arms all` omits, since not every such program has them."""
     ours: bool = False

@@ -64,7 +64,7 @@ class RateLimit(Part):
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """Bytes that may wait for the link; null: no limit."""
     aqm: Aqm = "none"
-    """The rule for dropping packets that wait: `none` drops those for which there is no room, `codel` also
+    """The rule for dropping packets that wait: `none` drops those that do not fit, `codel` also
     those that wait too long (RFC 8289), `fq_codel` is codel in a queue for each flow (RFC 8290). `drr` has a
     queue of `queue_bytes` for each flow, without `codel`, and serves them in turn by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0

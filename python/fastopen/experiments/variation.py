@@ -1,6 +1,6 @@
 """Samples of uncertain values for each repeat, the same for all its arms.
 
-In virtual time a load has the same result each time. That is true of the program, but nobody knows an RTT to
+In virtual time a load has the same result each time. That is true of the program, but no RTT is known to
 the microsecond. Each repeat of an experiment that varies is a sample from spreads that stand only here, with
 their reasons.
 """

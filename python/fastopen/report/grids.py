@@ -359,7 +359,7 @@ def evidence_grid(results: Results) -> Grid:
     columns = ("SYN data", "share", "RTT measured ms", "retransmitted", "effect", "outliers", "valid")
     note = (
         "SYN data: connections whose SYN carried data that the other end acknowledged (TCPI_OPT_SYN_DATA), of"
-        " all. Sent again: segments a load by both ends, median. Effect: matched-pairs rank-biserial"
+        " all. Retransmitted: segments a load by both ends, median. Effect: matched-pairs rank-biserial"
         " correlation, 1 where every pair got faster. Outliers are in every figure."
     )
     return Grid("Evidence of each cell", _columns(*columns), tuple(rows), note)

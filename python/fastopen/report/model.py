@@ -7,7 +7,7 @@ from typing import Literal
 from fastopen.common.grid import Grid, Value
 
 Severity = Literal["answer", "note", "warning", "detail"]
-"""What a reader came for; what helps to understand it; what casts doubt on it; what is good to know."""
+"""`answer`: of the reader's question; `note`: explains it; `warning`: casts doubt on it; `detail`: others."""
 
 
 @dataclass(frozen=True)

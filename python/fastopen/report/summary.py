@@ -150,7 +150,8 @@ def _sentences(
         if known:
             sentences.append(_sentence(results, arm, known))
         elif verdict is Verdict.INVALID and arm is arms[0]:
-            sentences += invalid_lines(results, cells if all_invalid(cells) else of_arm)
+            struck = cells if all_invalid(cells) else of_arm
+            sentences += [line for _, _, line in invalid_lines(results, struck)]
     return sentences
 
 

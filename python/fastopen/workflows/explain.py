@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from math import prod
 from statistics import fmean
@@ -146,7 +147,7 @@ class Explained:
         without = self.of(tuple(other for other in self.best.rig if other != one))
         return None if without is None else self.best.agreeing - without.agreeing
 
-    @property
+    @cached_property
     def predicted(self) -> int:
         """Return how many savings agree whose cells were left out of the search, a page at a time."""
         return _predicted(self.tried, self.cells)

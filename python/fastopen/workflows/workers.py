@@ -107,7 +107,7 @@ class DaskExecutor(Executor):
             time.sleep(POLL_S / 10)
 
     def _running(self) -> bool:
-        """Return True if a worker runs one of our tasks. Without a scheduler there is nobody to ask."""
+        """Return True if a worker runs one of our tasks. Without a scheduler, none does."""
         if self._client.status != "running":
             return False
         try:

@@ -30,11 +30,18 @@ def test_each_option_is_in_the_help_of_one_topic() -> None:
 
 @pytest.mark.parametrize("columns", [80, 130])
 def test_help_names_no_type_of_python(columns: int) -> None:
+    lines: list[tuple[str, ...]] = [()]
     for name, command in Commands().commands.items():
-        for inner in getattr(command, "commands", {"": command}):
-            topic = [ALL] if name == "run" else []
-            text = fastopen(name, *([inner] if inner else []), "--help", *topic, columns=columns).stdout
-            assert re.findall(r"<(?:bool|str|int|float|path|list)\b", text) == [], (name, inner)
+        lines += [(name,), *((name, inner) for inner in getattr(command, "commands", ()))]
+    for line in lines:
+        topic = [ALL] if line == ("run",) else []
+        text = fastopen(*line, "--help", *topic, columns=columns).stdout
+        assert "--help" in text
+        assert re.findall(r"<(?:bool|str|int|float|path|list)\b", text) == [], line
+
+
+def test_help_before_another_option_is_the_short_one() -> None:
+    assert fastopen("run", "--help", "--json").stdout == fastopen("run", "--help").stdout
 
 
 def test_a_topic_that_is_unknown_is_refused_with_those_that_are() -> None:

@@ -1,4 +1,4 @@
-"""What `fastopen page show` prints."""
+"""The output of `fastopen page show`."""
 
 from io import StringIO
 

@@ -339,8 +339,10 @@ def test_networks_that_differ_only_in_what_means_nothing_are_one() -> None:
     assert exact(asked, "virtual") == [True, False, False]
 
 
-@pytest.mark.parametrize("name", ["reorder", "path_hosts", "path_share"])
-def test_what_means_nothing_alone_is_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "needed"), [("reorder", "jitter"), ("path_hosts", "path"), ("path_share", "path")]
+)
+def test_a_factor_without_the_one_that_it_needs_is_refused(name: str, needed: str, tmp_path: Path) -> None:
     option, _ = written_of(factor_of(name), tmp_path)
-    with pytest.raises(InputError, match=" needs "):
+    with pytest.raises(InputError, match=f"{name} needs {needed}"):
         by_options({name: option[name]})

@@ -114,7 +114,7 @@ def test_the_table_says_what_came_out_of_the_cache_and_what_nobody_knows() -> No
     results, _, _ = repeat_run()
     text = printed(results)
     assert "of 6 requests 2 were answered by the browser's cache and 1 confirmed by the origin" in text
-    assert "Of 6 of the page's 6 resources nobody recorded whether they may be kept" in text
+    assert "does not tell whether 6 of the page's 6 resources may be kept" in text
     cell = results_document(results)["cells"][0]
     told = (cell["view"], cell["requests_from_cache_median"], cell["requests_revalidated_median"])
     assert told == ("repeat", 2, 1)

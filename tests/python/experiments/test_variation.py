@@ -1,4 +1,4 @@
-"""Draws: what nobody knows exactly, again for each repeat, the same for all arms of it."""
+"""Draws of uncertain inputs: new for each repeat, the same for all arms of a repeat."""
 
 import json
 from pathlib import Path

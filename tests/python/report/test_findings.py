@@ -1,4 +1,4 @@
-"""What a run shows is found once, and every renderer shows all of it."""
+"""Findings of a run are made once, and every renderer shows all of them."""
 
 import io
 import json

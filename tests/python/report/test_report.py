@@ -1,4 +1,4 @@
-"""What is printed of a run, compared with snapshots; UPDATE_SNAPSHOTS=1 writes them again."""
+"""Printed runs, compared with snapshots; UPDATE_SNAPSHOTS=1 writes them again."""
 
 import io
 import json

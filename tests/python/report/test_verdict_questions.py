@@ -193,7 +193,7 @@ def test_reasons_name_the_rows_and_arms_that_they_concern_and_verdicts_the_arms_
         ]
         experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
         results = replace(several_questions, cells=cells, experiment=experiment)
-        return summarise_run(results).headline, list(invalid_lines(results, cells))
+        return summarise_run(results).headline, [line for _, _, line in invalid_lines(results, cells)]
 
     assert verdict_and_reasons({"cold", "warm"}, {0, 1}) == (
         f"{CLEAR}no load with TFO is valid.",

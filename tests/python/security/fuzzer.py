@@ -1,7 +1,7 @@
-"""Breaks inputs of every reader at random: each is read, or refused in one line, within memory and time.
+"""Break inputs of every reader at random: each is read, or refused in one line, within memory and time.
 
 `python -m fastopen.pages.fuzz --seconds 600` (as `make fuzz` does it) draws new ones; a finding is kept in
-the working directory, and belongs into tests/corpus once it is mended, where every later run begins with it.
+the working directory, and belongs in tests/corpus once it is fixed: every later run begins with it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ def test_the_same_broken_inputs_are_read_or_refused(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done, _ = fuzz(target, seed=0, seconds=600, inputs=INPUTS, place=tmp_path / "place")
+    done, taken = fuzz(target, seed=0, seconds=600, inputs=INPUTS, place=tmp_path / "place")
     assert done == INPUTS
+    assert taken > 0
 
 
 def _spins(_: Path) -> None:

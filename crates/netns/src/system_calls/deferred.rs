@@ -16,7 +16,7 @@ thread_local! {
 
 /// The deferred calls of a thread.
 struct Deferred {
-    /// True if calls are deferred whose result nobody waits for.
+    /// True if calls without a waiting caller are deferred.
     deferring: bool,
     calls: Vec<Call>,
     /// Call to make after the next `epoll_wait` that finds events. A wait without events drops it.
@@ -91,7 +91,7 @@ impl Call {
         }
     }
 
-    /// Returns the call if nobody needs to wait for its result.
+    /// Returns the call if its caller need not wait for the result.
     ///
     /// # Safety
     /// The data that it points to can be read.

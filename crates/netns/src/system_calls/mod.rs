@@ -8,7 +8,7 @@
 //! (`pthread_cancel`).
 //!
 //! Each call takes two switches between processes of the host, so the kernel also accepts several calls at
-//! once. A thread in [`deferring`] makes calls whose result nobody waits for together with its next other
+//! once. A thread in [`deferring`] makes calls without a waiting caller together with its next other
 //! call.
 
 mod deferred;

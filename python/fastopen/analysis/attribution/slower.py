@@ -29,7 +29,7 @@ TIMEOUT_MIN_NS: Final = 200_000_000
 WINDOW_BYTES: Final = 10 * 1448
 # What is named as the reason takes so much of the difference at the least.
 EXPLAINS_MIN: Final = 0.5
-# A load explains itself by what was lost if so many times more was retransmitted.
+# Losses explain a load that retransmitted at least this many times as much as the others.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
@@ -42,9 +42,9 @@ class _Carried:
     before_bytes: int
     """What its connection had carried when it was sent."""
     syn_data: bool
-    """Whether its connection was opened with data in the SYN."""
+    """True if its connection was opened with data in the SYN."""
     syn_sent_again: bool
-    """Whether it waited for a connection whose SYN of TFO had no answer and was retransmitted without."""
+    """True if it waited for a connection whose SYN with TFO was unanswered and then retransmitted without."""
     reused: bool
     transfer_ns: int
     """From its first byte to its last."""

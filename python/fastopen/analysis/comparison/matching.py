@@ -102,7 +102,7 @@ def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterato
 
 
 def _follows(factor: Factor, before: Side, after: Side) -> bool:
-    """Return True if nobody set the factor in either run, so that it follows from another one."""
+    """Return True if the factor was set in neither run, so that it follows from another one."""
     return factor.natural is not None and all(factor.is_usual(points(side)) for side in (before, after))
 
 

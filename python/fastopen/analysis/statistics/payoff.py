@@ -35,7 +35,7 @@ class Payoff:
     """What else the run varies, in words; empty where that makes no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving over paths of which this share, 0 to 1, is broken."""
+        """Return the mean saving if this share of the paths, 0 to 1, is broken."""
         return (1 - share) * self.saved_ms - share * self.cost_ms / visits
 
     def break_even_share(self, visits: int = 1) -> float | None:

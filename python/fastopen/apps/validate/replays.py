@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.text import Text
@@ -27,9 +27,8 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
 from fastopen.common.phrases import plural
 from fastopen.contract import EngineName
-from fastopen.contract.network import NameLookup
 from fastopen.pages import ImportedPage
-from fastopen.workflows.replays import Rules, ValidatedReplay, median_error_percent
+from fastopen.workflows.replays import CACHED_MS, Rules, ValidatedReplay, median_error_percent
 
 RECORDINGS: Final = "recordings"
 # Pages that are further off are explained below the table.
@@ -57,7 +56,8 @@ def recordings(
         int, typer.Option("--repeats", "-n", min=1, help="Loads of each page on the host.")
     ] = 3,
     names: Annotated[
-        NameLookup, typer.Option(help="Look names up through the link, and compare with recorded lookups.")
+        Literal["none", "do53", "tcp"],
+        typer.Option(help="Look names up through the link, and compare with recorded lookups."),
     ] = "none",
     jobs: JobsOption = None,
     json: JsonOption = False,
@@ -124,10 +124,15 @@ def _print(found: ReplayValidation) -> None:
         f"median error {median_error_percent(found.validated):.1f} % over {pages}"
         f" (without its sign); engine {found.engine}" + (f", kernel {found.kernel}" if found.kernel else "")
     )
-    if lookups := [pair for one in found.validated for pair in one.lookups_ms]:
-        recorded, replayed = (median(times) for times in zip(*lookups, strict=True))
-        counted = plural(len(lookups), "lookup")
-        screen.print(f"{counted}: median {replayed:.1f} ms through the link, {recorded:.1f} ms recorded")
+    lookups = [pair for one in found.validated for pair in one.lookups_ms]
+    if asked := [pair for pair in lookups if pair[0] >= CACHED_MS]:
+        recorded, replayed = (median(times) for times in zip(*asked, strict=True))
+        cached = len(lookups) - len(asked)
+        screen.print(
+            f"{plural(len(asked), 'lookup')}: median {replayed:.1f} ms through the link,"
+            f" {recorded:.1f} ms recorded"
+            + (f"; {cached} more, which a cache answered when recorded" if cached else "")
+        )
     explained = sorted(found.validated, key=lambda one: -abs(one.error_percent))
     lines = [
         Text.assemble((one.page, "bold"), f" {one.error_percent:+.1f} %: {one.cause.sentence()}")

@@ -14,7 +14,6 @@ from fastopen.pages import ImportedPage, Page
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.replays import Replay, Rules, ValidatedReplay, cause_of, replay_of
-from fastopen.workflows.replays.implied import CACHED_MS
 from fastopen.workflows.run import Watch, run_in_memory
 
 # A replay that takes so many times the time of its recording has hung.
@@ -138,10 +137,9 @@ def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay
 def _lookups_ms(replay: Replay, record: LoadRecord) -> Iterator[tuple[float, float]]:
     recorded: dict[str, float] = {}
     for resource, exchange in zip(replay.page.resources, replay.recording.exchanges, strict=True):
-        if exchange.lookup >= CACHED_MS:
-            recorded.setdefault(resource.host, exchange.lookup)
+        recorded[resource.host] = recorded.get(resource.host) or exchange.lookup
     for one in record.lookups:
-        if one.host in recorded and one.answered_ns is not None:
+        if one.answered_ns is not None:
             yield recorded[one.host], (one.answered_ns - one.asked_ns) / 1e6
 
 

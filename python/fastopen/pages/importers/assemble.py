@@ -97,7 +97,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Return the type of each. A redirect has that of what it leads to: its own MIME type tells nothing."""
+    """Return the type of each. A redirect has the type of its target: its own MIME type tells nothing."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     for index, edge in reversed(edges.items()):

@@ -14,7 +14,7 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Sets `before` of what redirects led to and preflights allowed; none of it starts before that ended."""
+    """Set `before` of targets of redirects and of preflighted requests; none starts before that has ended."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
         by_url[entry.url].append(entry)

@@ -24,7 +24,7 @@ HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
-# So many texts are searched sooner than all of them are indexed.
+# To search this many texts takes less time than to index all.
 _DIRECT_SEARCHES: Final = 10_000
 
 

@@ -83,7 +83,7 @@ def destination_of(sent: Pairs) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type by MIME type alone, or None: servers send anything as text/html."""
+    """Return the type that the MIME type implies, or None: servers send anything as text/html."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":

@@ -46,7 +46,7 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return the exchange, or None if it is no part of a page (counted in `notes`).
+    """Return the exchange, or None if it does not belong to a page (counted in `notes`).
 
     `body` is as on the wire without chunks' frames; `lost_body_bytes` is its length if it was not kept.
     """

@@ -65,7 +65,7 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
     for one in exchanges:
         for url in {one.referer, one.document} - {None, one.url}:
             named[url or ""] += 1
-    # The policy strict-origin-when-cross-origin, browsers' default, sends an origin alone to other hosts.
+    # The policy strict-origin-when-cross-origin, browsers' default, sends only an origin to other hosts.
     origins = Counter({urls.origin_of(url): n for url, n in named.items() if urls.target_of(url) == "/"})
     for one in exchanges:
         if one.type == "document":
@@ -85,7 +85,7 @@ def navigated_or_widest(graph: Graph) -> list[int]:
 
 
 def all_wide(graph: Graph) -> list[int]:
-    """Return what leads to five others and is no part of another page: for mirrors, which may hold many."""
+    """Return documents that lead to five others and belong to no other page: mirrors may hold many pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()

@@ -149,8 +149,8 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
     """Return the RTT in ms that the recording implies for each host.
 
     The shortest handshake, but not more than the 10th percentile of the waits, since every answer takes a
-    round trip. A host to which no connection was recorded has that percentile alone; but where it has fewer
-    than three waits, not more than the median of the hosts with a connection.
+    round trip. A host without a recorded connection has only that percentile; if it has fewer than three
+    waits, not more than the median of the hosts with a connection.
     """
     connects: defaultdict[str, list[float]] = defaultdict(list)
     waits: defaultdict[str, list[float]] = defaultdict(list)

@@ -34,8 +34,8 @@ def cells_by_property(found: Explained) -> Figure | None:
     return Figure(
         name="rigs",
         title="Published savings that agree, by property",
-        caption=f"Of {len(found.cells)}, within 3 points. Alone: the experiment with this property. Dashed:"
-        f" the experiment as it stands, {base}. Solid: the best rig, {best}.",
+        caption=f"Of {len(found.cells)}, within 3 points. By itself: the experiment with only this"
+        f" property. Dashed: the experiment as it stands, {base}. Solid: the best rig, {best}.",
         alt_text=f"Of {len(found.cells)} savings agree: base {base}, best rig {best}. {'; '.join(said)}.",
         drawing=Drawing(_chart(rows, base, best, len(found.cells))),
         rows=rows,

@@ -144,9 +144,11 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
     return f" ({pairs} of loads{each}: {saves(savings)})"
 
 
-def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """`Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: a line for
-    each kind of reason, with the rows and arms that it concerns, and an example.
+def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
+    """Yield each kind of reason with the number of its loads and a line.
+
+    `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: the rows and arms
+    that it concerns, and an example.
     """
     by_kind: dict[str, list[tuple[CellResult, Reason]]] = {}
     for cell in cells:
@@ -172,7 +174,8 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[str
             )
         examples = list(dict.fromkeys(reason.example for _, reason in struck))
         such_as = ", for example" if len(examples) > 1 else ""
-        yield f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"
+        line = f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"
+        yield kind, sum(reason.loads for _, reason in struck), line
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:

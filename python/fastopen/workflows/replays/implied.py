@@ -150,7 +150,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     limited = not (rules.handshakes and rules.waits)
     return Replay(
         page=_as_recorded(page, recording, held, rules, (rate, window), shared),
-        network=_with_resolver(_network(recording, rate), recording, rules),
+        network=_with_resolver(_network(recording, rate), recording, rules, page.name),
         client=Client.model_validate({"profile": "browser", **({} if limited else limits)}),
         tcp=Tcp(initial_window_segments=window),
         origins=Origins(http2_hosts=sorted(shared - set(quic)), http3_hosts=quic),
@@ -289,11 +289,16 @@ def _network(recording: Recording, rate: int | None) -> Network:
     )
 
 
-def _with_resolver(network: Network, recording: Recording, rules: Rules) -> Network:
-    """Add a resolver, as far away as the shortest lookup that no cache answered."""
-    lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
-    if rules.names == "none" or not lookups:
+def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
+    """Add a resolver, as far away as the shortest lookup that no cache answered.
+
+    A lookup is one round trip, as over UDP. Raises InputError if the recording has no such lookup.
+    """
+    if rules.names == "none":
         return network
+    lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
+    if not lookups:
+        raise InputError(f"has no lookup of {CACHED_MS:g} ms or more", name, "leave out --names")
     rtt_us = min(round(1000 * min(lookups)), RTT_MAX_US)
     return network.model_copy(update={"names": rules.names, "resolver_rtt_us": rtt_us})
 

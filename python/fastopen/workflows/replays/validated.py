@@ -18,7 +18,7 @@ class ValidatedReplay:
     cause: Cause | None
     """What differs most on the way to the load event; None where nothing does."""
     lookups_ms: tuple[tuple[float, float], ...] = ()
-    """Milliseconds that each lookup took when recorded, and through the link."""
+    """Milliseconds that each lookup took when recorded (0: not recorded), and through the link."""
 
     @property
     def page(self) -> str:

@@ -1,4 +1,4 @@
-"""What first flights save of the plainest one, compared with a bound of each arm's own."""
+"""Savings of first flights over the plainest one, compared with the bound of each arm."""
 
 import json
 from typing import Any

@@ -393,10 +393,20 @@ class TestReplays:
         file = written(tmp_path, "names.har", har(near, far, cached, on_load=220))
         options = ("--json", "--engine", "virtual", file)
         (page,) = json.loads(validate("--names", "do53", *options).stdout)["pages"]
-        assert [one["recorded_ms"] for one in page["lookups"]] == [10, 40]
-        assert [one["replayed_ms"] for one in page["lookups"]] == pytest.approx([10, 10], abs=0.5)
+        assert [one["recorded_ms"] for one in page["lookups"]] == [10, 40, 0.5]
+        assert [one["replayed_ms"] for one in page["lookups"]] == pytest.approx([10, 10, 10], abs=0.5)
+        assert "2 lookups:" in (said := validate("--names", "do53", *options[1:]).stdout)
+        assert "1 more" in said
         (page,) = json.loads(validate(*options).stdout)["pages"]
         assert page["lookups"] == []
+
+    def test_names_of_a_recording_without_lookups_cannot_be_compared(self, tmp_path: Path) -> None:
+        file = written(
+            tmp_path, "cached.har", har(entry("http://a.test/", 90, timings={"dns": 0.5}), on_load=90)
+        )
+        done = validate("--names", "do53", "--engine", "virtual", file)
+        assert done.returncode == 2
+        assert "no lookup of 1 ms or more" in done.stderr
 
     def test_one_bad_file_does_not_keep_the_others_from_being_replayed(self, tmp_path: Path) -> None:
         done = validate(written(tmp_path, "a.har", small()), written(tmp_path, "b.har", "{"))

@@ -26,7 +26,7 @@ class Handling(StrEnum):
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged it."""
     NOT_ACCEPTED = "not accepted"
-    """The SYN-ACK acknowledged the SYN alone, and the data was retransmitted."""
+    """The SYN-ACK acknowledged only the SYN, and the data was retransmitted."""
     DROPPED = "dropped"
     """SYNs with data were not answered, the same SYN without data was."""
     REFUSED = "refused"

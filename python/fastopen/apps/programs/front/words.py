@@ -60,7 +60,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
         yield f"gave no cookie though asked several times: {some(without, PEERS_SHOWN)}"
     lost = {
         "data_not_acked": "the server acknowledged the SYN without its data (cookie not taken)",
-        "syn_retransmitted": "the SYN with data was lost or dropped on its way and sent again without",
+        "syn_retransmitted": "the SYN with data was lost or dropped on its way and retransmitted without",
         "failed": "never established (refused, timed out, no route)",
         "unused": "closed before anything was sent",
         "elsewhere": "in another network namespace, where the kernel does not tell us",
