@@ -38,6 +38,11 @@ const HTTPS_PATH: &str = "/dns-query";
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
 /// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
+/// The largest message (RFC 1035 section 4.2.2).
+pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
+/// The most queries over HTTPS at a time: more than a page has hosts, so that queries never wait for others
+/// that the resolver ignores.
+pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of an address in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
 /// The same lifetime for HTTP caches.
@@ -110,9 +115,31 @@ pub(crate) struct Asked {
     load: u64,
 }
 
+/// A query that arrived.
+pub(crate) struct Arrived {
+    name: String,
+    at_ns: u64,
+    /// The answer; `None`: the resolver ignores the query.
+    pub(crate) answer: Option<Vec<u8>>,
+}
+
+impl Arrived {
+    /// Logs the query. `answered`: its answer was sent.
+    pub(crate) fn log(self, log: &OriginLog, answered: bool) {
+        log.queried(Query { name: self.name, at_ns: self.at_ns, answered });
+    }
+}
+
 impl Asked {
+    /// Takes a query that arrives now; `None` if the message is not a query.
+    pub(crate) fn take(&mut self, message: &[u8], names: &Names, log: &OriginLog) -> Option<Arrived> {
+        let (name, answer) = answer(message, names)?;
+        let answers = names.conduct.answers(self.is_first(message, log));
+        Some(Arrived { name, at_ns: monotonic_ns(), answer: answers.then_some(answer) })
+    }
+
     /// Returns whether a query is the first for its name and type in the load of `log`.
-    pub(crate) fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
+    fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
         if std::mem::replace(&mut self.load, log.number()) != self.load {
             self.queries.clear();
         }
@@ -123,7 +150,7 @@ impl Asked {
 
 impl Conduct {
     /// Returns whether a query is answered.
-    pub(crate) fn answers(self, first: bool) -> bool {
+    fn answers(self, first: bool) -> bool {
         match self {
             Self::Answers | Self::Nxdomain => true,
             Self::DropFirst => !first,
@@ -160,10 +187,12 @@ pub(crate) async fn serve_stream(
     let mut asked = Asked::default();
     loop {
         let message = read_message(&mut stream).await?;
-        let Some((name, answer)) = answer(&message, names) else { continue };
-        let (first, at_ns) = (asked.is_first(&message, log), monotonic_ns());
-        let answered = names.conduct.answers(first) && write_message(&mut stream, &answer).await.is_ok();
-        log.queried(Query { name, at_ns, answered });
+        let Some(query) = asked.take(&message, names, log) else { continue };
+        let answered = match &query.answer {
+            Some(answer) => write_message(&mut stream, answer).await.is_ok(),
+            None => false,
+        };
+        query.log(log, answered);
     }
 }
 
@@ -175,16 +204,17 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<i
         // The error belongs to an earlier answer whose client was gone.
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
         let log: &OriginLog = (*log).as_ref();
-        let Some((name, answer)) = answer(&message[..length], &names) else { continue };
-        let first = asked.is_first(&message[..length], log);
-        let at_ns = monotonic_ns();
-        let answered = names.conduct.answers(first) && socket.send_to(&answer, client).await.is_ok();
-        log.queried(Query { name, at_ns, answered });
+        let Some(query) = asked.take(&message[..length], &names, log) else { continue };
+        let answered = match &query.answer {
+            Some(answer) => socket.send_to(answer, client).await.is_ok(),
+            None => false,
+        };
+        query.log(log, answered);
     }
 }
 
 /// Returns the name in a query and the answer to it; `None` if the message is not a query.
-pub(crate) fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
+fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     let query = Packet::parse(message).ok()?;
     let question = query.questions.first()?.clone();
     let name = question.qname.to_string().to_lowercase();

@@ -106,12 +106,18 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// Like [`ObservedStream::new`], for an accepted connection. tokio assumes that such a socket is readable
-    /// and tries it, which costs a system call. epoll reports available data anyway.
+    /// Like [`ObservedStream::new`], for a connection that was accepted just now. tokio assumes that such a
+    /// socket is readable and tries it, which costs a system call. epoll reports available data anyway, but
+    /// only once: a report that came before this call would be lost, so no `await` may lie between.
     pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Self::new(stream, four_tuple, table);
         stream.clear_readiness();
         stream
+    }
+
+    /// Limits the bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`).
+    pub fn limit_unsent(&self, bytes: u32) {
+        let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
     /// Waits for the client's first bytes, and returns whether they start with `bytes`, which are at most 4

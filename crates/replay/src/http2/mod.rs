@@ -6,6 +6,8 @@ pub mod frame_counters;
 pub mod send;
 pub mod stream_scheduler;
 
+use h2::RecvStream;
+
 /// Maximum of concurrent streams of an origin (`SETTINGS_MAX_CONCURRENT_STREAMS`). Servers commonly allow
 /// 100, and clients such as Chromium assume 100 until they have read the setting (RFC 9113 section 6.5.2).
 pub const MAX_CONCURRENT_STREAMS: u32 = 100;
@@ -27,3 +29,20 @@ pub const NOTSENT_LOWAT: u32 = 16_384;
 /// Longest header that either end accepts (`SETTINGS_MAX_HEADER_LIST_SIZE`), in bytes: more than a page may
 /// have.
 pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;
+
+/// Receives a body. Returns `None` if it has more than `most` bytes; those are discarded as they arrive.
+///
+/// # Errors
+/// Returns an error if the stream ends before the body does.
+pub async fn receive(mut body: RecvStream, most: usize) -> Result<Option<Vec<u8>>, h2::Error> {
+    let (mut received, mut fits) = (Vec::new(), true);
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        fits &= received.len() + chunk.len() <= most;
+        if fits {
+            received.extend_from_slice(&chunk);
+        }
+    }
+    Ok(fits.then_some(received))
+}

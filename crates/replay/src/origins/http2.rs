@@ -17,10 +17,10 @@ use crate::http2::cork::corked;
 use crate::http2::frame_counters::FrameCounters;
 use crate::http2::send::{MAX_DATA_BYTES, send_body};
 use crate::http2::stream_scheduler::StreamScheduler;
-use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW};
+use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW, receive};
 use crate::lock;
-use crate::log::{Arrived, Query, Written};
-use crate::names::{self, Asked};
+use crate::log::{Arrived, Written};
+use crate::names::{self, Asked, HTTPS_QUERIES_MAX, Names};
 use crate::priority::Priority;
 
 /// Serves a connection until its client closes it.
@@ -29,8 +29,9 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
     let (scheduler, asked) = (StreamScheduler::default(), Arc::default());
     let streams = Streams { connection, shared, counters, scheduler, asked };
     let (stream, cork) = corked(stream);
+    let resolves = streams.shared.resolver_at(streams.connection.four_tuple.origin).is_some();
     let handshake = Builder::new()
-        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+        .max_concurrent_streams(if resolves { HTTPS_QUERIES_MAX } else { MAX_CONCURRENT_STREAMS })
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADER_LIST_SIZE)
@@ -62,13 +63,14 @@ impl Streams {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
     ) -> Result<(), h2::Error> {
-        if self.shared.resolver_at(self.connection.four_tuple.origin).is_some() {
-            return self.answer_query(request, respond).await;
+        let shared = self.shared.clone();
+        if let Some(names) = shared.resolver_at(self.connection.four_tuple.origin) {
+            return self.answer_query(names, request, respond).await;
         }
         let Self { connection, shared, counters, scheduler, .. } = self;
         let (request, body) = request.into_parts();
         let (resource, url) = shared.find(&connection, &request);
-        receive(body).await?;
+        receive(body, 0).await?;
         connection.may_process(&request.method, &shared).await;
         let at_ns = monotonic_ns();
         let served = resource.and_then(|number| shared.resources().get(number));
@@ -95,38 +97,28 @@ impl Streams {
     /// Answers a DNS query (RFC 8484).
     async fn answer_query(
         self,
+        names: &Names,
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
     ) -> Result<(), h2::Error> {
         let Self { connection, shared, asked, .. } = self;
-        let Some(names) = shared.resolver_at(connection.four_tuple.origin) else { return Ok(()) };
         let (request, body) = request.into_parts();
-        let body = receive(body).await?;
+        let body = receive(body, names::MESSAGE_BYTES_MAX).await?;
         connection.may_process(&request.method, &shared).await;
-        let query = names::https_query(&request, body);
-        let answer = query.and_then(|query| Some((names::answer(&query, names)?, query)));
-        let Some(((name, answer), query)) = answer else {
+        let message = body.and_then(|body| names::https_query(&request, body));
+        let query = message.and_then(|message| lock(&asked).take(&message, names, &shared.log));
+        let Some(query) = query else {
             return respond.send_response(names::https_refusal(), true).map(drop);
         };
-        let (first, at_ns) = (lock(&asked).is_first(&query, &shared.log), monotonic_ns());
-        let answers = names.conduct.answers(first);
-        shared.log.queried(Query { name, at_ns, answered: answers });
-        if !answers {
+        let Some(answer) = query.answer.clone() else {
+            query.log(&shared.log, false);
             // Dropping `respond` would reset the stream.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
-        }
-        let mut stream = respond.send_response(names::https_response(answer.len()), false)?;
-        stream.send_data(answer.into(), true)
+        };
+        let sent = respond
+            .send_response(names::https_response(answer.len()), false)
+            .and_then(|mut stream| stream.send_data(answer.into(), true));
+        query.log(&shared.log, sent.is_ok());
+        sent
     }
-}
-
-/// Receives the body of a request.
-async fn receive(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
-    let mut received = Vec::new();
-    while let Some(chunk) = body.data().await {
-        let chunk = chunk?;
-        body.flow_control().release_capacity(chunk.len())?;
-        received.extend_from_slice(&chunk);
-    }
-    Ok(received)
 }

@@ -22,8 +22,7 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
 use rustls::ServerConfig;
-use socket2::SockRef;
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 use tokio::sync::oneshot;
 
 use self::index::Index;
@@ -260,7 +259,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         // accept(2) fails for a connection that was already reset, and while file descriptors are exhausted.
         match listener.accept().await {
-            Ok((stream, SocketAddr::V4(client))) => drop(tokio::spawn(serve(stream, client, shared.clone()))),
+            Ok((stream, SocketAddr::V4(client))) => {
+                let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { continue };
+                let four_tuple = FourTuple { client, origin };
+                let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
+                tokio::spawn(serve(stream, four_tuple, shared.clone()));
+            }
             Ok(_) => {}
             Err(_) => drop(sleep_until(monotonic_ns() + 1_000_000).await),
         }
@@ -268,14 +272,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// Serves one connection: its TLS handshake, if the load uses TLS, and then its requests.
-async fn serve(stream: TcpStream, client: SocketAddrV4, shared: Arc<Shared>) {
-    let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { return };
+async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
+    let origin = four_tuple.origin;
     if shared.site.version(*origin.ip()).is_multiplexed() {
-        let _ = SockRef::from(&stream).set_tcp_notsent_lowat(NOTSENT_LOWAT);
+        stream.limit_unsent(NOTSENT_LOWAT);
     }
-    let four_tuple = FourTuple { client, origin };
     shared.log.accepted(four_tuple, monotonic_ns());
-    let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
     if let Some(names) = shared.resolver_at(origin) {
         return serve_names(stream, names, four_tuple, &shared).await;
     }

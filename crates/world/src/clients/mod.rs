@@ -59,7 +59,7 @@ pub struct Loading<'a> {
     pub tls_settings: &'a Settings,
     /// QUIC packets at the client's interface, where its sockets are not ours.
     pub tap: Option<&'a ClientTap>,
-    /// The certificate authority, if any load of the job uses TLS.
+    /// The certificate authority, if any load of the job uses TLS, or lookups do.
     pub authority: Option<&'a Authority>,
     /// The resolver of the world; none where clients know all addresses.
     pub resolver: Option<Resolver>,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::support::{image, job, list, network, number, page, root, run, with, with_syn_data};
+use crate::virtual_time::on_each_engine;
 
 #[test]
 fn hosts_with_odd_names_and_ports_are_reached() {
@@ -114,5 +115,15 @@ fn hosts_of_one_address_share_its_cookie() {
         assert_eq!(with_syn_data(load, "client"), carried, "{load}");
         let hosts = run.only("world")["hosts"].as_object().expect("they have addresses");
         assert_eq!(hosts["a.test"] == hosts["b.test"], one_address);
+    }
+}
+
+#[test]
+fn more_hosts_than_a_runtime_has_turns_answer_when_asked_at_the_same_instant() {
+    let images: Vec<_> = (0..150).map(|number| image(&format!("http://h{number}.test/"), 500)).collect();
+    let page = page(&[&[root(10)][..], &images].concat());
+    let client = json!({"client": {"profile": "mget", "connections_total": 200}});
+    for run in on_each_engine(&with(job(&page, &network(5000), &["tcp"]), client)) {
+        assert_eq!(list(&run.valid("tcp")["connections"]).len(), 151);
     }
 }

@@ -164,6 +164,20 @@ fn over_tls_and_https_faults_are_those_of_tcp() {
 }
 
 #[test]
+fn over_https_queries_of_more_hosts_than_usual_streams_are_repeated_in_time() {
+    let pictures = (0..120).map(|host| image(&format!("http://h{host}.test/"), 1000));
+    let resources: Vec<_> = std::iter::once(root(1000)).chain(pictures).collect();
+    let lost = with(network(RTT_US), json!({"names": "doh", "resolver": "drop-first"}));
+    // Browsers request few pictures at once.
+    let client = json!({"client": {"profile": "mget", "connections_total": 200}});
+    let Some(run) = exactly(&with(job(&page(&resources), &lost, &["tcp"]), client)) else { return };
+    let seen = lookups(run.valid("tcp"));
+    assert_eq!(seen.len(), 121);
+    let others = seen[1..].iter().map(|one| (one.1, one.2, one.3, one.4));
+    assert_eq!(others.collect::<Vec<_>>(), [(5100, 2, 2, 1); 120]);
+}
+
+#[test]
 fn over_tcp_a_lost_query_is_sent_again_and_a_silent_resolver_fails() {
     let asked = |resolver: &str| exactly(&asking(json!({"names": "tcp", "resolver": resolver}), &["tcp"]));
     let Some(run) = asked("drop-first") else { return };

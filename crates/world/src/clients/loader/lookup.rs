@@ -14,14 +14,16 @@ use bytes::Bytes;
 use fastopen_netns::clock::{Alarm, monotonic_ns, sleep_until};
 use fastopen_replay::counters::Duplex;
 use fastopen_replay::http2::cork::corked;
+use fastopen_replay::http2::receive;
 use fastopen_replay::names::{
-    Answer, https_request, message_id, query, read_answer, read_message, write_message,
+    Answer, MESSAGE_BYTES_MAX, https_request, message_id, query, read_answer, read_message, write_message,
 };
 use fastopen_replay::sockets::SocketTable;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use tokio::io::WriteHalf;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
 
 use super::connection::{Report, open};
 use crate::clients::Resolver;
@@ -127,6 +129,17 @@ struct Pending {
     asked_ns: u64,
     queries: usize,
     until_ns: u64,
+    /// The exchange of the last query.
+    exchange: Option<Exchange>,
+}
+
+/// An exchange of HTTP/2, which resets its stream when it is dropped before the answer came.
+struct Exchange(AbortHandle);
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The answer to the query of a number, or why there are no more.
@@ -135,20 +148,26 @@ type Answered = io::Result<(u16, Answer)>;
 impl Stream {
     /// Asks all questions over one connection, until their channel ends.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
-        let reports = self.reports.clone();
-        if let Err(error) = self.try_run(questions).await {
-            let _ = reports.send(Report::ResolverFailed(error));
+        let mut pending = BTreeMap::new();
+        if let Err(error) = self.try_run(questions, &mut pending).await {
+            for one in pending.into_values() {
+                self.report(one, Err(io::Error::new(error.kind(), format!("the resolver: {error}"))));
+            }
+            let _ = self.reports.send(Report::ResolverFailed(error));
         }
     }
 
-    async fn try_run(self, mut questions: UnboundedReceiver<Question>) -> io::Result<()> {
+    async fn try_run(
+        &self,
+        mut questions: UnboundedReceiver<Question>,
+        pending: &mut BTreeMap<u16, Pending>,
+    ) -> io::Result<()> {
         let stream = self.open().await?;
         let (answers, mut answered) = unbounded_channel();
         let mut queries = match self.resolver.names {
             NameLookup::Doh => Queries::Https(Https::over(stream, self.resolver.address, answers).await?),
             _ => Queries::over(stream, answers),
         };
-        let mut pending: BTreeMap<u16, Pending> = BTreeMap::new();
         let mut alarm = Alarm::new()?;
         loop {
             let next = pending.values().map(|one| one.until_ns).min().unwrap_or(u64::MAX);
@@ -163,7 +182,7 @@ impl Stream {
                 }
                 question = questions.recv() => {
                     let Some(Question { host, number, asked_ns }) = question else { return Ok(()) };
-                    let mut one = Pending { host, asked_ns, queries: 0, until_ns: 0 };
+                    let mut one = Pending { host, asked_ns, queries: 0, until_ns: 0, exchange: None };
                     match one.send(number, &mut queries).await {
                         Ok(()) => drop(pending.insert(number, one)),
                         Err(error) => self.report(one, Err(error)),
@@ -177,8 +196,9 @@ impl Stream {
                     if one.queries >= ATTEMPTS.into() {
                         self.report(one, Ok(None));
                     } else {
-                        one.send(number, &mut queries).await?;
+                        let sent = one.send(number, &mut queries).await;
                         pending.insert(number, one);
+                        sent?;
                     }
                 }
             }
@@ -209,7 +229,7 @@ impl Stream {
 
 impl Pending {
     async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
-        queries.send(number, &self.host).await?;
+        self.exchange = queries.send(number, &self.host).await?;
         self.queries += 1;
         self.until_ns = monotonic_ns() + TIMEOUT.as_nanos() as u64;
         Ok(())
@@ -245,10 +265,10 @@ impl Queries {
     }
 
     /// Sends the query of a number for the address of `host`.
-    async fn send(&mut self, number: u16, host: &str) -> io::Result<()> {
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
-            Self::Messages(to) => write_message(to, &query(number, host)?).await,
-            Self::Https(https) => https.send(number, host).await,
+            Self::Messages(to) => write_message(to, &query(number, host)?).await.map(|()| None),
+            Self::Https(https) => https.send(number, host).await.map(Some),
         }
     }
 }
@@ -285,29 +305,28 @@ impl Https {
 
     /// Sends a request on a stream of its own. For caches every query has the message ID 0 (RFC 8484 section
     /// 4.1).
-    async fn send(&mut self, number: u16, host: &str) -> io::Result<()> {
+    async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host)?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
         let (response, _) = self.sender.send_request(request, true).map_err(io::Error::other)?;
         let answers = self.answers.clone();
-        tokio::spawn(async move {
-            // A query without an answer is repeated when its time is over.
-            if let Ok(Some(answer)) = receive(response).await {
-                let _ = answers.send(Ok((number, answer)));
-            }
+        let exchange = tokio::spawn(async move {
+            let answer = match answer_in(response).await {
+                Ok(answer) => answer,
+                Err(error) if error.is_reset() => Answer::Failed,
+                // The driver reports the failure of the connection.
+                Err(_) => return,
+            };
+            let _ = answers.send(Ok((number, answer)));
         });
         self.driver.take().map(tokio::spawn);
-        Ok(())
+        Ok(Exchange(exchange.abort_handle()))
     }
 }
 
-async fn receive(response: ResponseFuture) -> Result<Option<Answer>, h2::Error> {
-    let (head, mut body) = response.await?.into_parts();
-    let mut message = Vec::new();
-    while let Some(chunk) = body.data().await {
-        let chunk = chunk?;
-        body.flow_control().release_capacity(chunk.len())?;
-        message.extend_from_slice(&chunk);
-    }
-    Ok(read_answer(&message, 0).filter(|_| head.status.is_success()))
+/// Returns the answer in a response. A response without one means that the resolver failed.
+async fn answer_in(response: ResponseFuture) -> Result<Answer, h2::Error> {
+    let (head, body) = response.await?.into_parts();
+    let message = receive(body, MESSAGE_BYTES_MAX).await?.filter(|_| head.status.is_success());
+    Ok(message.and_then(|message| read_answer(&message, 0)).unwrap_or(Answer::Failed))
 }

@@ -24,6 +24,7 @@ use fastopen_replay::quic::{QuicClient, Runtime};
 use fastopen_replay::sockets::{FourTuple, SocketTable};
 use hyper::Request;
 use rustls::ClientConfig;
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -405,7 +406,11 @@ impl PageLoad {
             ResolverStream { questions, record, four_tuple: None }
         });
         stream.record.requests += 1;
-        let _ = stream.questions.send(Question { host, number, asked_ns: monotonic_ns() });
+        let question = Question { host, number, asked_ns: monotonic_ns() };
+        if let Err(SendError(Question { host, asked_ns, .. })) = stream.questions.send(question) {
+            let outcome = Err(format!("{host}: the connection to the resolver has failed"));
+            self.looked_up(Lookup { host, asked_ns, answered_ns: asked_ns, queries: 0, outcome });
+        }
     }
 
     fn resolver_connected(&mut self, opened: Opened) {
@@ -425,7 +430,7 @@ impl PageLoad {
         }
     }
 
-    /// Fails the lookups that are under way.
+    /// Fails the lookups of which no query was sent.
     fn resolver_failed(&mut self, error: &io::Error) {
         let is_asked = |address: &Address| matches!(address, Address::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
@@ -434,7 +439,7 @@ impl PageLoad {
             let asked_ns = self.lookups.iter().find(|one| one.host == host).map_or(0, |one| one.asked_ns);
             let outcome = Err(format!("{host}: the resolver: {error}"));
             let (asked_ns, answered_ns) = (self.start_ns + asked_ns, monotonic_ns());
-            self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 1, outcome });
+            self.looked_up(Lookup { host, asked_ns, answered_ns, queries: 0, outcome });
         }
     }
 
