@@ -71,8 +71,8 @@ class InvalidKind(StrEnum):
     DATAGRAMS_DROPPED = "datagrams_dropped"
     """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
     LOOKUPS_DISAGREE = "lookups_disagree"
-    """Client, resolver and both kernels disagree on the lookups of names, or a connection began before its
-    host was looked up."""
+    """Client, resolver and both kernels disagree on the lookups of names, a connection began before its host
+    was looked up, or the loader asked over another protocol than `names`, or not exactly one connection."""
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the generator was the limit, not the server."""
     FAULT = "fault"

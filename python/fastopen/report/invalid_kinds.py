@@ -152,9 +152,10 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
         BUSY,
     ),
     Kind.LOOKUPS_DISAGREE: Explanation(
-        "Client, resolver and both kernels report different lookups of names, or a connection began"
-        " before its host was looked up.",
-        "The client has a resolver or a cache of its own, or asked another server.",
+        "Client, resolver and both kernels report different lookups of names, a connection began before its"
+        " host was looked up, or the resolver was asked over another protocol or more than one connection.",
+        "The client has a resolver or a cache of its own, or asked another server. The loader used another"
+        " protocol than --names sets, or not exactly one connection to the resolver.",
         "Let the client use the system's resolver, or load with --names none.",
     ),
     Kind.GENERATOR_LATE: Explanation(
