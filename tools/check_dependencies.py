@@ -2,7 +2,7 @@
 """Checks what Cargo.lock brings: licences that may be used, a registry as source, one version of each crate.
 
 No distribution packages cargo-deny, and compiling it takes longer than all tests
-(docs/decisions/rust-dependencies.md).
+(docs/decisions/dependencies.md).
 """
 
 import json

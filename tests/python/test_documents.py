@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import pytest
 
@@ -13,6 +13,8 @@ from fastopen.contract.records import Record
 from fastopen.experiments import FACTORS, packaged_experiments
 from fastopen.pages.library import packaged_pages
 from places import ROOT
+
+DECISIONS: Final = sorted((ROOT / "docs" / "decisions").glob("[a-z]*.md"))
 
 
 @cache
@@ -105,11 +107,15 @@ def test_the_list_of_documents_leads_to_each(path: Path) -> None:
     assert path.name == "README.md" or f"]({link})" in text("docs/README.md")
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs" / "decisions").glob("[a-z]*.md")), ids=lambda path: path.name
-)
-def test_a_decision_has_a_status_and_is_in_the_index(path: Path) -> None:
-    title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
+def test_decisions_are_few() -> None:
+    assert len(DECISIONS) <= 25
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.name)
+def test_a_decision_is_short_has_a_status_and_is_in_the_index(path: Path) -> None:
+    decision = path.read_text(encoding="utf-8")
+    assert len(decision.split()) <= 300
+    title, _, status, *_ = decision.splitlines()
     assert re.fullmatch(r"Status: (accepted|replaced by \[.*\]\(.*\))", status)
     assert f"[{title.removeprefix('# ')}]({path.name}) | {status.removeprefix('Status: ')} |" in text(
         "docs/decisions/README.md"

@@ -1,7 +1,7 @@
 //! Blocking netlink exchanges: a request, and its answers up to the acknowledgement or the end of the dump.
 //!
 //! Messages are a family header with attributes. They are built and read here, since only a few kinds are
-//! used (docs/decisions/rust-dependencies.md).
+//! used (docs/decisions/dependencies.md).
 
 use std::io;
 
