@@ -153,9 +153,8 @@ EXPLANATIONS: Final[Mapping[Kind, Explanation]] = {
     ),
     Kind.LOOKUPS_DISAGREE: Explanation(
         "Client, resolver and both kernels report different lookups of names, a connection began before its"
-        " host was looked up, or the resolver was asked over another protocol or more than one connection.",
-        "The client has a resolver or a cache of its own, or asked another server. The loader used another"
-        " protocol than --names sets, or not exactly one connection to the resolver.",
+        " host was looked up, or the loader asked over another protocol, or not exactly one connection.",
+        "The client has a resolver or a cache of its own, or asked another server or in another way.",
         "Let the client use the system's resolver, or load with --names none.",
     ),
     Kind.GENERATOR_LATE: Explanation(
