@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Writes what is made from the code: schemas, boundary cases, tables of the documents.
+"""Writes what is made from the code: schemas, boundary cases, tables and repeated figures of the documents.
 
     .venv/bin/python tools/generate.py           # writes what is out of date
     .venv/bin/python tools/generate.py --check   # names what is out of date, exit status 1
 
 An entry of OUTPUTS is a file, or the part of one between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
+Figures of docs/facts.toml stand in documents between `<!--fact:NAME-->` and `<!--/-->`.
 """
 
+import re
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,7 @@ import factor_documents as factors
 import invalid_documents as invalid
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+FACT: Final = re.compile(r"<!--fact:(\w+)-->.*?<!--/-->")
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,13 @@ OUTPUTS: Final = (
     Output("docs/factors.md", factors.factor_tables, "factors"),
     Output("docs/factors.md", factors.network_table, "networks"),
     Output("docs/cli.md", commands.experiment_table, "experiments"),
+    Output("docs/artifact.md", commands.page_table, "pages"),
 )
+
+
+def with_facts(text: str, facts: dict[str, str]) -> str:
+    """The text with the figures that its marks name. Raises KeyError for an unknown name."""
+    return FACT.sub(lambda mark: f"<!--fact:{mark[1]}-->{facts[mark[1]]}<!--/-->", text)
 
 
 def main() -> int:
@@ -67,6 +77,10 @@ def main() -> int:
         path = ROOT / output.path
         before = texts.get(output.path) or (path.read_text() if path.exists() else "")
         texts[output.path] = output.apply(before)
+    facts = tomllib.loads((ROOT / "docs" / "facts.toml").read_text())
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))):
+        name = str(path.relative_to(ROOT))
+        texts[name] = with_facts(texts.get(name) or path.read_text(), facts)
     for name, text in texts.items():
         path = ROOT / name
         if not path.exists() or path.read_text() != text:

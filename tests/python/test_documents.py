@@ -132,14 +132,3 @@ def test_comments_of_rust_are_as_wide_as_its_code_may_be() -> None:
         if line.lstrip().startswith("//") and len(line) > int(width)
     ]
     assert wide == []
-
-
-def test_the_readme_has_the_totals_of_the_table_of_published_cells() -> None:
-    paper = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    (total,) = re.findall(r"^\| all \|(.*)\|$", paper, re.M)
-    cells, _, _, savings, predicted, *_ = (int(figure) for figure in total.split("|"))
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    agree = (
-        f"{savings} of {cells} published savings agree; {predicted} agree if the search leaves out the page"
-    )
-    assert agree in " ".join(readme.split())
