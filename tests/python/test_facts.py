@@ -1,4 +1,4 @@
-"""Figures that several documents have stand in one file, are those of their sources, and are copied nowhere."""
+"""Figures of several documents stand in one file, are those of their sources, and are copied nowhere."""
 
 import re
 import tomllib

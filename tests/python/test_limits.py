@@ -43,7 +43,7 @@ def documents() -> list[Path]:
 
 
 def prose(path: Path) -> str:
-    """Return the text of a document without parts that a tool writes, code, comments and the marks of links."""
+    """Return the text of a document without parts of a tool, code, comments and the marks of links."""
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"<!-- (?:generated|measured)\b.*?<!-- end: [^>]*-->", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text)

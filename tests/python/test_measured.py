@@ -1,0 +1,84 @@
+"""One of the marked tables of the documents is measured again each day, and compared to the digit.
+
+A document has `<!-- measured -->`, a block of commands with lines of the last command's output, and
+`<!-- end: measured -->`; or `<!-- measured: COMMAND -->` and the text that a Python program of tools prints.
+`measured slowly` marks those that take minutes. MEASURED=all measures every one.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from command_line import fastopen
+from places import ROOT
+
+MARK: Final = re.compile(r"^<!-- measured(?:: ([^\n]+))? -->\n(.*?)^<!-- end: measured -->$", re.M | re.S)
+
+
+class Marked(NamedTuple):
+    """A part of a document, the commands that make it, and its lines."""
+
+    place: str
+    commands: list[list[str]]
+    lines: list[str]
+
+
+def marked() -> Iterator[Marked]:
+    """Yield the parts that a day's test may choose."""
+    for path in sorted(ROOT.glob("docs/**/*.md")):
+        for number, (command, body) in enumerate(MARK.findall(path.read_text(encoding="utf-8"))):
+            place = f"{path.relative_to(ROOT)}:{number}"
+            if command:
+                yield Marked(place, [shlex.split(command)], body.splitlines())
+                continue
+            text = re.sub(r"^```.*\n", "", body, flags=re.M)
+            commands = re.findall(r"^\$ ((?:.*\\\n)*.*)\n", text, re.M)
+            shown = re.sub(r"^\$ (?:.*\\\n)*.*\n", "", text, flags=re.M)
+            yield Marked(
+                place, [shlex.split(one.replace("\\\n", "")) for one in commands], shown.splitlines()
+            )
+
+
+EVERY: Final = sorted(marked(), key=lambda one: one.place)
+TODAYS: Final = (
+    EVERY if os.environ.get("MEASURED") == "all" else [EVERY[datetime.now(UTC).toordinal() % len(EVERY)]]
+)
+
+
+def output(command: list[str]) -> str:
+    """Run a command of a document and return its standard output."""
+    if command[0] == "fastopen":
+        done = fastopen(*command[1:])
+    else:
+        words = [sys.executable, str(ROOT / command[0]), *command[1:]]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def test_marked_parts_have_commands_and_lines() -> None:
+    assert len(EVERY) >= 7
+    assert [one.place for one in EVERY if not one.commands or not one.lines] == []
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("one", TODAYS, ids=lambda one: one.place)
+def test_a_part_is_what_its_command_prints(
+    one: Marked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "runs"))
+    *_, printed = (output(command) for command in one.commands)
+    rest = iter([line.rstrip() for line in printed.splitlines()])
+    missing = [line for line in one.lines if line.strip() and line.rstrip() not in rest]
+    assert missing[:1] == []
