@@ -1,9 +1,9 @@
-"""List the commands, for manual pages, and make the tables of packaged experiments and pages."""
+"""List the commands, for manual pages, and make tables of them and of packaged experiments and pages."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from fastopen.cli.discovery import Commands
+from fastopen.cli.discovery import PANELS, Commands
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
 
@@ -14,6 +14,26 @@ def commands() -> Iterator[tuple[str, Any]]:
     for name in every:
         group = getattr(every[name], "commands", {"": every[name]})
         yield from ((f"{name} {inner}".strip(), command) for inner, command in group.items())
+
+
+def command_table() -> str:
+    """Return a table with a row for each command, under the headings of the help."""
+    rows = ["| command | task |", "|---|---|"]
+    panels = {name: one.rich_help_panel for name, one in Commands().commands.items()}
+    for panel in PANELS:
+        rows.append(f"| **{panel}** | |")
+        for name, command in commands():
+            if panels[name.split()[0]] == panel:
+                taken = (one for one in command.params if one.param_type_name == "argument")
+                usage = " ".join([name, *(_placeholder(one) for one in taken)])
+                rows.append(f"| `{usage}` | {command.help.partition(chr(10))[0]} |")
+    return "\n".join(rows) + "\n"
+
+
+def _placeholder(argument: Any) -> str:
+    word = argument.name.upper().removesuffix("S" if argument.nargs < 0 else "")
+    word += "..." if argument.nargs < 0 else ""
+    return word if argument.required else f"[{word}]"
 
 
 def experiment_table() -> str:

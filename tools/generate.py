@@ -58,6 +58,7 @@ OUTPUTS: Final = (
     Output("docs/invalid-loads.md", invalid.entries, "kinds"),
     Output("docs/factors.md", factors.factor_tables, "factors"),
     Output("docs/factors.md", factors.network_table, "networks"),
+    Output("docs/cli.md", commands.command_table, "commands"),
     Output("docs/cli.md", commands.experiment_table, "experiments"),
     Output("docs/artifact.md", commands.page_table, "pages"),
 )

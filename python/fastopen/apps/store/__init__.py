@@ -1,1 +1,1 @@
-"""Look after a store of results."""
+"""Inspect, check and clean a store of results."""

@@ -40,7 +40,7 @@ def bodies(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page in Chromium with its recorded responses, and say what of the recording it asked for.
+    """Load pages in Chromium with their recorded responses, and count the requests that it makes again.
 
     Ends with status 1 where a load does not count.
     """

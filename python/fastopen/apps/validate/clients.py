@@ -41,7 +41,7 @@ def clients(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page in Chromium and by the loader, and say how far apart they are.
+    """Load pages in Chromium and in the loader, and compare them.
 
     With --repeats each load is a draw, with an RTT, rates, think times and more that are a little off, and
     medians are compared.

@@ -61,7 +61,7 @@ def engines(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Load the same cells on both engines and say how far apart they are."""
+    """Load the same cells in real and in virtual time, and compare them."""
     booted = find(kernel)
     imported = [one.page for one in load_pages([name.strip() for name in pages.split(",")])]
     if not imported:

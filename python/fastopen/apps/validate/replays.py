@@ -65,7 +65,7 @@ def recordings(
     *,
     reading: Reading,
 ) -> None:
-    """Replay recorded page loads, each over the network that its file implies, and compare load times.
+    """Replay recorded page loads over the network that each file implies, and compare load times.
 
     Pages whose load event was not recorded are named and left out. This is also what `fastopen validate
     FILE.har...` does. docs/measurements/replays.md lists the rules.

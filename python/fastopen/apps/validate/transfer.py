@@ -56,7 +56,7 @@ def transfer(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page once in Chromium, predict its loads over other networks, and hold them against those.
+    """Predict loads over other networks from one load in Chromium, and check the prediction.
 
     The prediction knows that one load alone, imported from its HAR. Ends with status 1 where a load is
     missing.

@@ -30,7 +30,7 @@ def command(
     ],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check a table of published page load times: which figures cannot be, and why."""
+    """Find impossible or contradictory figures in a published table of page load times."""
     table = read_table(file)
     findings = audit(table.cells)
     if table.ignored:

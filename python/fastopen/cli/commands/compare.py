@@ -48,7 +48,7 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Write what became of each limit as JUnit XML.")
     ] = None,
 ) -> None:
-    """Say what changed from the first run to each other one, cell by cell, and where on the critical path."""
+    """List the changes between runs, by cell and on the critical path; fail in CI beyond a limit."""
     limits = _limits(fail_on or [])
     if junit is not None and not limits:
         raise InputError("has no limits to write", "--junit", "say what to fail on: --fail-on 'plt +1%'")

@@ -23,7 +23,7 @@ def command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Explain why loads are invalid: what each kind means, its causes and remedies."""
+    """Explain why loads are invalid: meaning, causes and remedies of each kind."""
     chosen = EXPLANATIONS if kind is None else {(known := _known(kind)): EXPLANATIONS[known]}
     if json:
         print_json({"kinds": [{"kind": name, **one._asdict()} for name, one in chosen.items()]})

@@ -41,7 +41,7 @@ def command(
     jobs: JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Write loads, requests, connections and their evidence; also of a run that is not finished."""
+    """Write loads as Parquet, CSV, HAR, screenshots, film strips or packets."""
     folder = find_run(run)
     place = output or folder / form
     progress = Progress(

@@ -22,7 +22,7 @@ def command(
         bool, typer.Option("--loads/--no-loads", help="The figures of single loads as well.")
     ] = True,
 ) -> None:
-    """Write the figures of a kept run: for papers, slides and the web."""
+    """Write all figures of a run as SVG, PNG and PDF."""
     # Altair takes half a second to import, which no other command should wait for.
     from fastopen.analysis.attribution import read_source
     from fastopen.report.figures import FORMATS, load_figures, overview_figures, write_figures

@@ -31,9 +31,9 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make one run of an experiment's shards, and print its results; they stay as they are.
+    """Merge the shards of an experiment, and print its results.
 
-    What is missing is said, and done by `fastopen resume`.
+    Missing loads are listed; complete them with `fastopen resume`.
     """
     parts = _parts(folders)
     with RunStore.open(parts[0]) as first:

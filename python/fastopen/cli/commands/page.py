@@ -13,7 +13,7 @@ from fastopen.pages import describe, load_pages, packaged_pages
 
 PANEL: Final = "Inputs"
 
-command = typer.Typer(no_args_is_help=True, help="Look at pages.")
+command = typer.Typer(no_args_is_help=True, help="Show pages, and index a corpus.")
 
 
 @command.command("show")
@@ -33,7 +33,7 @@ def show(
     reading: Reading,
     calibration: CalibrationOptions,
 ) -> None:
-    """Say what pages are made of."""
+    """Show the resources of a page."""
     pages = [one.page for one in calibration.calibrated(reading.pages(inputs))]
     if json:
         print_json({"pages": [describe.summary(page) for page in pages]})
@@ -47,7 +47,7 @@ def show(
 
 @command.command("list")
 def list_pages(json: JsonOption = False) -> None:
-    """List the pages that come with fastopen."""
+    """List the packaged pages."""
     pages = [describe.summary(load_pages([path])[0].page) for path in packaged_pages().values()]
     if json:
         print_json({"pages": pages})

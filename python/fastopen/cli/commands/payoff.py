@@ -26,7 +26,7 @@ def command(
     ] = 10,
     json: JsonOption = False,
 ) -> None:
-    """Say at which share of broken paths TFO stops paying, from what runs saved and what they cost."""
+    """Compute the share of broken paths at which TFO stops paying."""
     results = []
     for run in runs:
         with RunStore.open(find_run(run)) as store:

@@ -33,7 +33,7 @@ def command(
         Form, typer.Option("--format", "-f", help="Format; all but html go to standard output.")
     ] = "html",
 ) -> None:
-    """Write what a kept run says: verdict, tables, figures, answers, evidence, method."""
+    """Write a run as an HTML page, or its tables for a paper."""
     folder = find_run(run)
     with RunStore.open(folder) as store:
         text = report_text(store, form)

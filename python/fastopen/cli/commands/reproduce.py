@@ -56,7 +56,7 @@ def command(
     *,
     settings: RunSettings,
 ) -> None:
-    """Run a named experiment and print it next to the published figures."""
+    """Run a packaged experiment or a TOML file, and compare with published figures."""
     if list_all:
         list_experiments(as_json=settings.json)
         return

@@ -87,7 +87,7 @@ def command(
     settings: RunSettings,
     written: Written,
 ) -> None:
-    """Load pages over networks with TCP Fast Open off and on, and say what it saved."""
+    """Load pages with TCP Fast Open off and on, and report the time saved."""
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
     corpus = _choice(where, sample, seed)
     experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)

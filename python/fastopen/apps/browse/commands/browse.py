@@ -22,7 +22,7 @@ def command(
     ] = 0,
     open_it: Annotated[bool, typer.Option("--open", help="Open the address in your web browser.")] = False,
 ) -> None:
-    """Show kept runs in a web browser of this machine, until Ctrl-C: reports, any loads, runs compared."""
+    """Look at runs and single loads in a web browser, until Ctrl-C."""
     # The web framework and figures take a second to read, which no other command should wait for.
     import asyncio
 

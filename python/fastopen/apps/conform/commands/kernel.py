@@ -48,7 +48,7 @@ def conform_kernel(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Hold a kernel's TCP Fast Open, and the evidence read of it, against packetdrill's scripts.
+    """Run packetdrill's TCP Fast Open scripts on a kernel, and compare the evidence.
 
     Exit codes: 0 it holds; 1 a script fails or evidence disagrees; 2 no packetdrill; 3 not on this machine.
     """

@@ -42,9 +42,9 @@ def index(
     *,
     reading: Reading,
 ) -> None:
-    """Write the facts of every page of a corpus as CSV, and name the files that are damaged.
+    """Write the facts of every page of a corpus as CSV.
 
-    Exits with 1 where a file could not be read.
+    Exits with 1 if a file could not be read.
     """
     files = corpus_files(folders)
     found = index_pages(files, **vars(reading), processes=jobs or len(os.sched_getaffinity(0)))

@@ -53,7 +53,7 @@ class Check:
 
 
 def command(json: JsonOption = False) -> None:
-    """Check what this machine can do, and say what to do where it cannot."""
+    """Check this machine and suggest fixes."""
     checks = list(_checks())
     able = all(check.ok for check in checks)
     if json:

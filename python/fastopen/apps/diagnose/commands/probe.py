@@ -38,7 +38,7 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Tell whether real servers hand out Fast Open cookies, take data in the SYN, and answer it.
+    """Test whether servers and paths support TCP Fast Open.
 
     Needs no root. Makes up to seven connections a server, one at a time, each with a HEAD request or (port
     443 and 8443, https://) the beginning of a TLS handshake, and closes them after the first answer.

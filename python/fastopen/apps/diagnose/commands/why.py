@@ -38,7 +38,7 @@ def command(
     watch: Annotated[bool, typer.Option("--watch", help="Go on until interrupted.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Say whether TCP Fast Open works on this machine's own network, and if not, why and what to do.
+    """Find out why TCP Fast Open does not work on this network.
 
     Sends nothing and needs no root; what only root may see is named.
 

@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 PANEL: Final = "Trust"
 
-command = typer.Typer(no_args_is_help=True, help="Build, try, list and remove the virtual engine's kernels.")
+command = typer.Typer(no_args_is_help=True, help="Build, test, list and remove kernels of the virtual engine.")
 
 
 @command.command("build")
@@ -43,7 +43,7 @@ def build(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Build a kernel for the virtual engine, try it out, and install it in your cache.
+    """Build, test and install a kernel for virtual time.
 
     Takes minutes the first time. Needs no root; apt's signatures are checked as ever.
     """
@@ -69,7 +69,7 @@ def info(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print what a kernel is and what it was made of."""
+    """Describe a kernel and its sources."""
     facts = described(kernels.find(name))
     if json:
         print_json(facts)

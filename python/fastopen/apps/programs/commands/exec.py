@@ -31,7 +31,7 @@ def command(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
 ) -> None:
-    """Run any program with TCP Fast Open on this machine's real network, and say what the kernel did.
+    """Run a program with TCP Fast Open on this network, and report what the kernel did.
 
     The program is unmodified: its connections carry data in the SYN once the server has given a cookie, and
     its listeners hand cookies out where net.ipv4.tcp_fastopen lets servers (2). Needs no root. The exit code

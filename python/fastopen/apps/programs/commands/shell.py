@@ -57,7 +57,7 @@ def command(
     reading: Reading,
     written: Written,
 ) -> None:
-    """Run a command, or a shell, behind an emulated access link, with the hosts of a page and nothing else.
+    """Run a command on an emulated network.
 
     Standard streams, terminal, files and exit code are as without. Names are the page's, served as http also
     where it has https; the user is root of that little world alone. Needs no root. The end of it says what

@@ -48,7 +48,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Load live pages in Chromium, each in a fresh profile, and keep them as one HAR or WACZ.
+    """Record live pages with Chromium, as one HAR or WACZ.
 
     With bodies, headers, initiators, timings, addresses and round trips of hosts: what fastopen run and
     fastopen validate need. Needs Chromium and fastopen's extra `record`.

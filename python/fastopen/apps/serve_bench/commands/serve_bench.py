@@ -97,7 +97,7 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Put a server under load with TFO off, cold and warm: latencies, overflows, floods, processor time.
+    """Measure a server under load with TCP Fast Open off, cold and warm.
 
     Options with commas are lists, of which each value is tried with each of the others.
     Exit codes: 0; 1 a row has no valid transactions; 2 wrong options; 3 not on this machine.

@@ -28,12 +28,12 @@ Folder = Annotated[
     ),
 ]
 
-command = typer.Typer(no_args_is_help=True, help="Look after a store of results.")
+command = typer.Typer(no_args_is_help=True, help="Inspect, check and clean a store of results.")
 
 
 @command.command("info")
 def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption = False) -> None:
-    """Say how many results a store has, and who made them."""
+    """Count the results of each program and kernel in a store."""
     store = open_store(_named(folder))
     found, own = facts(store), _own(kernel)
     if json:
@@ -68,7 +68,7 @@ def prune_store(
     ] = False,
     kernel: KernelOfStore = None,
 ) -> None:
-    """Remove results that are old, too many, or of others; always those that are damaged."""
+    """Remove old, surplus or foreign results of a store, and always damaged ones."""
     store = open_store(_named(folder))
     try:
         most = None if size is None else units.parse_size_bytes(size)
@@ -91,7 +91,7 @@ def verify_store(
     kernel: KernelOfStore = None,
     jobs: JobsOption = None,
 ) -> None:
-    """Make some results again and compare them, to the byte; which ones, chance decides.
+    """Make a random sample of results again and compare it to the byte.
 
     Exits with 1 where one differs: it is no longer used, and both are kept in the folder disputed.
     """

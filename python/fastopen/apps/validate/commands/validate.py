@@ -15,7 +15,7 @@ PANEL: Final = "Trust"
 command = typer.Typer(
     cls=RecordingsByDefault,
     no_args_is_help=True,
-    help="Hold fastopen against recorded page loads (validate FILE.har...) and against itself.",
+    help="Check the accuracy against recordings (validate FILE.har...), Chromium and itself.",
 )
 command.command(RECORDINGS)(recordings)
 command.command()(engines)
