@@ -60,7 +60,7 @@ OUTPUTS: Final = (
     Output("docs/factors.md", factors.network_table, "networks"),
     Output("docs/cli.md", commands.command_table, "commands"),
     Output("docs/cli.md", commands.experiment_table, "experiments"),
-    Output("docs/artifact.md", commands.page_table, "pages"),
+    Output("docs/pages.md", commands.page_table, "pages"),
 )
 
 
