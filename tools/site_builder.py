@@ -26,7 +26,7 @@ PYTHON: Final = ROOT / "build" / "docs-venv" / "bin" / "python"
 RUSTDOC: Final = ROOT / "target" / "doc"
 FRONT: Final = "docs/README.md"
 # Their sections list documents, which become the navigation below them.
-LISTS: Final = (FRONT, "docs/decisions/README.md")
+LISTS: Final = (FRONT, "docs/decisions/README.md", "docs/measurements/README.md")
 # The document of the Python API ends with what the docstrings of these say.
 API: Final = "docs/api.md"
 DOCSTRINGS: Final = (
