@@ -19,7 +19,8 @@ def commands() -> Iterator[tuple[str, Any]]:
 def command_table() -> str:
     """Return a table with a row for each command, under the headings of the help."""
     rows = ["| command | task |", "|---|---|"]
-    panels = {name: one.rich_help_panel for name, one in Commands().commands.items()}
+    every: dict[str, Any] = dict(Commands().commands)
+    panels = {name: one.rich_help_panel for name, one in every.items()}
     for panel in PANELS:
         rows.append(f"| **{panel}** | |")
         for name, command in commands():

@@ -1,8 +1,10 @@
 """Documents name all that they are meant to name, and lead to what is there."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -14,6 +16,7 @@ from fastopen.experiments import FACTORS, packaged_experiments
 from fastopen.pages.library import packaged_pages
 from places import ROOT
 
+PAGES: Final = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("dev/*.md"))]
 DECISIONS: Final = sorted((ROOT / "docs" / "decisions").glob("[a-z]*.md"))
 
 
@@ -77,6 +80,28 @@ def test_every_key_of_a_record_is_in_the_contract() -> None:
     assert sorted(key for key in keys if f"`{key}`" not in told) == []
 
 
+def command_lines(path: Path) -> Iterator[str]:
+    """Every command line of fastopen in a document's blocks and in its text."""
+    whole = path.read_text(encoding="utf-8").replace("\\\n", "")
+    for block in re.findall(r"^```[^\n]*\n(.*?)^```", whole, re.M | re.S):
+        yield from re.findall(r"(?:^|[ /])(fastopen [a-z].*)$", block, re.M)
+    yield from re.findall(r"`(fastopen [^`]*)`", whole)
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_command_line_has_options_that_exist(path: Path) -> None:
+    known = dict(commands())
+    for line in command_lines(path):
+        lexer = shlex.shlex(re.split(r" -- |\$\(", line)[0], posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = [*takewhile(lambda word: word not in (";", "&&", "|", ">"), lexer)][1:]
+        name = next((one for one in (" ".join(words[:2]), *words[:1]) if one in known), None)
+        if name is not None:
+            every = {option for one in known[name].params for option in (*one.opts, *one.secondary_opts)}
+            options = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
+            assert [one for one in options if one not in {*every, "--help"}] == [], line
+
+
 @pytest.mark.parametrize("name", sorted(packaged_experiments()))
 def test_a_packaged_experiment_is_named(name: str) -> None:
     assert f"`{name}`" in text("docs/cli.md")
@@ -97,11 +122,15 @@ def test_a_link_leads_to_what_is_there(path: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("dev/*.md"))],
-    ids=lambda path: path.name,
-)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_page_begins_with_a_short_sentence(path: Path) -> None:
+    _, _, first, *_ = path.read_text(encoding="utf-8").split("\n", 2)
+    sentence = re.split(r"[.:](?:\s|$)", first.partition("\n\n")[0])[0]
+    assert re.match(r"\[?[A-Z]", sentence)
+    assert len(sentence.split()) <= 30
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_list_of_documents_leads_to_each(path: Path) -> None:
     link = path.relative_to(ROOT / "docs")
     assert path.name == "README.md" or f"]({link})" in text("docs/README.md")

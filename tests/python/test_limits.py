@@ -30,6 +30,7 @@ PATTERNS: Final = {
 }
 ODD_START: Final = re.compile(r"(?:Of|What|Whether|How|Where|Which|The same|Those|As)\b")
 SENTENCE_WORDS: Final = 40
+CELL_WORDS: Final = 25
 
 
 def documents() -> list[Path]:
@@ -56,6 +57,13 @@ def sentences(path: Path) -> Iterator[str]:
     text = "\n".join(line for line in prose(path).splitlines() if not line.startswith(("|", "#")))
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
         yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`\"'*])", " ".join(block.split()))
+
+
+def cells(path: Path) -> Iterator[str]:
+    """Yield the cells of tables."""
+    for line in prose(path).splitlines():
+        if line.startswith("|"):
+            yield from re.split(r"(?<!\\)\|", line)
 
 
 def docstrings() -> Iterator[str]:
@@ -98,6 +106,7 @@ def counts() -> dict[str, float]:
         "long_sentences": sum(
             len(one.split()) > SENTENCE_WORDS for path in documents() for one in sentences(path)
         ),
+        "long_cells": sum(len(one.split()) > CELL_WORDS for path in documents() for one in cells(path)),
         "odd_docstrings_percent": round(
             100 * sum(bool(ODD_START.match(one)) for one in starts) / len(starts), 1
         ),

@@ -19,9 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 PANEL: Final = "Trust"
 
-command = typer.Typer(
-    no_args_is_help=True, help="Build, test, list and remove kernels of the virtual engine."
-)
+command = typer.Typer(no_args_is_help=True, help="Build, test, list and remove kernels of virtual time.")
 
 
 @command.command("build")
