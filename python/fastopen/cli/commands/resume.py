@@ -38,7 +38,7 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Do what is left of a run: what is done stays, options are the run's own. A finished one is printed."""
+    """Finish an interrupted run with its own options, or print a finished one."""
     folder = find_run(run)
     with RunStore.open(folder) as kept:
         finished = kept.status == "finished" and not kept.pending()
