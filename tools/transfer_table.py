@@ -56,7 +56,9 @@ def summary(found: Sequence[Prediction]) -> str:
         f"Savings are {median(points):.1f} points off in the median, {max(points):.1f} at worst.",
     ]
     if held:
-        lines.append(f"{100 * sum(held) / len(held):.0f} % of measured times lie where the draws do.")
+        lines.append(
+            f"{100 * sum(held) / len(held):.0f} % of measured times lie in the range of the samples."
+        )
     return "\n".join(lines)
 
 

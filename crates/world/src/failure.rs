@@ -9,9 +9,9 @@ use fastopen_replay::tls;
 use crate::contract::{Fault, Record};
 
 /// How to allow namespaces to ordinary users.
-const ALLOW_NAMESPACES: &str = "as root: sysctl -w user.max_user_namespaces=15000 \
-    user.max_net_namespaces=15000; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0; on old \
-    Debian kernels kernel.unprivileged_userns_clone=1; in a container, allow unshare in its seccomp profile";
+const ALLOW_NAMESPACES: &str = "run as root: sysctl -w user.max_user_namespaces=15000 \
+    user.max_net_namespaces=15000, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0, on old Debian \
+    kernels also kernel.unprivileged_userns_clone=1; in a container, allow unshare in the seccomp profile";
 
 /// Why a job could not be done.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -70,10 +70,12 @@ impl<T, E: Display> Blame<T> for Result<T, E> {
 /// What to do about an error that any operation may meet.
 pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EAGAIN) => Some("the limit of processes is reached: end some, or raise it (ulimit -u)"),
-        Some(Errno::ENOMEM) => Some("there is no memory left: run fewer worlds at once (--jobs)"),
+        Some(Errno::EAGAIN) => {
+            Some("the limit of processes is reached: end some, or raise the limit (ulimit -u)")
+        }
+        Some(Errno::ENOMEM) => Some("no memory is left: run fewer worlds in parallel (--jobs)"),
         Some(Errno::EMFILE | Errno::ENFILE) => {
-            Some("the limit of open files is reached: raise it (ulimit -n)")
+            Some("the limit of open files is reached: raise the limit (ulimit -n)")
         }
         // A container's /proc/sys: namespaces of its own have settings of their own, which it hides.
         Some(Errno::EROFS) => Some(
@@ -92,11 +94,15 @@ impl From<fastopen_netns::Error> for Failure {
             (
                 Operation::EnterSandbox,
                 Some(Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS | Errno::ENOSYS),
-            ) => (error.to_string(), ALLOW_NAMESPACES.to_owned()),
+            ) => {
+                let message =
+                    format!("this system does not allow fastopen to make namespaces: {}", error.source);
+                (message, ALLOW_NAMESPACES.to_owned())
+            }
             (Operation::AddQdisc { kind, .. }, Some(Errno::ENOENT)) => (
-                format!("this kernel has no {kind}, which a link of its own or an upstream RTT needs"),
+                format!("this kernel has no {kind}, which --link kernel and --upstream-rtt need"),
                 format!(
-                    "load it as root (modprobe sch_{kind}), or do without (--link program, no --upstream-rtt)"
+                    "load it as root (modprobe sch_{kind}), or use --link program without --upstream-rtt"
                 ),
             ),
             (Operation::AddRoute { congestion_control: Some(name), .. }, Some(Errno::EINVAL)) => {

@@ -12,7 +12,7 @@ from fastopen.workflows.commands import foreign_commands
 
 AllowCommandOption = Annotated[
     bool,
-    typer.Option("--allow-command", help="Run the commands that it names, without asking."),
+    typer.Option("--allow-command", help="Run the commands that the file names without a question."),
 ]
 
 
@@ -22,7 +22,7 @@ def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None
     if not commands:
         return
     shown = "; ".join(commands)
-    remedy = "read it; if you trust it: --allow-command"
+    remedy = "if you trust it, add --allow-command"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"would run the command {shown}", place, remedy)
     errors_console().print(f"{place} runs this command:\n  {shown}", markup=False, soft_wrap=True)

@@ -36,7 +36,7 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
-    """Measures what TCP Fast Open does to page load time, on the real Linux TCP stack."""
+    """Measure what TCP Fast Open does to page load time, on the real Linux TCP stack."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         _complain(str(error))
         sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_MACHINE)
     except Exception as error:
-        _complain(f"a bug, {type(error).__name__}: {one_line(str(error))} (add --debug for the traceback)")
+        _complain(f"a bug, {type(error).__name__}: {one_line(str(error))}; add --debug for the traceback")
         sys.exit(EXIT_FAULTS)
 
 

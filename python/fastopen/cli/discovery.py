@@ -92,9 +92,10 @@ def _in_one_line() -> Iterator[None]:
         asked, known = getattr(found, "option_name", ""), getattr(found, "possibilities", None) or ()
         if near := difflib.get_close_matches(asked, known, n=1):
             raise InputError(f"no such option: {asked}", place, f"did you mean {near[0]}?") from None
-        message = found.format_message().rstrip(".").replace("Value error, ", "")
+        message = found.format_message().rstrip(".").replace("Value error, ", "").partition(", unable to")[0]
         help_of = " ".join(filter(None, ("fastopen", place, "--help")))
-        remedy = "" if "Did you mean" in message else f"{help_of} says what there is"
+        message, _, near = message.replace("Input should be", "must be").partition(". Did you mean ")
+        remedy = f"did you mean {near}" if near else f"see {help_of}"
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 
 

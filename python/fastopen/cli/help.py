@@ -63,7 +63,7 @@ class TopicCommand(TyperCommand):
             topic = next((word.lower() for word in own[at + 1 :][:1] if not word.startswith("-")), "")
             topics = [*(name.lower() for name in TOPICS), ALL]
             if topic and topic not in topics:
-                raise InputError(f"no such topic: {topic}", HELP, f"there are {listed(topics)}")
+                raise InputError(f"unknown topic {topic!r}", HELP, f"use one of {', '.join(topics)}")
             ctx.meta[ASKED] = topic
             args = [HELP]
         return super().parse_args(ctx, args)

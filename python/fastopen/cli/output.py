@@ -63,7 +63,7 @@ def nothing_to_compare_when_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        errors_console().print("interrupted: nothing to compare yet")
+        errors_console().print("interrupted before there was anything to compare")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

@@ -42,8 +42,8 @@ def _facts(facts: Mapping[str, Any]) -> dict[str, str]:
         "source": facts["source"],
         "requests": f"{facts['requests']} to {plural(facts['hosts'], 'host')},"
         f" {plural(facts['redirects'], 'redirect')}",
-        "connections": f"up to {facts['connections']} ({CONNECTIONS_PER_HOST} a host)",
-        "bytes": f"{down} down ({bodies} of it bodies), {up} up",
+        "connections": f"up to {facts['connections']} ({CONNECTIONS_PER_HOST} per host)",
+        "bytes": f"{down} down ({bodies} in bodies), {up} up",
         "types": _counts(facts["types"]),
         "phases": _counts(facts["phases"]),
         "initiators": f"{facts['initiators']}; longest chain {plural(facts['depth'], 'resource')}",

@@ -128,7 +128,7 @@ class RunWatcher(LiveBar):
         """Says once how long the run takes, where nobody was told."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
-                f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first ones"
+                f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"
             )
             self.print(f"{all_loads}{self._shorter(total_s)}")
         self._shorter = None

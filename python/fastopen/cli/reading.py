@@ -36,7 +36,7 @@ class Reading:
 
     lenient: Annotated[
         bool,
-        typer.Option("--lenient", help="Leave damaged entries and files of folders out, and go on."),
+        typer.Option("--lenient", help="Skip damaged entries, and damaged files of folders."),
     ] = False
     max_unpacked: Annotated[
         int,

@@ -58,14 +58,14 @@ class RunSettings:
         typer.Option(
             "--vary/--no-vary",
             help="Sample RTT, rates, think times and more for each repeat, to see how far the answer moves."
-            " (default: with --report, where virtual time leaves nothing to chance)",
+            " (default: with --report, if loads are otherwise deterministic)",
         ),
     ] = None
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help="An answer within a minute: as many repeats as fit, and how sure they are.",
+            help="Run for at most a minute: as many repeats as fit, and how certain the answer is.",
         ),
     ] = False
     until_ci: Annotated[
@@ -76,7 +76,7 @@ class RunSettings:
         ),
     ] = None
     max_repeats: Annotated[
-        int, typer.Option(min=1, max=REPEATS_MAX, help="With --until-ci: loads of each cell at most.")
+        int, typer.Option(min=1, max=REPEATS_MAX, help="Upper limit of loads of each cell with --until-ci.")
     ] = 100
     kernel: KernelOption = None
     jobs: JobsOption = None
@@ -113,8 +113,8 @@ class RunSettings:
         str | None,
         typer.Option(
             metavar="I/N",
-            help="Do only part I of N, into the folder of -o, to use many machines. Then"
-            " fastopen merge puts them together (docs/scale.md).",
+            help="Run only part I of N, into the folder of -o, to use many machines; fastopen merge"
+            " combines the parts (docs/scale.md).",
         ),
     ] = None
     store: StoreOption = None
@@ -135,11 +135,11 @@ class RunSettings:
         `named` are the factors that somebody asked for, all if not given: those `quick` does not shorten.
         """
         if self.label and self.no_keep:
-            raise InputError("needs a run that is kept", "--label", "drop --no-keep")
+            raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
         if self.quick:
             if self.until_ci is not None:
-                raise InputError("cannot be combined with --until-ci", "--quick")
+                raise InputError("cannot be combined with --until-ci", "--quick", "drop one of them")
             experiment, left_out = quickened(
                 experiment, imported, KEPT if named is None else named, self.kernel, self.jobs
             )
@@ -172,18 +172,22 @@ class RunSettings:
             return None
         shard = Shard.parse(self.shard)
         for given, name, remedy in (
-            (self.quick, "--quick", "it does what fits into a minute, on one machine"),
-            (self.until_ci is not None, "--until-ci", "only the whole run says how wide intervals are"),
-            (self.report, "--report", "fastopen report writes it of the merged run; --vary asks for draws"),
-            (self.no_keep, "--no-keep", "a shard is kept to be merged"),
+            (self.quick, "--quick", "drop one of them: --quick runs for a minute on one machine"),
+            (
+                self.until_ci is not None,
+                "--until-ci",
+                "use --repeats: only the whole run shows how wide the intervals are",
+            ),
+            (self.report, "--report", "use fastopen report on the merged run, and --vary for samples"),
+            (self.no_keep, "--no-keep", "drop it: a shard must be kept to be merged"),
         ):
             if given:
-                raise InputError(f"does not go with {name}", SHARD_OPTION, remedy)
+                raise InputError(f"cannot be combined with {name}", SHARD_OPTION, remedy)
         if self.output is None:
-            raise InputError("needs a folder of its own to be merged from", SHARD_OPTION, "name it: -o DIR")
+            raise InputError("needs a folder for the shard", SHARD_OPTION, "add -o DIR")
         if seed_drawn and not all(exact(experiment, auto_engine(self.kernel))):
-            remedy = "name the same one for all shards: --seed 1"
-            raise InputError("each shard would draw a seed of its own", SHARD_OPTION, remedy)
+            remedy = "give all shards the same seed, such as --seed 1"
+            raise InputError("each shard would draw its own seed", SHARD_OPTION, remedy)
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
@@ -201,7 +205,7 @@ class RunSettings:
                 repeats = default_draws(experiment, pages, auto_engine(self.kernel))
                 if repeats < DRAWS and not self.quiet:
                     message = (
-                        f"{repeats} draws, as this is a large sweep; --repeats {DRAWS}: the usual number"
+                        f"{repeats} samples, since the sweep is large; the usual number: --repeats {DRAWS}"
                     )
                     errors_console().print(message, markup=False, soft_wrap=True)
         return changed(
@@ -212,7 +216,9 @@ class RunSettings:
 def _with_control(experiment: Experiment) -> Experiment:
     """The experiment with the baseline twice."""
     if BASELINE.name not in experiment.arms:
-        raise InputError(f"needs the transport {BASELINE.name}, which it loads twice", "--aa")
+        raise InputError(
+            f"needs the transport {BASELINE.name}, which it loads twice", "--aa", "add it to --transports"
+        )
     arms: list[ArmName] = [name for name in experiment.arms if name != CONTROL.name]
     arms.insert(arms.index(BASELINE.name) + 1, CONTROL.name)
     return experiment.model_copy(update={"arms": arms})

@@ -42,8 +42,8 @@ from fastopen.workflows.workers import workers_at
 # What makes a load be done again, in words.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "a world failed",
-    InvalidKind.FIRST_BYTE_LATE: "a first byte was late",
-    InvalidKind.LINK_LATE: "the machine was late (--engine virtual does not depend on its pace)",
+    InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
+    InvalidKind.LINK_LATE: "the machine was too slow (--engine virtual does not depend on its speed)",
 }
 
 
@@ -143,10 +143,10 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
         messages.print(f"resuming: {done} of {asked} loads are done", markup=False)
     messages.print(run.engines.description(run.plan), markup=False, soft_wrap=True)
     if asked_store is not None and run.engines.store is None:
-        words = "not used: in real time nothing comes out the same twice"
+        words = "not used, since real time does not repeat results"
         messages.print(f"store {asked_store}: {words}", markup=False, soft_wrap=True)
     if run.limit is not None:
-        messages.print(f"as many repeats as fit into {run.limit.seconds:g} s", markup=False)
+        messages.print(f"running as many repeats as fit into {run.limit.seconds:g} s", markup=False)
         return 0.0
     seconds, busy_s = (each * run.loads_left / max(run.plan.loads(), 1) for each in _estimates(run))
     if busy_s < ANNOUNCED_S:
@@ -234,7 +234,9 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         messages.print(f"fault in {jobs[0]}{others}: {reason}", markup=False, soft_wrap=True)
     if run.until is not None and (wide := run.until.too_wide(run.results)):
         intervals = "1 interval is" if wide == 1 else f"{wide} intervals are"
-        message = f"{intervals} wider than asked, with {run.until.max_repeats} repeats at most"
+        message = (
+            f"{intervals} wider than requested after {run.until.max_repeats} repeats; raise --max-repeats"
+        )
         messages.print(message, markup=False, soft_wrap=True)
     if not printing.quiet:
         _say_done_again(run)
@@ -242,19 +244,21 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         _say_store(run.results_store, quiet=printing.quiet)
     name = _name(run.store)
     if name is not None and (options.output is not None or not printing.quiet):
-        kept = "kept in" if run.outcome is not None else "finished already, in"
+        kept = "kept in" if run.outcome is not None else "already finished, in"
         messages.print(f"{kept} {run.store.place}", markup=False, soft_wrap=True)
     if options.watched.packets and run.store.folder is not None:
         messages.print(f"packets in {run.store.folder / PACKETS}", markup=False, soft_wrap=True)
     if run.outcome is not None and run.outcome.packets_dropped:
-        dropped = f"{run.outcome.packets_dropped:,} packets found no more room and were not kept"
+        dropped = f"{run.outcome.packets_dropped:,} packets were not kept, since the buffer was full"
         messages.print(dropped, markup=False)
     if run.outcome is not None and run.outcome.interrupted:
         remedy = "" if name is None else f"; to continue: fastopen resume {name}"
         messages.print(f"interrupted{remedy}", markup=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     if run.outcome is not None and run.outcome.hopeless:
-        messages.print(f"stopped: {run.outcome.hopeless} (--keep-going: go on)", markup=False, soft_wrap=True)
+        messages.print(
+            f"stopped: {run.outcome.hopeless} ; --keep-going continues", markup=False, soft_wrap=True
+        )
         return EXIT_FAULTS
     if options.limit_s is not None and run.outcome is not None and not printing.quiet:
         _say_unanswered(run, run.outcome, options)
@@ -272,7 +276,7 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
     done = run.store.attempts_done()
     fewest = plural(min(cell.pairs for cell in cells), "pair")
     seconds = f"{outcome.took_s:.0f} s"
-    message = f"{seconds} had time for {plural(done, 'load')}, {fewest} of them valid for all rows"
+    message = f"{seconds} were enough for {plural(done, 'load')}, with {fewest} valid for every row"
     message = f"--quick: {message if done else f'{seconds} were too short for one load'}"
     wanted = FULL_MIN * len(run.results.cells)
     late = any(kind == "link_late" for load in run.store.loads() for kind, _ in load.invalid)
@@ -294,20 +298,20 @@ def _say_done_again(run: ExecutedRun) -> None:
         done = f"{store.loads_done()} of {store.loads_asked()} loads done"
         kinds = {kind for load in store.loads() if load.superseded for kind, _ in load.invalid}
         why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
-        errors_console().print(f"{done}; {again} done again: {why}", markup=False)
+        errors_console().print(f"{done}; {again} repeated: {why}", markup=False)
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
-        errors_console().print(f"{tasks} sent again, in halves: a worker died", markup=False)
+        errors_console().print(f"{tasks} split and sent again, since a worker died", markup=False)
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:
     """Print the use and the faults of the store of results."""
     messages = errors_console()
     if not quiet:
-        words = f"{store.found:,} loads were there, {store.written:,} are now, in {store.seconds:.1f} s"
+        words = f"{store.found:,} loads found, {store.written:,} added, in {store.seconds:.1f} s"
         messages.print(f"store {store.place}: {words}", markup=False, soft_wrap=True)
     if store.complaint:
-        words = f"{store.complaint}; the run lacks nothing by it"
+        words = f"{store.complaint}; the run is complete despite this"
         messages.print(f"store {words}", markup=False, soft_wrap=True)
 
 

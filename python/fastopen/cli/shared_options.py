@@ -31,7 +31,7 @@ StoreOption = Annotated[
         "--store",
         metavar="DIR",
         envvar=STORE_VARIABLE,
-        help="Look for results of virtual time there before they are made, and keep them there: a folder, or"
+        help="Store that virtual time takes finished loads from and adds new ones to: a folder, or"
         f" a URL of object storage (docs/scale.md). (default: {STORE_VARIABLE}, else none)",
     ),
 ]
@@ -48,8 +48,8 @@ KernelOption = Annotated[
     typer.Option(
         "--kernel",
         metavar="NAME[,NAME]",
-        help="Of the virtual engine; kernel list names them. Several, with commas: what changes"
-        " from the first to the others. (default: the newest)",
+        help="Kernel of the virtual engine, see fastopen kernel list. Several, with commas, are"
+        " compared with the first. (default: the newest)",
     ),
 ]
 

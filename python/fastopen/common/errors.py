@@ -24,7 +24,7 @@ class InputError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
-        return f"{text} ({self.remedy})" if self.remedy else text
+        return f"{text}; {self.remedy}" if self.remedy else text
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
@@ -94,7 +94,7 @@ class MachineError(Exception):
         self.remedy = one_line(remedy)
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.remedy})" if self.remedy else self.message
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
 # With these errors the path is valid, but the machine cannot write there.
@@ -105,5 +105,5 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
     """Return the error for a file or folder that could not be written."""
     message = f"cannot be written: {error.strerror or error}"
     if error.errno in _FULL:
-        return MachineError(f"{path}: {message}", "make room there, or name another place")
+        return MachineError(f"{path}: {message}", "free some space there, or use another place")
     return InputError(message, str(path))

@@ -61,8 +61,17 @@ def _plain(problem: Mapping[str, Any]) -> str:
         return "missing"
     if kind == "extra_forbidden":
         return "unknown key"
+    if kind == "too_short" and not value:
+        return "is empty"
     message = str(problem["msg"])
     if kind == "value_error":
         return message.removeprefix("Value error, ")
-    shown = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
+    message = message.partition(", unable to parse")[0].replace("Input should be", "must be")
+    shown = (
+        "an object"
+        if isinstance(value, dict)
+        else "a list"
+        if isinstance(value, list | tuple)
+        else repr(value)
+    )
     return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {message[0].lower()}{message[1:]}"

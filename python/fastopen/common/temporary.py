@@ -29,4 +29,4 @@ def filling() -> Iterator[None]:
     except OSError as error:
         place = tempfile.gettempdir() if tempfile.tempdir else "the folder for temporary files"
         message = f"{place}: a temporary file cannot be written: {error.strerror or error}"
-        raise MachineError(message, "make room there, or name another folder in TMPDIR") from None
+        raise MachineError(message, "free some space there, or set TMPDIR to another folder") from None

@@ -37,7 +37,7 @@ def open_file(path: Path) -> BufferedReader:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
         raise unreadable(path, error) from None
-    raise InputError("a pipe or device, no file", str(path), "write what it gives into a file")
+    raise InputError("is a pipe or device", str(path), "save its output to a file first")
 
 
 def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:

@@ -125,7 +125,7 @@ class Client(Part):
     @model_validator(mode="after")
     def _a_command_is_a_commands_client(self) -> Self:
         if (self.kind == COMMAND.kind) != (self.command is not None):
-            raise ValueError("command goes with the kind command, and only with it")
+            raise ValueError("command needs the kind command, and the kind command needs it")
         if self.command and not self.command[0]:
             raise ValueError("the first word of command is empty")
         return self
@@ -135,15 +135,15 @@ class Client(Part):
         for key in PICTURES:
             if getattr(self, key) and key not in self.type.takes:
                 able = any_of(one.label for one in CLIENTS.values() if key in one.takes)
-                remedy = f"{key} goes with the kind {able}"
-                raise conflict(f"{self.label} shows nothing", remedy, "client.kind", f"client.{key}")
+                remedy = f"use client {able}"
+                raise conflict(f"{self.label} draws no pictures", remedy, "client.kind", f"client.{key}")
         return self
 
     @model_validator(mode="after")
     def _a_repeat_view_needs_a_cache(self) -> Self:
         if self.view == "repeat" and not self.type.cache:
             able = any_of(one.label for one in CLIENTS.values() if one.cache)
-            message, remedy = f"{self.label} has no cache", f"view repeat goes only with {able}"
+            message, remedy = f"{self.label} has no cache", f"use client {able} for view repeat"
             raise conflict(message, remedy, "client.kind", "client.view")
         return self
 
@@ -151,20 +151,26 @@ class Client(Part):
     def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
         if self.fixed_scripts and "fixed_scripts" not in self.type.takes:
             able = any_of(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
-            message, remedy = f"{self.label} runs no scripts", f"fixed_scripts goes with {able}"
+            message, remedy = f"{self.label} runs no scripts", f"use client {able} for fixed_scripts"
             raise conflict(message, remedy, "client.kind", "client.fixed_scripts")
         if self.h3_fallback_us is not None and "h3_fallback_us" not in self.type.takes:
             able = any_of(one.label for one in CLIENTS.values() if "h3_fallback_us" in one.takes)
-            message, remedy = f"{self.label} has a rule of its own", f"h3_fallback goes with {able}"
+            message, remedy = (
+                f"{self.label} has its own rule for falling back to TCP",
+                f"use client {able} for h3_fallback",
+            )
             raise conflict(message, remedy, "client.kind", "client.h3_fallback_us")
         if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
             able = any_of(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
-            message, remedy = f"the heads of {self.label} cannot be set", f"request_heads goes with {able}"
+            message, remedy = (
+                f"fastopen cannot set the request headers of {self.label}",
+                f"use client {able} for request_heads",
+            )
             raise conflict(message, remedy, "client.kind", "client.request_heads")
         return self
 
     @model_validator(mode="after")
     def _the_load_itself_is_loaded(self) -> Self:
         if "load" not in self.phases:
-            raise conflict("phases must hold load", "add it", "client.phases")
+            raise conflict("phase load is missing", "add it", "client.phases")
         return self

@@ -79,7 +79,7 @@ class RateLimit(Part):
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
         if self.trace_ms is not None and self.rate_bit_per_s is not None:
-            raise ValueError("a trace goes with a null rate")
+            raise ValueError("a trace needs rate null")
         return self
 
     @model_validator(mode="after")
@@ -135,8 +135,8 @@ class Network(Part):
         for way in self.cross or ():
             limit = self.down if way == "down" else self.up
             if limit.rate_bit_per_s is None and limit.trace_ms is None:
-                message = f"a bulk flow needs a rate limit to fill; {way} has no limit"
-                remedy = f"name a rate or a trace for {way}"
+                message = f"a bulk flow needs a rate limit, and {way} has none"
+                remedy = f"set a rate or a trace for {way}"
                 raise conflict(message, remedy, "network.cross", f"network.{way}")
         return self
 
@@ -147,8 +147,8 @@ class Network(Part):
         plain &= self.resolver_rtt_us in (None, self.rtt_us) and not any(self.host_extra_rtt_us.values())
         if self.link == "kernel" and not plain:
             keys = ("link", "down_trace", "up_trace", "jitter", "aqm", "extra_rtt", "resolver_rtt_us")
-            message = "the kernel's link has no traces, no jitter, no drr, and no extra RTTs of hosts"
-            raise conflict(message, "ask for link program", *(f"network.{key}" for key in keys))
+            message = "the kernel's link supports no traces, jitter, drr or extra RTTs of hosts"
+            raise conflict(message, "use link program", *(f"network.{key}" for key in keys))
         return self
 
 

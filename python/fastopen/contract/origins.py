@@ -104,8 +104,8 @@ class Origins(Part):
     def _streams_need_connections_that_stay(self) -> Self:
         if self.multiplex and not self.keep_alive:
             keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
-            message = f"with http {self.versions[0]} origins keep connections"
-            raise conflict(message, "the client's keep_alive can be false", *keys)
+            message = f"with http {self.versions[0]} origins keep their connections open"
+            raise conflict(message, "turn keep_alive off for the client instead", *keys)
         return self
 
     @model_validator(mode="after")
@@ -114,15 +114,15 @@ class Origins(Part):
             raise ValueError("the first word of server is empty")
         for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
             if getattr(self, key) and self.server is None:
-                message = f"{key.removesuffix('_us')} needs --server"
-                raise conflict(message, "name one", f"origins.{key}", "origins.server")
+                message = "needs an external server"
+                raise conflict(message, "set server, or leave this out", f"origins.{key}", "origins.server")
         return self
 
     @model_validator(mode="after")
     def _a_host_speaks_one_version(self) -> Self:
         if both := set(self.http2_hosts) & set(self.http3_hosts):
-            message = f"{min(both)} is in http2_hosts, too"
-            raise conflict(message, "leave it out of one of them", "origins.http3_hosts")
+            message = f"{min(both)} is in both lists"
+            raise conflict(message, "remove it from one", "origins.http2_hosts", "origins.http3_hosts")
         return self
 
 
@@ -174,11 +174,11 @@ class Tls(Part):
     @model_validator(mode="after")
     def _there_is_a_session_to_begin_with(self) -> Self:
         if self.session != "none" and self.tickets == 0:
-            message, remedy = f"session {self.session} needs a ticket", "ask for tickets 1 or more"
+            message, remedy = f"session {self.session} needs a ticket", "use tickets 1 or more"
             raise conflict(message, remedy, "tls.session", "tls.tickets")
         if self.session == "early" and self.version != "1.3":
-            remedy = "ask for tls 1.3, or for session resumed"
-            raise conflict("early data came with TLS 1.3", remedy, "tls.session", "tls.version")
+            remedy = "use tls 1.3, or session resumed"
+            raise conflict("early data needs TLS 1.3", remedy, "tls.session", "tls.version")
         return self
 
     @property

@@ -24,7 +24,7 @@ def program_of(client: Client) -> Path:
     name = client.command[0]
     found = shutil.which(name)
     if found is None:
-        remedy = "give its path, or put it into a folder of PATH"
+        remedy = "give its path, or add its folder to PATH"
         raise MachineError(f"client {client.label}: program {name} not found", remedy)
     return Path(found).absolute()
 
@@ -99,7 +99,7 @@ def check_versions(client: Client, versions: Iterable[str]) -> None:
     for version, feature in needed.items():
         if feature not in " ".join(said).split():
             message = f"client {client.label}: {program} does not speak HTTP/{version} ({short})"
-            remedy = f"install one whose --version names {feature}, or ask for another version of HTTP"
+            remedy = f"install one whose --version names {feature}, or use another version of HTTP"
             raise MachineError(message, remedy)
 
 
@@ -111,5 +111,5 @@ def _version(program: Path) -> list[str]:
             asked, capture_output=True, text=True, errors="replace", timeout=VERSION_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"{program} does not say its version: {error}") from None
+        raise MachineError(f"{program} does not print its version: {error}") from None
     return [line.strip() for line in done.stdout.splitlines()] or ["unknown"]

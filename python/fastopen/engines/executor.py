@@ -129,7 +129,7 @@ class ExecutorEngine:
 
     def _submitted(self, jobs: Sequence[Job], bodies: Bodies) -> Future[list[EventFields]]:
         if bodies.get(jobs[0].page.name):
-            message = "its recorded bodies are not sent to workers"
+            message = "recorded bodies are not sent to workers"
             raise InputError(message, f"page {jobs[0].page.name}", "run it on this machine")
         task = Task(tuple(job.model_dump_json() for job in jobs), self._maker)
         try:
@@ -173,7 +173,7 @@ def _given_up(jobs: Sequence[Job], reason: str) -> Iterator[Event]:
 
 def _lost(error: BaseException) -> MachineError:
     message = f"the workers were lost: {type(error).__name__}{f': {error}' if str(error) else ''}"
-    return MachineError(message, "start them again; fastopen resume does the rest")
+    return MachineError(message, "start them again, then use fastopen resume")
 
 
 def _event(fields: EventFields) -> Iterator[Event]:
@@ -215,7 +215,7 @@ def _own(maker: Maker) -> tuple[Path, Kernel]:
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:
         message = f"its world program is another build ({own[:12]}..., not {maker.program[:12]}...)"
-        raise MachineError(message, "install the same wheel there")
+        raise MachineError(message, "install the same wheel on the worker")
     for kernel in kernels.installed():
         manifest = kernel.manifest
         if (manifest.sha256, tuple(manifest.arguments)) == (maker.kernel, maker.arguments):
@@ -224,7 +224,7 @@ def _own(maker: Maker) -> tuple[Path, Kernel]:
     if named is not None and named.manifest.sha256 == maker.kernel:
         return program, named
     message = f"the kernel with SHA-256 {maker.kernel[:12]}... is not installed"
-    raise MachineError(message, "install the same one there")
+    raise MachineError(message, "install the same kernel on the worker")
 
 
 @lru_cache(maxsize=4)

@@ -54,9 +54,7 @@ def check_program(program: Path) -> list[dict[str, Any]]:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]
     except (ValueError, KeyError, TypeError):
-        raise MachineError(
-            f"{program} --check answered in an unknown form", "build or install it again"
-        ) from None
+        raise MachineError(f"{program} --check gave an unknown answer", "build or install it again") from None
 
 
 def _ask(program: Path, question: str) -> str:
@@ -71,7 +69,7 @@ def _ask(program: Path, question: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
         raise MachineError(
-            f"{program} {question} does not answer: {error}", "build or install it again"
+            f"{program} {question} gives no answer: {error}", "build or install it again"
         ) from None
     # A failed check that was written is a valid answer.
     if answer.returncode != 0 and not answer.stdout.strip():

@@ -194,9 +194,9 @@ class RemoteFiles:
         except ImportError as error:
             raise MachineError(f"{url} cannot be reached: {_said(error)}", NEEDED) from None
         except ValueError as error:
-            raise InputError(_said(error), url, "name a folder, or a URL that fsspec knows") from None
+            raise InputError(_said(error), url, "use a folder, or a URL that fsspec supports") from None
         except Exception as error:  # any error of a protocol's implementation
-            raise MachineError(f"{url} cannot be reached: {_said(error)}", "look at its settings") from None
+            raise MachineError(f"{url} cannot be reached: {_said(error)}", "check its settings") from None
         self._root = self._root.rstrip("/")
         self.place = url.rstrip("/")
 

@@ -173,7 +173,9 @@ class ResultsStore:
         try:
             if not self._is_there():
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
-                    raise InputError("not empty, and no store of results", self.place, "name a new folder")
+                    raise InputError(
+                        "is not empty and not a store of results", self.place, "use a new folder"
+                    )
                 self.files.create(MARK, f"{FORMAT}\n".encode())
         except OSError as error:
             raise unwritable(self.place, error) from None
@@ -189,7 +191,7 @@ class ResultsStore:
         except DamagedResultError:
             mark = b"?"
         if mark not in (b"", FORMAT.encode()):
-            raise InputError("a store of another fastopen", self.place, "name a new folder")
+            raise InputError("is a store of another version of fastopen", self.place, "use a new folder")
         return True
 
     @staticmethod
@@ -243,8 +245,8 @@ class ResultsStore:
             return
         if there != result:
             kept = self.dispute(there, result)
-            message = f"the same job gave other bytes before: {kept[0]} and {kept[1]}"
-            raise MachineError(message, "neither is used any more; fastopen store verify tries others")
+            message = f"the same job gave two different results: {kept[0]} and {kept[1]}"
+            raise MachineError(message, "neither is used any more; check others with fastopen store verify")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
         """Take a result that could not be reproduced out of use, and return the places at which both are

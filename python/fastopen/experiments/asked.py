@@ -4,6 +4,7 @@ The command line, TOML files and Python differ only in how values are written an
 is named. Everything else is shared, so a fault has the same words everywhere.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
+_NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,7 @@ class Asked:
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
-                remedy = f"leave one of {way} and {trace} out"
-                raise self.fault("a trace stands for the rate", (way, trace), remedy)
+                raise self.fault("a trace replaces the rate", (way, trace), "leave one of them out")
         asked = list(self._networks())
         self._check_needs(asked)
         with self._named("network"):
@@ -100,8 +101,8 @@ class Asked:
             lengths = {factor.name: len(values) for factor, values in lists.items() if len(values) > 1}
             if len(set(lengths.values())) > 1:
                 counted = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                message = f"lists that are combined first with first are equally long: {counted} values"
-                raise self.fault(message, tuple(lengths))
+                message = f"lists that combine with zip must be equally long, but {counted} values"
+                raise self.fault(message, tuple(lengths), "give each list the same number of values")
             longest = max(lengths.values(), default=1)
             stretched = (values if len(values) > 1 else values * longest for values in lists.values())
             combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
@@ -204,9 +205,9 @@ class Asked:
         for factor in {factor for values in networks for factor in values} - applying:
             needed = _needed(factor)
             if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
-                message = f"{factor.name} needs {needed.name}"
+                key = self.source.key_of(needed)
                 raise self.fault(
-                    message, (factor.name,), f"add {self.source.key_of(needed)}, or leave it out"
+                    f"has an effect only with {key}", (factor.name,), "add it, or leave this out"
                 )
 
     def experiment(self, **others: Any) -> Experiment:
@@ -230,6 +231,10 @@ class Asked:
         """Return the error of these factors together. Factors that were not requested have their defaults."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
+        written = {one.name: self.source.key_of(one) for one in ASKED if "_" in one.name}
+        message, remedy = (
+            _NAME.sub(lambda found: written.get(found[0], found[0]), text) for text in (message, remedy)
+        )
         return InputError(message, self.source.place(*keys), remedy)
 
     @contextmanager
@@ -244,7 +249,9 @@ class Asked:
             names = names or [one.name for one in of_part(*parts) if one.name in self.values]
             raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None
         except ValueError as error:
-            raise self.fault(str(error), ("client", "command"), "such as: curl {url}") from None
+            raise self.fault(
+                str(error), ("client", "command"), "such as client command with the command line 'curl {url}'"
+            ) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
         """Return the settings by the names of the contract's model, as lists if several are compared."""
@@ -259,8 +266,8 @@ class Asked:
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
-                message = f"{asked} a host, but {client.profile} opens {total} in all"
-                remedy = f"set it to {total} at most, or use only the profile browser"
+                message = f"{asked} connections to a host, but {client.profile} opens {total} in total"
+                remedy = f"set at most {total}, or use the profile browser"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
         for factor in of_part("client", "tls"):
             able = [one for one in CLIENTS.values() if factor.setting in one.takes]
@@ -268,8 +275,8 @@ class Asked:
                 continue
             usual = (Tls if factor.part == "tls" else Client).model_fields[factor.setting].default
             if any(value != usual for value in self.values.get(factor.name, ())):
-                remedy = f"ask for client {any_of(one.label for one in able)}"
-                message = f"none of these clients takes {factor.title}"
+                remedy = f"use client {any_of(one.label for one in able)}"
+                message = f"has no effect on {any_of({one.label: None for one in clients})}"
                 raise self.fault(message, ("client", factor.name), remedy)
 
 
@@ -323,11 +330,11 @@ def _named(written: object, values: Mapping[str, object], source: Source) -> lis
         raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
         if name not in NAMED_NETWORKS:
-            remedy = f"there are: {', '.join(NAMED_NETWORKS)}"
-            raise InputError(f"no network is called {shown(name)}", place, remedy)
+            remedy = f"use one of {', '.join(NAMED_NETWORKS)}"
+            raise InputError(f"unknown network {shown(name)}", place, remedy)
     if names and (taken := [name for name in _OF_THE_LINK if name in values]):
         keys = source.key_of(BY_NAME[taken[0]])
-        raise InputError(f"a named network says {keys} itself", place, f"leave {keys} or the name out")
+        raise InputError(f"a named network sets {keys} itself", place, f"remove {keys}, or the name")
     return [NAMED_NETWORKS[name] for name in dict.fromkeys(names)]
 
 
@@ -337,7 +344,7 @@ def _read(factor: Factor, written: object, source: Source) -> list[Any]:
     if factor.several and isinstance(written, list | tuple):
         parts = [(one, f"{key}[{number}]") for number, one in enumerate(written)]
         if not parts:
-            raise InputError("an empty list", source.place(key), "leave it out, or name a value")
+            raise InputError("is an empty list", source.place(key), "leave it out, or give a value")
     elif factor.several and isinstance(written, str):
         parts = [(one, key) for one in written.split(",")]
     values: list[Any] = []

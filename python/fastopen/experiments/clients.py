@@ -48,7 +48,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
             {**given, "name": COMMAND.label if name in CLIENTS else name, "command": words}
         )
     if line is not None:
-        raise ValueError("a command goes with the client command")
+        raise ValueError("a command line needs the client command; add --client command")
     if not of.command_line:
         return Client.model_validate(given)
     words = shlex.split(of.command_line)
@@ -59,11 +59,11 @@ def client_of(settings: Mapping[str, Any]) -> Client:
 def _words(line: object) -> list[str]:
     words = shlex.split(line) if isinstance(line, str) else line
     if not isinstance(words, list) or not words:
-        raise ValueError("the client command needs its command line")
+        raise ValueError("the client command needs a command line")
     if not any(URL in str(word) for word in words) and URLS not in words:
-        raise ValueError(f"the command has neither {URL} nor {URLS}: it would not know what to load")
+        raise ValueError(f"the command line has neither {URL} nor {URLS}, so it cannot load the page")
     if any(URLS in str(word) and word != URLS for word in words):
-        raise ValueError(f"{URLS} stands for several words: it is a word of its own")
+        raise ValueError(f"{URLS} must be a word of its own, since it stands for several")
     return [str(word) for word in words]
 
 

@@ -30,8 +30,8 @@ def load_experiment(name_or_path: str) -> Experiment:
         return read_experiment(packaged[name_or_path])
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
         return read_experiment(Path(name_or_path), find_pages=True)
-    remedy = nearest(name_or_path, packaged, f"there are: {', '.join(packaged) or 'none'}")
-    raise InputError(f"no experiment is called {name_or_path!r}", "", remedy)
+    remedy = nearest(name_or_path, packaged, f"use one of {', '.join(packaged)}, or the path of a TOML file")
+    raise InputError("no such file and no packaged experiment of that name", name_or_path, remedy)
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
@@ -57,7 +57,7 @@ def load_rigs(name_or_path: str) -> RigSpace:
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)
     if not space.properties:
-        remedy = "declare what the rig may have been: [[rig]] (docs/paper.md)"
+        remedy = "add [[rig]] tables, see docs/paper.md"
         raise InputError("declares no rig", str(path), remedy)
     return space
 

@@ -69,16 +69,16 @@ class Setup(BaseModel):
         version = self.origins.versions[0]
         key = "origins.http" if self.origins.http == version else f"origins.http{version}_hosts"
         if self.tls is not None and not can.http_over_tls:
-            remedy = "ask for another client, or for transports tcp and tfo"
+            remedy = "use another client, or transports tcp and tfo"
             raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
         if version not in can.http_in_the_clear | can.http_over_tls:
             spoken = sorted(can.http_in_the_clear | can.http_over_tls)
             able = any_of(one.label for one in CLIENTS.values() if version in one.http_over_tls)
-            remedy = f"HTTP/{version} goes with {able}; or ask for http {spoken[-1]}"
-            message = f"{client} is not run with HTTP/{version}, but with HTTP/{any_of(spoken)}"
+            remedy = f"use client {able}, or http {spoken[-1]}"
+            message = f"fastopen runs {client} with HTTP/{any_of(spoken)}, not with HTTP/{version}"
             raise conflict(message, remedy, "client.kind", key)
         if self.tls is None and version not in can.http_in_the_clear:
-            remedy = f"ask for transports {_OVER_TLS[version]}, or for http 1.1"
+            remedy = f"use transports {_OVER_TLS[version]}, or http 1.1"
             message = f"{client} speaks HTTP/{version} only over TLS"
             raise conflict(message, remedy, "client.kind", key, "tls.version")
         return self
@@ -88,13 +88,13 @@ class Setup(BaseModel):
         session = "none" if self.tls is None else self.tls.session
         if session not in self.client.type.sessions:
             able = any_of(one.label for one in CLIENTS.values() if session in one.sessions)
-            message = f"{self.client.label} cannot be given a session of an earlier visit"
-            remedy = f"session {session} goes with {able}"
+            message = f"fastopen cannot give {self.client.label} a session of an earlier visit"
+            remedy = f"use client {able} for session {session}"
             raise conflict(message, remedy, "client.kind", "tls.session")
         if self.tls is not None and self.tls.of_another_time and not self.client.type.ours:
             able = any_of(one.label for one in CLIENTS.values() if one.ours)
-            message = f"the clock of {self.client.label} cannot be set ahead of its tickets"
-            remedy = f"ticket_state {self.tls.ticket_state} goes with {able}"
+            message = f"fastopen cannot set the clock of {self.client.label} ahead of its tickets"
+            remedy = f"use client {able} for ticket_state {self.tls.ticket_state}"
             raise conflict(message, remedy, "client.kind", "tls.ticket_state")
         return self
 
@@ -102,8 +102,13 @@ class Setup(BaseModel):
     def _recorded_bodies_can_be_loaded(self) -> Self:
         client = self.client
         if self.origins.bodies == "recorded" and not client.type.reads_bodies:
-            remedy = f"ask for the client {CHROMIUM.label}, or for other bodies"
-            raise conflict(f"{client.label} does not read bodies", remedy, "client.kind", "origins.bodies")
+            remedy = f"use client {CHROMIUM.label}, or bodies synthetic or filler"
+            raise conflict(
+                f"{client.label} does not parse bodies, so recorded ones have no effect",
+                remedy,
+                "client.kind",
+                "origins.bodies",
+            )
         return self
 
     @model_validator(mode="after")
@@ -112,10 +117,12 @@ class Setup(BaseModel):
             return self
         if not self.client.type.ours:
             able = any_of(one.label for one in CLIENTS.values() if one.ours)
-            message = f"{self.client.label} does not say which host's resource it asks for"
-            raise conflict(message, f"one_address goes with {able}", "client.kind", "origins.one_address")
+            message = f"requests of {self.client.label} do not show the host behind a shared address"
+            raise conflict(
+                message, f"use client {able} for one_address", "client.kind", "origins.one_address"
+            )
         if self.tls is not None:
-            message, remedy = "hosts of one address have no certificates", "ask for transports tcp and tfo"
+            message, remedy = "hosts with one address work only in cleartext", "use transports tcp and tfo"
             raise conflict(message, remedy, "origins.one_address", "tls.version", "transports")
         return self
 
@@ -126,12 +133,14 @@ class Setup(BaseModel):
         client = self.client
         if not client.type.meets_servers:
             able = any_of(one.label for one in CLIENTS.values() if one.meets_servers)
-            message = f"{client.label} is not run against servers of others"
-            raise conflict(message, f"server goes with {able}", "client.kind", "origins.server")
+            message = f"fastopen does not run {client.label} against an external server"
+            raise conflict(
+                message, f"use client {able}, or leave server out", "client.kind", "origins.server"
+            )
         if self.tls is not None:
             message = "an external server works only in cleartext"
             raise conflict(
-                message, "ask for transports tcp and tfo", "origins.server", "tls.version", "transports"
+                message, "use transports tcp and tfo", "origins.server", "tls.version", "transports"
             )
         return self
 
@@ -139,20 +148,16 @@ class Setup(BaseModel):
     def _quic_can_be_spoken(self) -> Self:
         if not self.origins.quic:
             return self
-        remedy = "ask for tls 1.3, or for http 1.1 or 2"
         if self.tls is not None and self.tls.version != "1.3":
-            message, remedy = (
-                "HTTP/3 runs over QUIC, which needs TLS 1.3",
-                "ask for tls 1.3, or for http 1.1 or 2",
-            )
+            message, remedy = "HTTP/3 runs over QUIC, which needs TLS 1.3", "use tls 1.3, or http 1.1 or 2"
             raise conflict(message, remedy, "origins.http", "tls.version")
         if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
             able = any_of(QUIC_CONGESTION_CONTROLS)
-            message = f"HTTP/3 runs over QUIC, whose congestion control is {able}"
-            remedy = "ask for one of them, or for http 1.1 or 2"
+            message = "HTTP/3 runs over QUIC, which has a congestion control of its own"
+            remedy = f"use {able}, or http 1.1 or 2"
             raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
         if self.origins.all_quic and self.origins.http2_hosts:
-            remedy = "ask for http 1.1, or leave http2_hosts out"
+            remedy = "use http 1.1, or leave http2_hosts out"
             keys = ("origins.http", "origins.http2_hosts")
             raise conflict("with http 3 all hosts speak HTTP/3", remedy, *keys)
         return self
@@ -161,8 +166,8 @@ class Setup(BaseModel):
     def _hosts_agree_on_what_clients_offer(self) -> Self:
         newest = self.origins.versions[0]
         if self.origins.http == "1.0" and newest in ("2", "3"):
-            remedy = f"ask for http 1.1, or leave http{newest}_hosts out"
-            message = f"next to hosts with HTTP/{newest} the others speak HTTP/1.1, never 1.0"
+            remedy = f"use http 1.1, or leave http{newest}_hosts out"
+            message = f"if some hosts speak HTTP/{newest}, the others speak HTTP/1.1, not 1.0"
             raise conflict(message, remedy, "origins.http", f"origins.http{newest}_hosts")
         return self
 
@@ -197,7 +202,7 @@ class Experiment(BaseModel):
         for setup, each in enumerate(self.setups):
             if not self.arms_of(setup):
                 message = f"HTTP/{each.origins.http} runs over QUIC, which has no SYN for TCP Fast Open"
-                remedy = "ask for transports tls, or for http 1.1 or 2"
+                remedy = "use transports tls, or http 1.1 or 2"
                 raise conflict(message, remedy, "origins.http", "transports")
         return self
 
@@ -208,7 +213,7 @@ class Experiment(BaseModel):
         if falls_back and not able:
             message, remedy = (
                 "no host speaks HTTP/3",
-                "ask for http 3 or http3_hosts, or leave h3_fallback out",
+                "use http 3 or http3_hosts, or leave h3_fallback out",
             )
             raise conflict(message, remedy, "origins.http", "client.h3_fallback_us")
         return self
@@ -222,8 +227,8 @@ class Experiment(BaseModel):
         }
         if all(tls.session == "none" for tls in encrypted):
             for key in (key for key, is_asked in asked.items() if is_asked):
-                message = "nothing begins with a session of an earlier visit"
-                remedy = f"ask for session resumed or early, or leave {key} out"
+                message = "no connection starts with a session of an earlier visit"
+                remedy = f"use session resumed or early, or leave {key} out"
                 raise conflict(message, remedy, "tls.session", f"tls.{key}")
         return self
 
@@ -233,7 +238,7 @@ class Experiment(BaseModel):
         clear = [setup.client for setup in self.setups if not setup.client.type.encrypts_lookups]
         if names and clear:
             able = any_of(one.label for one in CLIENTS.values() if one.encrypts_lookups)
-            message = f"{clear[0].label} asks the resolver in cleartext, and names {names[0]} is encrypted"
+            message = f"{clear[0].label} sends lookups in cleartext, but names {names[0]} encrypts them"
             remedy = f"use names do53 or tcp, or client {able}"
             raise conflict(message, remedy, "client.kind", "network.names")
         return self
@@ -242,9 +247,9 @@ class Experiment(BaseModel):
     def _datagrams_fit_into_packets(self) -> Self:
         quic = any(setup.origins.quic for setup in self.setups)
         if quic and any(network.mtu_bytes < QUIC_MTU_MIN_BYTES for network in self.networks):
-            remedy = "ask for more, or for http 1.1 or 2"
-            message = f"HTTP/3 runs over QUIC, which needs an MTU of {QUIC_MTU_MIN_BYTES} bytes"
-            raise conflict(message, remedy, "origins.http", "network.mtu_bytes")
+            remedy = "use a larger MTU, or http 1.1 or 2"
+            message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {QUIC_MTU_MIN_BYTES} bytes"
+            raise conflict(message, remedy, "origins.http", "network.mtu")
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:

@@ -310,7 +310,7 @@ def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName
     repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
     words, loads = counted(experiment, pages, len(engines), repeats)
     if loads > LOADS_MAX:
-        remedy = f"{LOADS_MAX:,} at most: sweep less at once, or repeat less"
+        remedy = f"use fewer values or repeats, for at most {LOADS_MAX:,} loads"
         raise InputError(f"{words} are {loads:,} loads", "", remedy)
 
 

@@ -60,7 +60,7 @@ def all_published_cells() -> list[PublishedCell]:
     """Return every row of the packaged file, in its order. Raises InputError if the file is damaged."""
     folder = packaged_folder("experiments")
     if folder is None or not (folder / FILE).is_file():
-        raise InputError("the published figures are missing", FILE, "install fastopen again")
+        raise InputError("the file of published figures is missing", FILE, "install fastopen again")
     with (folder / FILE).open(encoding="utf-8", newline="") as file:
         return [_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2)]
 

@@ -67,7 +67,7 @@ def choice(*accepted: str) -> Quantity:
 def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if not isinstance(value, str):
-            raise UnitError(f"{shown(value)} has no unit; write it as text, like {example}")
+            raise UnitError(f"{shown(value)} has no unit; write it as text with a unit, such as {example}")
         return parse(value)
 
     return read
@@ -79,14 +79,14 @@ def _duration_or_none(value: object) -> int | None:
     try:
         duration: int = DURATION.read(value)
     except UnitError as error:
-        raise UnitError(f"{error}; or none") from None
+        raise UnitError(f"{error}, none") from None
     return duration
 
 
 def _seconds(value: object) -> int:
     us = _with_unit(units.parse_duration_us, '"3600s"')(value)
     if us % 1_000_000:
-        raise UnitError(f"{shown(value)} is not a whole number of seconds")
+        raise UnitError(f"{shown(value)} is not a whole number of seconds; accepted: 1s, 3600s")
     return int(us // 1_000_000)
 
 
@@ -164,7 +164,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
         for text in _words(value):
             host, equals, rtt = text.partition("=")
             if not equals or not host:
-                raise UnitError(f"{text!r} is not HOST=RTT; write it like cdn.example=20ms")
+                raise UnitError(f"{text!r} is not in the form HOST=RTT, such as cdn.example=20ms")
             pairs.append((host, rtt))
     return {str(host).lower(): DURATION.read(rtt) for host, rtt in pairs}
 
@@ -206,15 +206,22 @@ def _plain_cross(value: dict[str, str] | None) -> str:
     return "none" if value is None else "+".join(f"{way}={traffic}" for way, traffic in value.items())
 
 
+MANY: Final = 10
+"""Accepted words that are too many to list if one is near."""
+
+
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
     """Return the error for an unknown word, with the nearest accepted one."""
-    remedy = nearest(str(value), accepted, f"accepted: {', '.join(accepted)}")
+    every = f"accepted: {', '.join(accepted)}"
+    remedy = every if len(accepted) < MANY else nearest(str(value), accepted, every)
     return UnitError(f"{shown(value)} is unknown; {remedy}")
 
 
 def shown(value: object) -> str:
     """Return a value as a short text for a message."""
-    text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
+    text = (
+        "a table" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else repr(value)
+    )
     return text if len(text) <= 80 else text[:79] + "…"
 
 

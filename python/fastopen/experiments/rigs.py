@@ -156,7 +156,7 @@ class RigSpace:
                 raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
             if len(experiment.networks) != 1 or len(experiment.setups) != 1:
                 remedy = "a property has one value for each key"
-                raise InputError("a rig is one network and one setup", self.source.place(KEY), remedy)
+                raise InputError("a rig must be one network and one setup", self.source.place(KEY), remedy)
             factor = prod(one.rtt_factor for one in own)
             rtt_us = round(experiment.networks[0].rtt_us * factor)
             networks.append(experiment.networks[0].model_copy(update={"rtt_us": rtt_us}))

@@ -24,7 +24,7 @@ class Shard:
         found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text.strip(), re.ASCII)
         index, count = map(int, found.groups()) if found else (0, 0)
         if not 1 <= index <= count <= SHARDS_MAX:
-            remedy = f"1/200 is the first of 200, 200/200 the last; {SHARDS_MAX:,} at most"
+            remedy = f"use I/N, such as 17/200; N is at most {SHARDS_MAX:,}"
             raise InputError(f"invalid shard {text!r}", OPTION, remedy)
         return cls(count, index)
 

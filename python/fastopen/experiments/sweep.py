@@ -35,7 +35,7 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
     """
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
-        raise ValueError("a command goes with the client command")
+        raise ValueError("a command line needs the client command")
     return multiplied(
         lambda one: client_of(one if one.get("kind") == COMMAND.label else {**one, "command": None}), settings
     )

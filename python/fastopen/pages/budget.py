@@ -22,7 +22,7 @@ from fastopen.common.temporary import filling
 MAX_UNPACKED_BYTES: Final = 2**30
 # One JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
-REMEDY: Final = "if you trust it: --max-unpacked allows for more"
+REMEDY: Final = "if you trust the file, raise the limit with --max-unpacked"
 # Texts are searched for URLs at some GB/s; a search has a price of its own, of so many bytes.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
@@ -59,14 +59,14 @@ class Budget:
         """Takes `size` bytes of memory off. Raises InputError where they are more than are left."""
         self.room -= size
         if self.room < 0:
-            message = f"takes more memory to read than {mebibytes(self.limit)} should"
+            message = f"needs more memory to read than a limit of {mebibytes(self.limit)} allows"
             raise InputError(message, self.place, REMEDY)
 
     def work(self, steps: int) -> None:
         """Takes `steps` off. Raises InputError where they are more than are left."""
         self.steps -= steps
         if self.steps < 0:
-            message = f"takes more work to read than {mebibytes(self.limit)} should"
+            message = f"needs more work to read than a limit of {mebibytes(self.limit)} allows"
             raise InputError(message, self.place, REMEDY)
 
     def spend(self, size: int) -> None:

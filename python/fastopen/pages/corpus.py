@@ -51,7 +51,7 @@ class Choice(BaseModel):
             try:
                 Where(text, KINDS)
             except InputError as error:
-                raise ValueError(f"{error.message} ({error.remedy})") from None
+                raise ValueError(f"{error.message}; {error.remedy}") from None
         return text.strip()
 
 
@@ -129,9 +129,9 @@ def load_corpus(
                 found.append(candidate)
     if not found:
         if not total:
-            raise InputError("no page in what was given")
-        message = f"none of {total:,} pages meets {choice.where!r}"
-        raise InputError(message, "--where", "fastopen page index lists their facts")
+            raise InputError("the inputs contain no page")
+        message = f"no page of {total:,} meets {choice.where!r}"
+        raise InputError(message, "--where", "fastopen page index lists the facts of pages")
     if choice.sample is not None and choice.sample < len(found):
         drawn = {id(one) for one in sorted(found, key=lambda one: one.rank(choice.seed))[: choice.sample]}
         found = [one for one in found if id(one) in drawn]
@@ -180,7 +180,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
     except OSError as error:
         raise unreadable(path, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"no index: {error}", str(path), "fastopen page index writes one") from None
+        raise InputError(f"not an index: {error}", str(path), "fastopen page index writes one") from None
 
 
 def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _loaded(
         if one.page or one.file not in left_out
     ]
     if not found:
-        raise InputError("none of the chosen pages can be read", str(files[0]))
+        raise InputError("no selected page can be read", str(files[0]))
     return found
 
 
@@ -232,5 +232,5 @@ def _chosen_of(
     found = {one.page.digest(): one for one in load_pages([file], **reading)}
     if digests - found.keys():
         message = "is not what it was when it was indexed"
-        raise InputError(message, str(file), "fastopen page index reads it again; --lenient leaves it out")
+        raise InputError(message, str(file), "run fastopen page index again, or skip the file with --lenient")
     return {(file, digest): found[digest] for digest in digests}

@@ -43,7 +43,7 @@ def corpus_files(folders: Sequence[Path]) -> Iterator[Path]:
     """Every recording and page file in the folders and below, by name. Raises InputError."""
     for folder in folders:
         if not folder.is_dir():
-            raise InputError("no such folder", str(folder), "a corpus is a folder of recordings or pages")
+            raise InputError("no such folder", str(folder), "give a folder of recordings or pages")
         for place, names, files in os.walk(folder, onerror=_raise):
             names.sort()
             for name in sorted(files):
@@ -85,7 +85,7 @@ def index_pages(
                 yield future.result()
         except BrokenProcessPool:
             message = f"a process died reading {file} or one of the {len(running)} files after it"
-            raise MachineError(message, "was it out of memory? fewer at once: --jobs 1") from None
+            raise MachineError(message, "it may lack memory: use fewer processes, such as --jobs 1") from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

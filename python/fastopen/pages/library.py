@@ -79,7 +79,7 @@ def missing(argument: Path | str) -> InputError | None:
     with suppress(OSError, ValueError):  # of names that no file can have
         if url or name in packaged or Path(argument).exists():
             return None
-    remedy = nearest(name, packaged, f"packaged pages are {', '.join(packaged)}", "the packaged page ")
+    remedy = nearest(name, packaged, "fastopen page list lists the packaged pages", "the packaged page ")
     return InputError("no such file and no packaged page of that name", name, remedy)
 
 
@@ -111,7 +111,7 @@ def _load(
     packaged = packaged_pages()
     if name in packaged:
         return [ImportedPage(read_page(packaged[name]))]
-    raise missing(argument) or InputError("has just been removed", name)
+    raise missing(argument) or InputError("was removed while fastopen ran", name)
 
 
 def _load_recordings(
@@ -125,7 +125,7 @@ def _load_recordings(
             found += _load_file(file, library, lenient, part_of(progress, number, len(files)))
         except InputError as error:
             if not lenient and len(files) > 1:
-                remedy = error.remedy or "--lenient leaves files that are damaged out"
+                remedy = error.remedy or "skip damaged files with --lenient"
                 raise InputError(error.message, error.place, remedy) from None
             if not lenient:
                 raise
@@ -159,17 +159,17 @@ def _load_file(
 def _reject_foreign(text: str, path: Path) -> None:
     """An error of its own for what is likely to be given by mistake."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
-        raise InputError("an experiment, not a page", str(path), f"fastopen reproduce {path}")
+        raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
-        remedy = "it does not say what a page is made of: save the page as a HAR, or fastopen record its URL"
-        raise InputError("a server's access log, not a page", str(path), remedy)
+        remedy = "save the page as a HAR in a browser, or record it with fastopen record URL"
+        raise InputError("is a server's access log, not a page", str(path), remedy)
     if text.startswith("filedesc://"):
-        message = "an ARC, the form of archives before WARC"
-        raise InputError(message, str(path), f"make a WARC of it: warcio recompress {path.name} FILE.warc.gz")
+        message = "is an ARC, the format before WARC"
+        raise InputError(message, str(path), f"convert it: warcio recompress {path.name} FILE.warc.gz")
     kinds = {"<": "looks like HTML or XML", "\x00": "is a binary file"}
     for start, kind in kinds.items():
         if text.lstrip().startswith(start) or (start == "\x00" and start in text):
-            remedy = "give a HAR, WARC or WACZ, a page JSON, a list of URLs, or the folder of a mirror"
+            remedy = "give a HAR, WARC, WACZ, page file or list of URLs, or a mirror's folder"
             raise InputError(f"{kind}, not a page", str(path), remedy)
 
 
@@ -177,7 +177,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
     shelf = Library([path.parent, *library], lenient=lenient)
     entries = list(entries_of_list(text, path))
     if not entries:
-        raise InputError("lists no URL", str(path), "a list of pages has a URL a line")
+        raise InputError("has no URL", str(path), "write one URL on each line")
     found: list[ImportedPage] = []
     problems: list[InputError] = []
     for entry, place in entries:
@@ -232,7 +232,7 @@ class Library:
         """The page of this URL; InputError, naming `place` and near matches, if there is none."""
         keys = _keys(url)
         if not keys:
-            raise InputError(f"{url!r} is not an http or https URL", place)
+            raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
         mirrors = iter(self._mirrors)
         while True:
             for key in keys:
@@ -255,7 +255,7 @@ class Library:
         seen = set()
         for folder in self._folders:
             if not folder.is_dir():
-                raise InputError("no such folder", str(folder), "a library is a folder of pages or HARs")
+                raise InputError("no such folder", str(folder), "give a folder of pages or HARs")
             names = sorted(p for p in folder.iterdir() if p.is_file())
             pages = [p for p in names if p.name.endswith(PAGE_SUFFIX)]
             for path in pages + [p for p in names if p.name.lower().endswith(HAR_SUFFIXES)]:
@@ -297,12 +297,12 @@ class Library:
         near = [k for k in known if (urlsplit(k).hostname or "").removeprefix("www.") == bare]
         near += [k for k in difflib.get_close_matches(keys[0], known, n=3, cutoff=0.75) if k not in near]
         if near:
-            remedy = f"near it are {', '.join(near[:3])}"
+            remedy = f"similar recordings: {', '.join(near[:3])}"
         else:
-            remedy = f"put its HAR into {self._folders[0]}; known are {', '.join(known[:8])}"
+            remedy = f"put its HAR into {self._folders[0]}, or name its folder with --library"
         if self._unreadable:
-            remedy += f"; could not be read: {self._unreadable[0]}"
-        return InputError(f"no page of {url} in the library", place, remedy)
+            remedy += f" (skipped {self._unreadable[0]})"
+        return InputError(f"no recording of {url} found", place, remedy)
 
 
 def _keys(url: str) -> list[str]:

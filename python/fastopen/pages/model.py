@@ -299,7 +299,7 @@ def parse_page(data: object, place: str) -> Page:
     """Decoded JSON as a page; `place` is the file that errors name."""
     if not isinstance(data, Mapping):
         raise InputError(
-            "not a page: not a JSON object", place, f'a page is an object with "format": "{FORMAT}"'
+            "is not a page: not a JSON object", place, f'a page is an object with "format": "{FORMAT}"'
         )
     try:
         return Page.model_validate(data)
@@ -316,14 +316,14 @@ def read_page(path: Path | str) -> Page:
 def decode_json(text: str, place: str) -> Any:
     """`json.loads` whose every failure is an InputError with line and column."""
     if json_memory.is_too_much(text):
-        raise InputError("takes more memory than any page", place)
+        raise InputError("needs more memory than any page", place)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"{place}: line {error.lineno} column {error.colno}"
         raise InputError(f"malformed JSON: {error.msg}", where) from None
     except RecursionError:
-        raise InputError("malformed JSON: nested too deep", place) from None
+        raise InputError("malformed JSON: nested too deeply", place) from None
     except ValueError as error:  # an integer of thousands of digits
         raise InputError(f"malformed JSON: {error}", place) from None
 
@@ -364,5 +364,7 @@ def _as_input_error(error: ValidationError, place: str) -> InputError:
     first = problems[0]
     if first["type"] != "resource":
         return input_error(error, place)
-    more = f"and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+    more = (
+        f"and {len(problems) - 1} more problem{'s' if len(problems) > 2 else ''}" if len(problems) > 1 else ""
+    )
     return InputError(first["ctx"]["problem"], f"{place}: {first['ctx']['place']}", more)

@@ -20,7 +20,7 @@ Kind = Literal["number", "text", "condition"]
 Reader = Callable[[Facts], Any]
 # Longer than anybody writes, and short enough for the parser's stack.
 LENGTH_MAX: Final = 2000
-EXAMPLE: Final = "such as: connections > 20 and hosts < 50"
+EXAMPLE: Final = "write it like 'connections > 20 and hosts < 50'"
 
 _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Eq: operator.eq,
@@ -59,7 +59,9 @@ class Where:
         self._place = place
         kind, self._meets = self._read(self._parsed())
         if kind != "condition":
-            raise self._fault(f"{text.strip()} is a {kind}, not a condition", f"{text.strip()} > 20, for one")
+            raise self._fault(
+                f"{text.strip()} is a {kind}, not a condition", f"write it like {text.strip()} > 20"
+            )
 
     def __call__(self, facts: Facts) -> bool:
         """Return True if the page meets the condition."""
@@ -105,8 +107,8 @@ class Where:
                 return "number", lambda facts: work_out(first(facts), second(facts))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return "condition", self._comparison([left, *others], ops)
-        remedy = "there are facts, numbers, texts, comparisons, and, or, not, + - * /"
-        raise self._fault(f"{self._written(node)} is nothing that a condition has", remedy)
+        remedy = "use facts, numbers, texts, comparisons, and, or, not, + - * /"
+        raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
         """A chain, as `10 < hosts <= 20`."""
@@ -116,10 +118,10 @@ class Where:
             (left_kind, left), (right_kind, right) = read[number : number + 2]
             compare = (_COMPARISONS | (_OF_TEXTS if right_kind == "text" else {})).get(type(op))
             if compare is None or "condition" in (left_kind, right_kind):
-                raise self._fault(f"{self._written(nodes[number])} cannot be compared so", EXAMPLE)
+                raise self._fault(f"{self._written(nodes[number])} cannot be compared in this way", EXAMPLE)
             if left_kind != right_kind:
                 sides = (f"{self._written(nodes[at])} is a {read[at][0]}" for at in (number, number + 1))
-                raise self._fault(" and ".join(sides), "numbers go with numbers, 'texts' with texts")
+                raise self._fault(" and ".join(sides), "compare numbers with numbers, and 'texts' with texts")
             links.append((left, compare, right))
         return lambda facts: all(compare(left(facts), right(facts)) for left, compare, right in links)
 
@@ -131,8 +133,8 @@ class Where:
 
     def _column(self, name: str) -> tuple[Kind, Reader]:
         if name not in self._kinds:
-            remedy = nearest(name.lower(), self._kinds, f"there are: {', '.join(self._kinds)}")
-            raise self._fault(f"no fact of a page is called {name}", remedy)
+            remedy = nearest(name.lower(), self._kinds, f"use one of {', '.join(self._kinds)}")
+            raise self._fault(f"pages have no fact {name!r}", remedy)
         return self._kinds[name], lambda facts: facts[name]
 
     def _written(self, node: ast.expr) -> str:

@@ -42,11 +42,11 @@ def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
     width = max(widths.values())
     where = f"{_name(results, widest)}, {widest.cell.arm.name}"
     if width <= WANTED_PERCENT:
-        yield f"Every interval reaches {width:.1g} points to either side at most ({where})."
+        yield f"No interval is wider than ±{width:.1g} points ({where})."
     else:
         yield (
-            f"The widest interval reaches {width:.1f} points to either side ({where}):"
-            f" {WANTED_PERCENT:g} point would need about {needed:,} repeats"
+            f"The widest interval is ±{width:.1f} points ({where});"
+            f" ±{WANTED_PERCENT:g} point would need about {needed:,} repeats"
             f" (--until-ci {WANTED_PERCENT:g}% --max-repeats {needed})."
         )
 

@@ -40,7 +40,7 @@ def side_lines(compared: RunComparison) -> list[str]:
     if compared.settings:
         lines.append(f"What differs: {'; '.join(map(str, compared.settings))}.")
     else:
-        lines.append("Nothing that the runs were made with differs.")
+        lines.append("The settings of the runs do not differ.")
     return lines
 
 
@@ -92,11 +92,11 @@ def _note(cells: Sequence[CellChange]) -> str:
     bases = {cell.basis for cell in cells}
     alike = any(one.difference == 0 for cell in cells for one in (cell.plt, cell.saving) if one)
     words = {
-        Basis.EXACT: "=: the same to the nanosecond, in virtual time without chance"
+        Basis.EXACT: "=: the same to the nanosecond, in deterministic virtual time"
         if alike
-        else "single loads, in virtual time without chance",
-        Basis.PAIRED: "medians over pairs of loads that drew the same",
-        Basis.SAMPLES: "differences of medians, of loads that do not pair",
+        else "single loads, in deterministic virtual time",
+        Basis.PAIRED: "medians over pairs of loads with the same samples",
+        Basis.SAMPLES: "differences of medians of loads without pairs",
     }
     return f"{'; '.join(words[basis] for basis in Basis if basis in bases)}."
 
@@ -177,7 +177,7 @@ def path_lines(compared: RunComparison, most: int = NAMED_MAX) -> Iterator[str]:
         if text := where_on_the_path(compared, cell):
             yield f"{cell.name}, {_by(cell)}: {text}"
     if len(cells) > most:
-        yield f"{len(cells) - most} more cells changed: --json and --html have all of them."
+        yield f"{len(cells) - most} more cells changed; --json and --html list all of them."
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
@@ -203,7 +203,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
         name = piece.url if piece.request is None else request_name(page, piece.request)
         named.append(f"{name} ({piece.kind} {change(piece.change_ns / 1e6)})")
     if named:
-        yield f"of the requests on it most at {listed(named)}"
+        yield f"among its requests most at {listed(named)}"
     others = [piece for piece in cell.pieces if not piece.on_both]
     if others:
         urls = [{piece.url for piece in others if ns(piece)} for ns in (_before_ns, _after_ns)]
@@ -236,7 +236,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
         yield f"Evidence of {cell.name}: {'; '.join(changed)}."
     if len(cells) > NAMED_MAX:
         more = len(cells) - NAMED_MAX
-        yield f"The evidence of {more} more cells changed: fastopen compare --json has all of it."
+        yield f"The evidence of {more} more cells changed; fastopen compare --json lists all of it."
 
 
 def _sent_again(segments: float | None) -> str:

@@ -41,7 +41,7 @@ def corpus_sentences(results: Results) -> Iterator[str]:
         if one.strongest:
             yield f"The saving {_goes_with(one.strongest[:NAMED])}."
         elif one.correlations:
-            yield "Nothing that is known of these pages goes with the saving for certain."
+            yield "No known property of these pages correlates with the saving for certain."
 
 
 def in_the_middle(savings: Mapping[str, float]) -> str:
@@ -141,8 +141,8 @@ def _distribution_grid(results: Results) -> Grid:
             )
         )
     note = (
-        "So many percent of the pages save no more than this, in percent of their page load time. In"
-        " brackets: where the median would lie of all pages that these are a sample of (95 % interval)."
+        "Percentiles over pages of the saving, in percent of page load time. In"
+        " brackets: 95 % interval of the median over all pages of which these are a sample."
         " Faster, same, slower: pages by the smallest effect of interest."
     )
     return Grid("Saved over the pages, %", columns, tuple(rows), note).hoist_common_factors()
@@ -166,10 +166,10 @@ def _correlation_grid(judged: Sequence[Distribution], most: int | None) -> Grid:
     pages = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
     note = (
         f"Spearman's rank correlation with the saving {shown[0].arm.words}, of {pages} pages, and its 95 %"
-        " interval (bootstrap over pages). Properties of pages go together: none is a cause by itself. Of 20"
-        f" properties that have nothing to do with it, one seems to.{left}"
+        " interval (bootstrap over pages). Properties of pages are correlated, so none proves a cause. Of 20"
+        f" properties without any relation, one shows one by chance.{left}"
     )
-    return Grid("What of a page goes with its saving", columns, rows, note)
+    return Grid("Properties of pages that correlate with the saving", columns, rows, note)
 
 
 def _correlation(found: Correlation | None) -> Entry:

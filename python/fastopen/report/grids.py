@@ -143,9 +143,9 @@ def flight_grid(results: Results, page: str) -> Grid | None:
             figures += _flight_saving(saving)
         entries.append((*(of_factor(factor, point) for factor in factors.varying), *figures))
     note = (
-        "Of the median PLT of the plainest first flight without TFO over the same version of HTTP, of HTTP/3"
-        " over HTTP/2. At most: what the parts of handshakes in a row took there that a first flight does"
-        " without."
+        "Savings in percent of the median PLT of the plainest first flight without TFO over the same version"
+        " of HTTP (for HTTP/3 over HTTP/2). At most: the parts of its handshakes in a row that a first flight"
+        " saves."
     )
     return Grid(
         f"First flights of {page}: what each saves",
@@ -235,11 +235,11 @@ def sensitivity_grid(results: Results) -> Grid | None:
         rows.append((*heads, *figures, *moved, Entry(share(found.rest))))
     if not rows:
         return None
-    columns = _columns("5 % of draws below", "median", "95 % below", *UNKNOWNS.values(), "rest")
+    columns = _columns("5 % of samples below", "median", "95 % below", *UNKNOWNS.values(), "rest")
     note = (
-        "Saved, % of PLT; then Spearman's rank correlation of what was drawn with it: near +1 or -1 that"
-        " unknown alone decides, near 0 it moves nothing. Rest: the share of the variance of ranks that is"
-        " left to the order of equal requests and to unknowns together. Marked: what explains more than that."
+        "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
+        " input decides, near 0 it has no influence. Rest: the share of the variance of ranks that remains"
+        " for the order of equal requests and for inputs together. Marked: inputs that explain more than it."
     )
     return Grid("What moves the answer", columns, tuple(rows), note)
 
@@ -290,7 +290,7 @@ def published_grid(results: Results) -> Grid | None:
             )
         )
     sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
-    note = "At most: what our handshakes in a row took of our page load time."
+    note = "At most: share of our page load time in handshakes in a row."
     title = "Compared with the published figures"
     return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
 
@@ -308,8 +308,8 @@ def path_grid(source: Source) -> Grid:
         for arm, path in place.breakdowns.items()
     ]
     note = (
-        "Means in ms; the kinds add up to the PLT. Ready: for how long a request on the path was known and"
-        " only waited for a connection. Handshakes: how many are on the path."
+        "Means in ms; the kinds add up to the PLT. Ready: time that requests on the path"
+        " waited only for a connection. Handshakes: their number on the path."
     )
     columns = _columns("PLT", *Kind, "ready", "handshakes", "loads")
     return Grid("The critical path in figures", columns, tuple(rows), note)
@@ -329,12 +329,12 @@ def cold_grid(source: Source) -> Grid | None:
         return None
     names = ("requests", "cold", "all ms", "cold ms", "without handshake ms", "of cold %", "of all %")
     note = (
-        "Of the median loads without TFO. Cold: requests that waited for the handshake of their connection;"
-        " without: the same less the handshake. Medians; of cold: the handshake's share, with the 95 %"
-        " interval of its median over requests; of all: its share in the time of all requests."
+        "Median loads without TFO. Cold: requests that waited for the handshake of their connection;"
+        " without handshake: their time without it. Medians; of cold: the handshake's share, with the 95 %"
+        " interval of its median over requests; of all: its share of the time of all requests."
     )
     columns = (Column("network", "key"), *(Column(name) for name in names))
-    return Grid("What the handshake adds to requests", columns, tuple(rows), note)
+    return Grid("Handshake share of requests", columns, tuple(rows), note)
 
 
 def evidence_grid(results: Results) -> Grid:

@@ -30,7 +30,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     yield (
         f"Each page was loaded {listed([ARMS[arm].words for arm in experiment.arms])}, {_repeats(results)}"
         " The loads of one repeat ran in one world and were compared with each other only. No connection,"
-        " cookie or TCP metric was carried from load to load, but for the cookies of warm loads."
+        " cookie or TCP metric was carried from load to load, except the cookies of warm loads."
     )
     yield from _first_flights(results)
     yield from _quic(results)
@@ -64,9 +64,9 @@ def _first_flights(results: Results) -> Iterator[str]:
     yield (
         f"TLS sessions came from an earlier visit: {' or '.join(dict.fromkeys(map(_visit, setups)))}."
         f" Origins sent {tickets} stateful tickets on a connection, each good for one connection. Tickets,"
-        " certificates and ciphers were the same with every session. A load counted only if as many"
-        f" connections as there were tickets resumed a session by the word of {word}, and none did that was"
-        " not to."
+        " certificates and ciphers were the same with every session. A load counted only if, by"
+        f" the evidence of {word}, every ticket resumed a session, as far as there were connections, and no"
+        " other connection resumed one."
     )
     if "early" in began:
         rejected = any(setup.tls.rejects_early_data for setup in setups if setup.tls is not None)
@@ -89,7 +89,7 @@ def _visit(setup: Setup) -> str:
     if client.ours:
         return "one connection to each host over a link without delay"
     return (
-        f"the page, loaded by {client.label} over a link without delay, whose connections were closed then"
+        f"the page, loaded by {client.label} over a link without delay; its connections were then closed"
         f" ({client.label} keeps {client.tickets_kept} tickets of a host; what else a visit leaves, such as"
         " which version of HTTP a host speaks, it keeps as well)"
     )
@@ -104,8 +104,8 @@ def _quic(results: Results) -> Iterator[str]:
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
     others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
     ends = (
-        f" at the origins, of which all here is said; {listed(others)} spoke it with a stack, settings and"
-        " timers of its own"
+        f" at the origins, which this paragraph describes; {listed(others)} used its own stack, settings and"
+        " timers"
         if others
         else ""
     )
@@ -113,9 +113,9 @@ def _quic(results: Results) -> Iterator[str]:
     yield (
         f"HTTP/3 ran over QUIC (quinn 0.11, h3){ends}, which has no SYN, and so without TFO. Its congestion"
         f" control was {controls} and its initial window {windows} bytes, as those of TCP; datagrams had"
-        " 1,200 bytes, without discovery of more and without offloads. In what else QUIC differs from"
-        " Linux' TCP: it paces what it sends, it pads its first flights to whole datagrams (a lost one"
-        " is retransmitted after a second, as a SYN is), and QPACK compressed heads without the dynamic"
+        " 1,200 bytes, without path MTU discovery and offloads. Other differences from"
+        " Linux' TCP: QUIC paces its packets, it pads its first flights to whole datagrams (a lost one"
+        " is retransmitted after a second, as a SYN is), and QPACK compressed headers without the dynamic"
         " table that HPACK has. Priorities of RFC 9218 were honoured as over HTTP/2. The evidence is in"
         f" the datagrams at {where}, whose packets are counted by type: with early data a load"
         " counted only if 0-RTT packets had arrived, and origins had read them before their handshake"
@@ -296,8 +296,8 @@ def _repeats(results: Results) -> str:
     times = plural(experiment.repeats, "time")
     shuffled = f"up to {times} each, in an order shuffled from the seed {experiment.seed}"
     if experiment.vary is not None:
-        return f"{shuffled}, each time with values drawn evenly around those above: {experiment.vary.phrase}."
-    once = "once each: nothing there is left to chance, so that another repeat would give the same bytes"
+        return f"{shuffled}, with values sampled uniformly around those above: {experiment.vary.phrase}."
+    once = "once each, since these loads are deterministic: a repeat would give the same bytes"
     alone = {len(cell.plts_ms) <= 1 and cell.cell.engine == "virtual" for cell in results.cells}
     if alone == {True}:
         return f"{once}."
@@ -315,11 +315,11 @@ def _certainty(results: Results) -> str:
     cells = [cell for cell in results.cells if cell.improvement_percent is not None]
     if not any(cell.deterministic or cell.varied for cell in cells):
         return interval
-    why = "virtual time has no noise, so that these loads came out the same each time"
+    why = "virtual time has no noise, so these loads are the same each time"
     if any(cell.varied for cell in cells):
-        why = f"what is in brackets are the 5 and 95{NBSP}% quantiles of the draws, a range over unknowns"
+        why = f"brackets show the 5 and 95{NBSP}% quantiles of the samples, a range over uncertain inputs"
     exact = all(cell.deterministic or cell.varied for cell in cells)
-    return f"; {why}" if exact else f"{interval}; where nothing else is left to chance, {why}"
+    return f"; {why}" if exact else f"{interval}; for loads without random factors, {why}"
 
 
 def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:

@@ -94,7 +94,7 @@ def _of_pages(
         yield from filled([f"{page}: {one.sentence}" for one in warnings], width, *STYLES["warning"])
     yield from filled(surprises_of_pages(results, pages), width)
     yield from filled(_extremes(results, reasons), width)
-    yield from filled(["What each page saves and why: fastopen report."], width, "dim")
+    yield from filled(["The saving of each page and its reason: fastopen report."], width, "dim")
     yield Text()
 
 
@@ -109,7 +109,7 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
     for exceeding in (True, False):
         found = [one for one in warnings if (one.kind == "beyond_bound") is exceeding]
         if found:
-            what = "exceed their bound" if exceeding else "have loads to look at"
+            what = "exceed their bound" if exceeding else "have loads that need a look"
             names = list(dict.fromkeys(one.subject for one in found))
             words = (
                 f"{plural(len(names), 'page')} {what}: {some(names)}. {found[0].subject}: {found[0].sentence}"
@@ -193,7 +193,7 @@ def _closing(results: Results) -> Iterator[str]:
             for page in results.pages
             if page not in {cell.cell.page for cell in results.cells if cell.loads}
         ]
-        yield f"This run is {results.status}{_without(left, results)}: what it did not load is missing above."
+        yield f"This run is {results.status}{_without(left, results)}; the rest is missing above."
 
 
 def _without(left: Sequence[str], results: Results) -> str:
@@ -201,8 +201,8 @@ def _without(left: Sequence[str], results: Results) -> str:
     if not left:
         return ""
     if len(left) <= PAGES_APART:
-        return f", with nothing of {listed(left)} loaded"
-    return f", with nothing of {len(left)} of {len(results.pages)} pages ({some(left)}) loaded"
+        return f", without any load of {listed(left)}"
+    return f", without any load of {len(left)} of {len(results.pages)} pages ({some(left)})"
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
             " origins on port 8080, as examples/servers/nginx.conf does."
         )
     if not use.listeners and not use.upstream_connections:
-        yield "In no load with TFO did the server listen where the client connected to."
+        yield "In no load with TFO did the server listen on the address that the client connected to."
         return
     for one in use.listeners:
         lengths = listed(["unknown" if length is None else str(length) for length in one.queues])

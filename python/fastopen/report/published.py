@@ -18,9 +18,9 @@ LABELS: Final = {
     Label.MISPRINTED: ("misprint", "the printed improvement is not that of the printed times"),
     Label.IMPOSSIBLE: (
         "over half",
-        "theirs saves more than half, but each handshake is followed by a request, which takes as long",
+        "theirs saves more than half, but a request of the same length follows each handshake",
     ),
-    Label.BEYOND: ("too much", "theirs saves more than all handshakes in a row took in ours"),
+    Label.BEYOND: ("too much", "theirs saves more than all of our handshakes in a row took"),
     Label.OURS_BEYOND: ("ours: much", "ours saves more than its handshakes in a row took, see above"),
     Label.AGREES: ("agrees", "the improvements differ by 3 points at most"),
     Label.THEIRS_MORE: ("theirs more", ""),
@@ -56,13 +56,13 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
     pages = dict.fromkeys(one.comparison.page for one in found)
     lines += [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]
     known = results.experiment.published.known if results.experiment.published is not None else []
-    return lines + (["Known of the source:"] if known else []) + [f"- {sentence}" for sentence in known]
+    return lines + (["Known about the source:"] if known else []) + [f"- {sentence}" for sentence in known]
 
 
 def _counts(found: list[Discrepancy]) -> str:
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
-        return "Nothing valid of ours can be compared with them."
+        return "None of our valid loads can be compared with them."
     agree = sum(Label.AGREES in one.labels for one, _ in both)
     more = sum(Label.AGREES not in one.labels and one.theirs.improvement_percent > ours for one, ours in both)
     parts = []

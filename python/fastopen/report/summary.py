@@ -33,7 +33,7 @@ from fastopen.report.loaded import as_loaded, over_quic
 
 # The label of the tile that has the savings.
 SAVED: Final = "of the page load time saved"
-NO_TREATMENT: Final = "Nothing was loaded with TFO."
+NO_TREATMENT: Final = "No load used TFO."
 # How often TFO does what, after "it".
 COUNTED: Final = {
     Effect.REDUCES: "reduces it in {}",

@@ -18,7 +18,7 @@ def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):
             message = f"page {page} was served other recorded bodies when this run started"
-            raise InputError(message, place, "give its inputs again, unchanged: fastopen resume RUN INPUT...")
+            raise InputError(message, place, "give the unchanged inputs again: fastopen resume RUN INPUT...")
 
 
 def _digest(of_page: Mapping[int, bytes]) -> str:

@@ -88,7 +88,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     if not path.is_file():
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
     if not os.access(path, os.R_OK):
-        raise InputError("may not be read", str(path))
+        raise InputError("cannot be read: no permission", str(path))
     with reading(str(path)):
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         limits = Limits(database, folder)
@@ -106,7 +106,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")
     if result != "ok":
-        raise InputError(f"damaged: {result}", str(folder / FILE), "what can be read: fastopen export")
+        raise InputError(f"damaged: {result}", str(folder / FILE), "fastopen export saves the readable part")
     return _connect_for_writing(folder)
 
 
@@ -116,7 +116,7 @@ def reading(place: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise InputError(f"damaged: {error}", place) from None
+        raise InputError(f"damaged: {error}", place, "run it again into a new folder") from None
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def failing(place: str) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         message = f"{place}: the run cannot be written: {error}"
-        raise MachineError(message, "make room there, or name another folder") from None
+        raise MachineError(message, "free some space there, or use another folder") from None
     except sqlite3.DatabaseError as error:  # rows that contradict each other
         raise InputError(f"damaged: {error}", place) from None
 
@@ -177,7 +177,7 @@ class KnownFile:
         except OSError:
             pass
         message = f"{self._path.parent}: the run was moved or removed while it was written"
-        raise MachineError(message, "do not write to its folder, and run it again")
+        raise MachineError(message, "run it again, and leave its folder alone")
 
 
 def _plain(sql: str) -> str:
@@ -193,17 +193,17 @@ def _check_marks(limits: Limits, path: Path) -> None:
     if application != APPLICATION_ID:
         raise InputError("not a run of fastopen", str(path))
     if version > VERSION:
-        message = f"written by a newer fastopen: version {version} of the run store, this one knows {VERSION}"
+        message = f"was written by a newer fastopen: run store version {version}, here {VERSION}"
         raise InputError(message, str(path), "update fastopen")
     if version < VERSION:
-        message = f"version {version} of the run store, which no fastopen of today reads"
-        raise InputError(message, str(path), f"this is version {VERSION}; run it again")
+        message = f"is version {version} of the run store, which this fastopen does not read"
+        raise InputError(message, str(path), "run it again, or use the fastopen that wrote it")
     # A view may run without end and a trigger may write, so a file with anything but the tables is not
     # queried.
     found = {name: _plain(sql) for name, sql in limits.rows("SELECT name, sql FROM sqlite_schema") if sql}
     for name in sorted({*found, *_TABLES}):
         if found.get(name) != _TABLES.get(name):
-            raise InputError(f"damaged: {name} is not the table of that name", str(path))
+            raise InputError(f"damaged: {name} is not the table that fastopen writes", str(path))
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
@@ -231,15 +231,15 @@ def _claim(folder: Path) -> FolderLock:
         try:
             if holds_run(folder):
                 raise InputError(
-                    "a run was made there meanwhile", str(folder), "the same command continues it"
+                    "another process started a run there", str(folder), "repeat the command to continue it"
                 )
             # A merge copies packets before the run exists.
             half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
             names = {path.name for path in folder.iterdir()} - half_merged
             if any(not name.startswith(UNFINISHED) for name in names):
-                raise InputError("not empty, and not a run", str(folder), "name a new folder for the run")
+                raise InputError("is not empty and not a run", str(folder), "use a new folder for the run")
             if not os.access(folder, os.W_OK | os.X_OK):
-                raise InputError("may not be written", str(folder))
+                raise InputError("cannot be written: no permission", str(folder))
         except BaseException:
             lock.close()
             raise

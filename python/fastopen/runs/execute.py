@@ -18,7 +18,7 @@ from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 INVALID_ALIKE: Final = 3
 # Disturbances by the machine count only after this many rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
-BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its pace)"
+BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 Engines = Engine | Mapping[EngineName, Engine]
 
 
@@ -68,7 +68,7 @@ class RunProgress:
 
     def counts(self) -> str:
         """Return the counts in words: `90 of 360 loads, 3 done again, 8 invalid`."""
-        again = f", {self.again} done again" if self.again else ""
+        again = f", {self.again} repeated" if self.again else ""
         invalid = f", {self.invalid} invalid" if self.invalid else ""
         return f"{self.done} of {self.asked} loads{again}{invalid}"
 

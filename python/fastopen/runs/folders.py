@@ -158,7 +158,9 @@ def _remove(folder: Path) -> int:
     for path in files:
         name = path.relative_to(folder)
         if path.is_symlink() or not (path.name.startswith(FILE) or path.suffix in (".html", *SUFFIXES)):
-            raise InputError(f"holds {name}, which is not part of a run", str(folder), "remove it yourself")
+            raise InputError(
+                f"contains {name}, which is not part of a run", str(folder), "remove it yourself"
+            )
     size = sum(path.stat().st_size for path in files)
     try:
         shutil.rmtree(folder)

@@ -102,7 +102,7 @@ class Limits:
     def _check_texts(self, row: tuple[object, ...]) -> None:
         for value in row:
             if isinstance(value, str) and json_memory.is_too_much(value):
-                raise InputError("damaged: a text in it takes more memory than any has", str(self._folder))
+                raise InputError("damaged: a text in it needs more memory than any run's", str(self._folder))
 
     def _size_now(self) -> int:
         """Return the size of the file with its log; it may grow."""
@@ -113,7 +113,7 @@ class Limits:
         return size
 
     def _endless(self) -> InputError:
-        return InputError("damaged: more is read out of it than it can hold", str(self._folder))
+        return InputError("damaged: it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
         """Return the text of a record. Raises InputError if it is damaged or too large."""
@@ -124,9 +124,9 @@ class Limits:
             raise InputError(f"damaged: {error}", str(self._folder)) from None
         self._excess -= max(0, len(text) - USUAL_RATIO * len(packed))
         if unpack.unconsumed_tail or self._excess < 0:
-            raise InputError("damaged: a record unpacks to more than any load has", str(self._folder))
+            raise InputError("damaged: a record is larger than any load's", str(self._folder))
         if not unpack.eof:
             raise InputError("damaged: a record is cut short", str(self._folder))
         if json_memory.is_too_much(text):
-            raise InputError("damaged: a record takes more memory than any has", str(self._folder))
+            raise InputError("damaged: a record needs more memory than any load's", str(self._folder))
         return text

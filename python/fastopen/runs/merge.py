@@ -69,7 +69,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
     the new run cannot be written.
     """
     if files.holds_run(output):
-        raise InputError("holds a run already", str(output), "name a new folder")
+        raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
         experiment = first.experiment()
         merging = _Merging(planned_anew(first, experiment), first)
@@ -123,7 +123,7 @@ class _Merging:
         """Check that a run belongs to the experiment, and take the loads that other runs lack."""
         assert run.folder is not None
         if run.folder.resolve() in self._folders:
-            raise InputError("is named twice", str(run.folder))
+            raise InputError("is given twice", str(run.folder), "give it once")
         self._folders.add(run.folder.resolve())
         jobs = run.jobs()
         self._check(run, jobs)
@@ -154,22 +154,30 @@ class _Merging:
 
     def _check(self, run: RunStore, jobs: Mapping[str, int]) -> None:
         if run.asked_as_kept() != self._kept:
-            check_same(run, self._plan.experiment, self._plan.pages)
+            check_same(run, self._plan.experiment, self._plan.pages, "merge only shards of one experiment")
             there, here = (
                 dict.fromkeys(cell.engine for cell in one) for one in (run.cells(), self._plan.cells)
             )
             if there != here:
-                message = f"was planned for engine {', '.join(there)}, the first for {', '.join(here)}"
-                raise InputError(message, run.place, "name one for all: --engine virtual")
+                message = (
+                    f"was planned for engine {', '.join(there)}, but the first run for {', '.join(here)}"
+                )
+                raise InputError(
+                    message, run.place, "run all shards with one engine, such as --engine virtual"
+                )
         if run.options.get("bodies", {}) != self._options.get("bodies", {}):
-            raise InputError("its pages were served other recorded bodies", run.place)
+            raise InputError(
+                "used other recorded bodies than the first run",
+                run.place,
+                "run it again with the same inputs",
+            )
         for job, seed in jobs.items():
             planned = self._planned.get(job)
             if planned is None:
-                message = f"holds {job}, which its experiment does not ask for"
-                raise InputError(message, run.place, "runs with --until-ci are not merged")
+                message = f"contains {job}, which its experiment does not plan"
+                raise InputError(message, run.place, "merge only runs without --until-ci")
             if planned.job.seed != seed:
-                message = "planned by another version of fastopen"
+                message = "was planned by another version of fastopen"
                 raise InputError(message, run.place, "run it again into a new folder")
 
     def number(self) -> None:
@@ -233,10 +241,10 @@ class _Merging:
         kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
         if kept is not None and kept != tuple(figures):
             other = self._parts[self._source[load]]
-            message = f"{part.name} and {other.name} differ in {' '.join(load)}, which is the same each time"
-            raise InputError(
-                message, remedy="one of them is not to be trusted: leave it out, and run it again"
+            message = (
+                f"{part.name} and {other.name} differ in {' '.join(load)}, which virtual time repeats exactly"
             )
+            raise InputError(message, remedy="one of them is wrong: run both again")
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
         """Copy the packets of the taken loads, under their new numbers."""
@@ -268,7 +276,7 @@ class _Merging:
             numbers = sorted({n % count + 1 for n in absent})
             yield f"shard{'s' if len(numbers) > 1 else ''} {ranges(numbers)} of {count} not among them"
         elif absent:
-            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in none of them"
+            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in none of the folders"
 
 
 def _check_alike(first: _Part, part: _Part) -> None:

@@ -21,7 +21,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
         write_atomic(folder / file_name(number, job, load, ENDING), pcapng)
     except OSError as error:
         message = f"{folder}: packets cannot be written: {error.strerror or error}"
-        raise MachineError(message, "make room there, or run without --pcap") from None
+        raise MachineError(message, "free some space there, or run without --pcap") from None
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:

@@ -141,7 +141,7 @@ class RunReader(Closing):
             if not (
                 known and 0 <= network < len(experiment.networks) and 0 <= setup < len(experiment.setups)
             ):
-                raise InputError(f"damaged: cell {index} is none of the experiment", self.place)
+                raise InputError(f"damaged: cell {index} is not in the experiment", self.place)
             tls = experiment.setups[setup].tls
             cells.append(Cell(index, page, network, setup, ARMS[arm].over(tls), engine))
         return cells
@@ -369,7 +369,7 @@ class RunReader(Closing):
         cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:
-            raise InputError(f"damaged: {job} {load} is of a cell that is not there", self.place)
+            raise InputError(f"damaged: {job} {load} belongs to a missing cell", self.place)
         # SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)
         return LoadRow(

@@ -25,7 +25,7 @@ def stored_plan(run: RunReader) -> Plan:
     plan = planned_anew(run, longest)
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
-        message = "started by another version of fastopen, which planned it otherwise"
+        message = "was started by another version of fastopen, which planned it differently"
         raise InputError(message, run.place, "run it again into a new folder")
     return replace(plan, experiment=experiment, jobs=tuple(planned.values()))
 
@@ -38,8 +38,8 @@ def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
         raise InputError(f"damaged: {error.message}", run.place) from None
 
 
-def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) -> None:
-    """Raise InputError with the differences if the run is not of this experiment and these pages."""
+def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
+    """Raise InputError with the differences and `remedy` if the experiment or the pages differ."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -47,13 +47,13 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page]) ->
     digests = [page.digest() for page in run.pages().values()]
     for number, page in enumerate(pages):
         if number >= len(digests) or page.digest() != digests[number]:
-            found.append(f"page {page.name} is not the one there")
+            found.append(f"another page {page.name}")
     if len(pages) < len(digests):
-        found.append(f"{len(digests)} pages there, {len(pages)} here")
+        found.append(f"{len(digests)} pages instead of {len(pages)}")
     if found:
-        more = f"; and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
-        message = "holds a run of another experiment: " + "; ".join(found[:SHOWN_DIFFERENCES]) + more
-        raise InputError(message, run.place, "name a new folder, or continue that run with fastopen resume")
+        more = f", and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
+        message = "contains a run of another experiment: " + ", ".join(found[:SHOWN_DIFFERENCES]) + more
+        raise InputError(message, run.place, remedy)
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
@@ -66,10 +66,8 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
             yield from _differences(f"{name}[{number}]", one, other)
     elif there != here:
         if isinstance(there, list) and isinstance(here, list):
-            yield f"{len(there)} {name} there, {len(here)} here"
+            yield f"{len(there)} {name} instead of {len(here)}"
+        elif any(isinstance(one, Mapping | list) for one in (there, here)):
+            yield f"another {name}" if there and here else f"{'with' if there else 'without'} {name}"
         else:
-            yield f"{name} {_shown(there)} there, {_shown(here)} here"
-
-
-def _shown(value: Any) -> str:
-    return str(value) if len(str(value)) <= 60 else f"{str(value)[:59]}…"
+            yield f"{name} {there} instead of {here}"

@@ -19,7 +19,7 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
     """Return what the audit finds of cells, of their times."""
     folder = packaged_folder("experiments")
     if folder is None:
-        raise InputError("the published figures are missing", FILE, "install fastopen again")
+        raise InputError("the file of published figures is missing", FILE, "install fastopen again")
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
     found: defaultdict[PublishedCell, list[Finding]] = defaultdict(list)
     for finding in audit(read_table(folder / FILE).cells):

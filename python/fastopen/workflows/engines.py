@@ -32,8 +32,10 @@ from fastopen.experiments import EngineName, Plan, repeats_of, slowed_down
 from fastopen.runs import describe_environment
 
 NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
-MIDDLEBOX_IS_OURS: Final = "the link of broken paths is the program's: the kernel's has no middlebox"
-ONE_IS_ENOUGH: Final = "cells in which nothing is random are loaded once"
+MIDDLEBOX_IS_OURS: Final = (
+    "fastopen's program emulates broken paths, since the kernel's link has no middlebox"
+)
+ONE_IS_ENOUGH: Final = "cells without random factors are loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
@@ -91,8 +93,8 @@ class EngineSet:
         the plan needs.
         """
         if executor is not None and plan.engines != ("virtual",):
-            remedy = "ask for the engine virtual; real time is measured on this machine"
-            raise InputError("workers run only virtual time", "executor", remedy)
+            remedy = "use --engine virtual"
+            raise InputError("workers run only in virtual time", "--workers", remedy)
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         for setup in plan.experiment.setups:

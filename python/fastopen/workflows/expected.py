@@ -62,8 +62,8 @@ def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
     """Return PLT in nanoseconds by the columns before it. Raises InputError if nothing is expected."""
     expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
     if not expected:
-        remedy = "those of experiments that are compared with published figures are"
-        raise InputError(f"no table is expected of {experiment.name}", FILE, remedy)
+        remedy = "only packaged experiments with published figures have one"
+        raise InputError("has no expected table", experiment.name, remedy)
     return expected
 
 
@@ -81,7 +81,7 @@ def rows(found: Mapping[tuple[str, ...], int | None]) -> list[dict[str, Any]]:
 def _expected() -> Iterator[tuple[tuple[str, ...], int | None]]:
     folder = packaged_folder("experiments")
     if folder is None or not (folder / FILE).is_file():
-        raise InputError("the expected tables are missing", FILE, "install fastopen again")
+        raise InputError("the file of expected tables is missing", FILE, "install fastopen again")
     with (folder / FILE).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             plt = row["plt_ns"]

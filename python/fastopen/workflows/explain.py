@@ -280,7 +280,7 @@ def _one_less(rig: Rig) -> list[Rig]:
 def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
     cells = space.base_cells()
     if not cells:
-        raise InputError("is not compared with published figures", space.source.name, "declare [published]")
+        raise InputError("has no published figures to compare with", space.source.name, "add [published]")
     return cells
 
 

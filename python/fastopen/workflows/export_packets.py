@@ -54,7 +54,7 @@ def export_packets(
     found = ExportedPackets()
     with RunReader.open(folder) as run:
         if job is not None and job not in run.jobs():
-            remedy = "fastopen export --format csv lists them in loads"
+            remedy = "fastopen export --format csv lists the jobs in loads.csv"
             raise InputError(f"has no job {job!r}", run.place, remedy)
         rows = [row for row in run.loads() if job is None or row.job == job]
         with atomic_folder(place, replace=replace_export) as unfinished:
@@ -89,7 +89,7 @@ def _load_again(
         cell = cells[row.cell]
         same_again = cell.engine == "virtual" and experiment.setups[cell.setup].client.type.deterministic
         if row.superseded or not same_again:
-            found.miss("they were not kept, and the load would not be the same again")
+            found.miss("they were not kept, and the load cannot be repeated exactly")
         else:
             owed[row.job, row.load] = row
     if not owed:
@@ -110,7 +110,7 @@ def _load_again(
                 continue
             row = owed[load]
             if event.packets is None or event.record != run.load_record(row.job, row.load):
-                found.miss("loaded again, they came out otherwise: by another version or kernel")
+                found.miss("the repeated loads differ: the version or the kernel is another one")
                 continue
             (place / packets_name(row)).write_bytes(event.packets.pcapng)
             found.again += 1

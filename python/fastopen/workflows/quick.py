@@ -67,7 +67,7 @@ def _steps(
         yield {"networks": [middle]}, words
     random = any(not setup.client.type.deterministic for setup in experiment.setups)
     if "engine" not in asked and auto == "virtual" and random:
-        late = "; this machine is busy, and late loads do not count" if is_busy() else ""
+        late = "; this machine is busy, and late loads are invalid" if is_busy() else ""
         words = f"on the engine host, where this client's loads take less time (--engine){late}"
         yield {"engines": ["host"]}, words
 

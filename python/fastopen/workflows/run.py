@@ -156,9 +156,9 @@ def run_experiment(
     folder holds a run of another experiment) and MachineError; what is finished by then is kept.
     """
     if not imported:
-        raise InputError("no page in what was given")
+        raise InputError("the inputs contain no page")
     if options.watched.packets and options.output is None and not options.keep:
-        raise InputError("packets are kept in the run's folder", "--pcap", "without --no-keep")
+        raise InputError("needs a kept run", "--pcap", "drop --no-keep")
     check_hosts(experiment, imported, options.place_of)
     check_recorded(experiment, imported)
     check_documents(experiment, imported)
@@ -222,9 +222,15 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
     except units.UnitError as error:
         raise InputError(str(error), "--until-ci") from None
     if percent == 0:
-        raise InputError("no number of repeats makes an interval without width", "--until-ci")
+        raise InputError(
+            "no number of repeats gives an interval of width 0", "--until-ci", "use a share such as 1%"
+        )
     if max_repeats < repeats:
-        raise InputError(f"{max_repeats} is less than the {repeats} of --repeats", "--max-repeats")
+        raise InputError(
+            f"{max_repeats} is less than {repeats}, the repeats to begin with",
+            "--max-repeats",
+            "use more, or fewer --repeats",
+        )
     return UntilInterval(percent, max_repeats)
 
 
@@ -316,10 +322,11 @@ def _check_same(
             own += ["vary", "repeats"]
         experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
-        check_same(store, experiment, plan.pages)
+        remedy = "use a new folder, or continue that run with fastopen resume"
+        check_same(store, experiment, plan.pages, remedy)
         if store.shard != options.shard:
-            there = "all of it" if store.shard is None else f"shard {store.shard}"
-            raise InputError(f"holds {there}, not {options.shard or 'all'}", store.place, "name a new folder")
+            there, here = (f"shard {one}" if one else "a whole run" for one in (store.shard, options.shard))
+            raise InputError(f"contains {there}, not {here}", store.place, "use a new folder")
         check_bodies(store.options.get("bodies", {}), bodies_of(plan, imported), store.place)
 
 
@@ -338,8 +345,8 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPag
     )
     # The run's own pages replace them: these have numbered names and are calibrated.
     if list(map(_of_bodies, pages)) != [_of_bodies(one.page) for one in imported]:
-        message = "its recorded bodies are not where they were, or have changed"
-        raise InputError(message, store.place, "give its inputs again: fastopen resume RUN INPUT...")
+        message = "its recorded bodies were moved or have changed"
+        raise InputError(message, store.place, "give the inputs again: fastopen resume RUN INPUT...")
     return [replace(one, page=page) for one, page in zip(imported, pages, strict=True)]
 
 
@@ -364,8 +371,8 @@ def check_hosts(
     named += [("server_hosts", setup.origins.server_hosts or ()) for setup in experiment.setups]
     for factor, hosts in named:
         if unknown := [host for host in hosts if host not in known]:
-            place, remedy = place_of(BY_NAME[factor]), "fastopen page show names them"
-            raise InputError(f"no page asks the host {unknown[0]}", place, remedy)
+            place, remedy = place_of(BY_NAME[factor]), "fastopen page show lists the hosts of a page"
+            raise InputError(f"no page has the host {unknown[0]}", place, remedy)
 
 
 def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
@@ -375,9 +382,7 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
         document = next(resource for resource in one.page.resources if resource.redirect_to is None)
         if document.status == NOT_MODIFIED:
             message = "its document was answered with 304 (Not Modified), out of the recorder's cache"
-            remedy = (
-                f"record the page with an empty cache, or load it with --client loader, not {browsers[0]}"
-            )
+            remedy = f"record the page with an empty cache, or use --client loader instead of {browsers[0]}"
             raise InputError(message, f"page {one.page.name}", remedy)
 
 
@@ -388,12 +393,8 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
     for one in imported:
         root = next(i for i, resource in enumerate(one.page.resources) if resource.redirect_to is None)
         if root not in one.bodies:
-            remedy = (
-                "fastopen record URL -o FILE.wacz keeps them, as archives do; or ask for synthetic bodies"
-            )
-            raise InputError(
-                f"page {one.page.name}: its bodies were not recorded as they came", "--bodies", remedy
-            )
+            remedy = "record it with fastopen record URL -o FILE.wacz, or use --bodies synthetic"
+            raise InputError(f"page {one.page.name} has no recorded bodies", "--bodies", remedy)
 
 
 def _absolute(path: str | Path) -> str:

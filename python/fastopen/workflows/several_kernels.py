@@ -16,10 +16,10 @@ def kernels_named(text: str | None) -> dict[str, str]:
     named: dict[str, str] = {}
     for one in asked:
         if not one:
-            raise InputError(f"{text!r} names a kernel without a name", "--kernel")
+            raise InputError(f"{text!r} has an empty name in it", "--kernel", "use NAME,NAME")
         name = kernels.find(one).name
         if name in named:
-            raise InputError(f"{name} is named twice", "--kernel", "fastopen kernel list names them")
+            raise InputError(f"{name} appears twice", "--kernel", "fastopen kernel list lists the kernels")
         named[name] = one
     return named
 
@@ -27,7 +27,5 @@ def kernels_named(text: str | None) -> dict[str, str]:
 def on_virtual_engine(experiment: Experiment) -> Experiment:
     """The experiment on the virtual engine alone. Raises InputError where another was asked for."""
     if "host" in experiment.engines:
-        raise InputError(
-            "several kernels are of the virtual engine", "--kernel", "leave --engine out, or say virtual"
-        )
+        raise InputError("several kernels need the virtual engine", "--kernel", "use --engine virtual")
     return experiment.model_copy(update={"engines": ["virtual"]})

@@ -35,13 +35,13 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
         client: Any = Client(address, timeout=TIMEOUT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         message = f"no Dask scheduler answers at {address}: {error}"
-        raise MachineError(message, "name it as dask scheduler prints it: tcp://HOST:8786") from None
+        raise MachineError(message, "use the address that dask scheduler prints: tcp://HOST:8786") from None
     with client:
         try:
             client.wait_for_workers(1, timeout=TIMEOUT_S)
         except TimeoutError:
             message = f"the scheduler at {address} has no workers"
-            raise MachineError(message, f"dask worker {address}") from None
+            raise MachineError(message, f"start one: dask worker {address}") from None
         with DaskExecutor(client) as executor:
             yield executor, sum(client.nthreads().values())
 
@@ -125,7 +125,7 @@ class DaskExecutor(Executor):
                     continue
             if time.monotonic() - last > self._without_workers_s:
                 for future in list(self._open):
-                    words = f"there were none for {self._without_workers_s:.0f} s"
+                    words = f"the scheduler had no workers for {self._without_workers_s:.0f} s"
                     _settle(future, _raising(BrokenExecutor(words)))
 
 

@@ -102,7 +102,7 @@ def test_a_run_that_was_interrupted_is_resumed_and_a_finished_one_is_opened(
     with run(small(), tmp_path / "kept", progress=stop, jobs=1) as first:
         assert first.status == "interrupted"
         assert len(first.loads()) == 1
-    with pytest.raises(InputError, match="repeats 2 there, 3 here"):
+    with pytest.raises(InputError, match="repeats 2 instead of 3"):
         run(small(repeats=3), tmp_path / "kept", progress=False)
     with run(small(), tmp_path / "kept", progress=False) as second:
         assert (second.status, len(second.loads())) == ("finished", 6)
@@ -156,7 +156,7 @@ def test_a_run_that_cannot_be_kept_is_in_memory_and_says_so(
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"until_ci": "0%"}, "without width"), ({"until_ci": "1%", "max_repeats": 1}, "less than the 2")],
+    [({"until_ci": "0%"}, "of width 0"), ({"until_ci": "1%", "max_repeats": 1}, "less than 2")],
 )
 def test_a_precision_that_cannot_be_reached_is_refused(settings: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):

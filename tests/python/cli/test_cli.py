@@ -139,72 +139,15 @@ def test_every_option_reaches_the_run(fake_world: FakeWorld, tmp_path: Path) -> 
     assert run["environment"]["worlds_at_once"] == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["run", "example", "--rtt", "20"], "--rtt: '20' has no unit; accepted: 20ms"),
-        (["run", "example", "--rtt", "20ms,"], "--rtt: '' is not a time"),
-        (["run", "example", "--h3-fallback", "banana"], "accepted: 20ms, 0.5ms, 1s; or none"),
-        (["run", "example", "--down", "4ms"], "--down: '4ms': unknown unit 'ms' for a rate"),
-        (["run", "example", "--down", "1kbit"], "--down: '1kbit' is out of bounds (64kbit to 1gbit)"),
-        (["run", "example", "--up", "4"], "--up: '4' has no unit"),
-        (["run", "example", "--loss", "0.1"], "--loss: '0.1' has no unit"),
-        (["run", "example", "--loss", "60%"], "--loss: '60%' is out of bounds (0% to 50%)"),
-        (["run", "example", "--queue", "big"], "--queue: 'big' is not a size"),
-        (["run", "example", "--extra-rtt", "20ms"], "--extra-rtt: '20ms' is not HOST=RTT"),
-        (
-            ["run", "example", "--extra-rtt", "no.such.host=20ms"],
-            "--extra-rtt: no page asks the host no.such.host",
-        ),
-        (["run", "example", "--down-trace", "/nowhere"], "/nowhere: cannot be read"),
-        (
-            ["run", "example", "--transports", "off,hot"],
-            "--transports: 'hot' is unknown; accepted: off, cold, warm",
-        ),
-        (["run", "example", "--repeats", "0"], "repeats: 0"),
-        (
-            ["run", "example", "--connections-per-host", "0"],
-            "--connections-per-host: '0' is out of bounds (1 to 256)",
-        ),
-        (["run", "exampel"], "did you mean the packaged page example?"),
-        (
-            ["run", "example", "--where", "host > 2"],
-            "--where: no fact of a page is called host (did you mean",
-        ),
-        (["run", "example", "--where", "hosts > 99"], "none of 1 pages meets 'hosts > 99'"),
-        (["run", "/nowhere.har"], "/nowhere.har"),
-        (["run"], "run: missing argument 'INPUT...' (fastopen run --help says"),
-        (["run", "example", "--rat", "1"], "run: no such option: --rat (did you mean --rtt?)"),
-        (["run", "example", "--repeats", "x"], "run: invalid value for '--repeats' / '-n'"),
-        (["--nowhere"], "no such option: --nowhere (fastopen --help says"),
-        (["reprot"], "no such command 'reprot'. Did you mean 'report'"),
-        (["page", "shwo"], "page: no such command 'shwo'. Did you mean 'show'"),
-        (["reproduce"], "fastopen reproduce --list"),
-        (["reproduce", "radhakrishnan2012"], "did you mean radhakrishnan2011?"),
-        (["reproduce", "radhakrishnan2011", "--repeats", "0"], "repeats: 0"),
-        (["show", "/nowhere"], "/nowhere: not a kept run"),
-        (["page", "show", "/nowhere"], "/nowhere"),
-    ],
-)
-def test_bad_input_is_one_clear_line_and_exit_code_2(
-    fake_world: FakeWorld, arguments: list[str], message: str
-) -> None:
-    fake_world()
-    done = fastopen(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-
-
 def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(
         'format = "fastopen-experiment/1"\nname = "one"\npages = ["example"]\nseed = 1\n'
         '[network]\nrtt = ["20ms"]\n[origins]\nhttp = "2"\n'
     )
-    for client, message in (("wget2", "wget2 is not run with HTTP/2"), ("lynx", "'lynx' is unknown")):
+    for client, message in (
+        ("wget2", "runs wget2 with HTTP/1.1, not with HTTP/2"),
+        ("lynx", "'lynx' is unknown"),
+    ):
         done = fastopen("reproduce", tmp_path / "one.toml", "--client", client)
         assert done.returncode == 2
         assert "--client" in done.stderr
@@ -243,7 +186,7 @@ def test_the_last_run_is_named_where_it_is_shown(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "FASTOPEN_RUNS": str(runs)}
     none = fastopen("show", env=env)
     assert (none.returncode, none.stdout) == (2, "")
-    assert none.stderr == f"error: {runs}: no run is kept yet (fastopen run INPUT... keeps one)\n"
+    assert none.stderr == f"error: {runs}: no run is kept yet; fastopen run INPUT... keeps one\n"
     kept = made_up_run(runs / "one", made_up_plan([made_up_page("small")]))
     assert fastopen("show", env=env).stderr == f"last run: {kept}\n"
     assert fastopen("show", "one", env=env).stderr == ""
@@ -261,7 +204,7 @@ def test_a_machine_that_cannot_do_it_says_so_and_exits_with_3(fake_world: FakeWo
     fake_world({"*": "machine"})
     done = fastopen("run", "example", "--rtt", "20ms")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith("\nerror: a fault of machine (mend it)\n")
+    assert done.stderr.endswith("\nerror: a fault of machine; mend it\n")
     assert "no runs in" in fastopen("ls").stdout
 
 
@@ -342,7 +285,7 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
     monkeypatch.setattr("fastopen.cli.reading.load_chosen", broken)
     done = fastopen("run", "example")
     assert done.returncode == 1
-    assert done.stderr == "error: a bug, RuntimeError: oh (add --debug for the traceback)\n"
+    assert done.stderr == "error: a bug, RuntimeError: oh; add --debug for the traceback\n"
     assert "Traceback" in fastopen("--debug", "run", "example").stderr
 
 

@@ -50,7 +50,7 @@ def test_a_run_is_given_its_label_when_it_starts_or_when_it_is_asked_for_again(
     assert label() == "after it"
     refused = fastopen("run", "example", "--label", "x", "--no-keep")
     assert refused.returncode == 2
-    assert refused.stderr == "error: --label: needs a run that is kept (drop --no-keep)\n"
+    assert refused.stderr == "error: --label: needs a kept run; drop --no-keep\n"
 
 
 def test_a_label_changes_nothing_else_of_a_run(tmp_path: Path) -> None:

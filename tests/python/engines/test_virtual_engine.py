@@ -142,13 +142,13 @@ def test_several_kernels_and_the_host_engine_exclude_each_other(kernel: Path, tm
     copy = another_name(kernel, tmp_path)
     done = fastopen("run", "example", "--engine", "host", "--kernel", f"{kernel},{copy}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--kernel: several kernels are of the virtual engine" in done.stderr
+    assert "--kernel: several kernels need the virtual engine" in done.stderr
 
 
 def test_a_kernel_that_is_named_twice_is_refused(kernel: Path) -> None:
     done = fastopen("run", "example", "--kernel", f"{kernel},{kernel}")
     assert done.returncode == 2
-    assert "is named twice" in done.stderr
+    assert "appears twice" in done.stderr
 
 
 def test_the_longest_jobs_come_first(tmp_path: Path, fake_world: Callable[..., Path]) -> None:
@@ -248,4 +248,4 @@ def test_two_names_of_one_kernel_change_nothing_and_each_run_is_kept(kernel: Pat
     assert document["results"]["another-name"]["environment"]["virtual_kernel"]["name"] == "another-name"
     again = fastopen(*command, "-q")
     assert (again.returncode, again.stdout) == (0, done.stdout)
-    assert again.stderr == "".join(f"finished already, in {kept / name}\n" for name in names)
+    assert again.stderr == "".join(f"already finished, in {kept / name}\n" for name in names)

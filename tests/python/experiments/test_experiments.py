@@ -77,7 +77,7 @@ def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | No
         (
             '"256kbit"',
             '"256kbit"\nup_trace = "x"',
-            r"network\.up, network\.up_trace: a trace stands for the rate",
+            r"network\.up, network\.up_trace: a trace replaces the rate",
         ),
         ('pages = ["example"]', "", r"pages: missing"),
         ("seed = 1", "seed = -1", r"seed: "),
@@ -124,7 +124,7 @@ def test_pages_that_are_not_to_be_found_are_among_the_problems_of_a_file(tmp_pat
     amazn, har, seed = str(raised.value).splitlines()
     assert amazn == (
         f"{path}: pages: amazn: no such file and no packaged page of that name"
-        " (did you mean the packaged page amazon?)"
+        "; did you mean the packaged page amazon?"
     )
     assert har.startswith(f"{path}: pages: x.har: no such file")
     assert seed.startswith(f"{path}: seed: ")
@@ -212,8 +212,8 @@ def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path
     [
         ("1\n0\n", "line 2"),
         ("x\n", "line 1"),
-        ("", "no time"),
-        ("0\n0\n", "no time"),
+        ("", "trace is empty"),
+        ("0\n0\n", "trace is empty"),
         ("1.5\n", "line 1"),
         ("é", "text"),
     ],
@@ -236,8 +236,8 @@ def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
 @pytest.mark.parametrize(
     ("named", "written", "message"),
     [
-        ("5g", {}, "--network: no network is called '5g' (there are: broadband, mobile, 2g, 3g"),
-        ("4g", {"rtt": "20ms"}, "--network: a named network says --rtt itself (leave --rtt or the name out)"),
+        ("5g", {}, "--network: unknown network '5g'; use one of broadband, mobile, 2g, 3g"),
+        ("4g", {"rtt": "20ms"}, "--network: a named network sets --rtt itself; remove --rtt, or the name"),
     ],
 )
 def test_what_a_named_network_cannot_be_is_said(named: str, written: dict[str, str], message: str) -> None:
@@ -264,5 +264,5 @@ def test_a_file_chooses_pages_of_a_corpus_by_its_own_seed_unless_it_names_anothe
 def test_a_condition_of_a_file_that_names_no_fact_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_experiment(write(tmp_path, f"{SMALL}[corpus]\nwhere = 'host > 9'\n"))
-    words = "small.toml: corpus.where: no fact of a page is called host (did you mean hosts?)"
+    words = "small.toml: corpus.where: pages have no fact 'host'; did you mean hosts?"
     assert str(error.value).endswith(words)

@@ -190,7 +190,7 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
         (["--connections-per-host", "2,300"], "--connections-per-host: '300' is out of bounds (1 to 256)"),
         (
             ["--profile", "browser,mget", "--connections-per-host", "2,6"],
-            "--connections-per-host: 6 a host, but mget opens 5 in all",
+            "--connections-per-host: 6 connections to a host, but mget opens 5 in total",
         ),
         (["--processing-scale", "-1"], "--processing-scale: '-1' is out of bounds (0 to 1000)"),
         (["--initial-window", "0"], "--initial-window: '0' is out of bounds (1 to 1000)"),
@@ -200,9 +200,9 @@ def test_auto_and_its_engine_are_the_same_one(tmp_path: Path, page: Page) -> Non
         (["--rtt", "20ms,2m"], "--rtt: '2m': unknown unit"),
         (
             ["--rtt", "20ms,100ms", "--down", "2mbit,4mbit,8mbit", "--combine", "zip"],
-            "equally long: down has 3, rtt has 2 values",
+            "equally long, but down has 3, rtt has 2 values",
         ),
-        (["--down", "2mbit,4mbit", "--down-trace", "x"], "--down, --down-trace: a trace stands for the rate"),
+        (["--down", "2mbit,4mbit", "--down-trace", "x"], "--down, --down-trace: a trace replaces the rate"),
         (
             ["--rtt", ",".join(f"{n}ms" for n in range(1, 1001)), "--repeats", "1000"],
             "1 page x 1000 networks x 3 transports x 1000 repeats are 3,000,000 loads",
@@ -221,7 +221,7 @@ def test_what_makes_no_sense_is_refused_by_option(options: list[str], message: s
     [
         ('[network]\nrtt = "20ms"\ndown = ["4mbit", "4"]\n', r"network\.down\[1\]: '4' has no unit"),
         ('[network]\nrtt = "20ms"\ndown = "4"\n', r"network\.down: '4' has no unit"),
-        ('[network]\nrtt = "20ms"\nloss = []\n', r"network\.loss: an empty list"),
+        ('[network]\nrtt = "20ms"\nloss = []\n', r"network\.loss: is an empty list"),
         (
             '[network]\nrtt = "20ms"\n[client]\nprofile = ["browser", "x"]\n',
             r"client\.profile\[1\]: 'x' is unknown; accepted: browser, mget",

@@ -45,14 +45,14 @@ def test_a_folder_without_a_page_does_not_hide_the_packaged_page_of_its_name(
         (Path(name) / "run.sqlite").write_bytes(b"a run that is kept here")
     (found,) = load_pages(["example"])
     assert found.page.name == "example"
-    with pytest.raises(InputError, match="other: is a folder, but holds no HAR"):
+    with pytest.raises(InputError, match="other: has no HAR"):
         load_pages(["other"])
 
 
 def test_a_damaged_file_of_a_folder_is_named_with_how_to_leave_it_out(tmp_path: Path) -> None:
     (tmp_path / "a.har").write_text(json.dumps(har(entry("http://www.a.test/"))))
     (tmp_path / "b.har").write_text('{"log":')
-    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*\(--lenient leaves files"):
+    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*; skip damaged files with --lenient"):
         load_pages([tmp_path])
     assert len(load_pages([tmp_path / "a.har"])) == 1
 
@@ -88,7 +88,7 @@ def test_a_url_that_is_not_there_is_named_with_line_and_near_matches(tmp_path: P
     (tmp_path / "my.pages").write_text("http://www.a.test/\nhttp://a.test/\n")
     with pytest.raises(InputError) as caught:
         load_pages([tmp_path / "my.pages"])
-    assert "my.pages: line 2: no page of http://a.test/" in str(caught.value)
+    assert "my.pages: line 2: no recording of http://a.test/" in str(caught.value)
     assert "http://www.a.test" in caught.value.remedy
 
 
@@ -97,7 +97,7 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
     (tmp_path / "my.pages").write_text("example.com\n")
     assert load_pages([tmp_path / "my.pages"])[0].page.name == "example"
     (tmp_path / "my.pages").write_text("http://b.test\n")
-    with pytest.raises(InputError, match=r"could not be read: .*broken\.har: line 1"):
+    with pytest.raises(InputError, match=r"skipped .*broken\.har: line 1"):
         load_pages([tmp_path / "my.pages"])
 
 
@@ -108,14 +108,14 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
         (b"\x1f\x8b\x08nonsense", "damaged gzip"),
         (gzip.compress(b"{}" * 999, mtime=0)[:-9], "damaged gzip"),
         (b"<html>", "looks like HTML"),
-        (b'format = "fastopen-experiment/1"', "an experiment, not a page (fastopen reproduce"),
-        (b"WARC/1.0\r\n", "holds no exchange"),
+        (b'format = "fastopen-experiment/1"', "an experiment, not a page; run fastopen reproduce"),
+        (b"WARC/1.0\r\n", "has no request that a page could start with"),
         (
             b'192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 1',
             "a server's access log, not a page",
         ),
         (b"PK\x00\x01", "is a binary file"),
-        (b"# nothing\n", "lists no URL"),
+        (b"# nothing\n", "has no URL"),
         (b"two words\n", "line 1: 'two words' is not"),
         (b'{"log": }', "line 1 column 9: malformed JSON"),
         (b'{"x": 1}', "format: missing"),

@@ -53,7 +53,7 @@ def test_a_wide_interval_says_how_many_repeats_would_narrow_it(tmp_path: Path) -
 
 def test_narrow_intervals_are_said_to_be_narrow(tmp_path: Path) -> None:
     (line,) = certainty_lines(results_of(tmp_path, 8))
-    assert line.startswith("Every interval reaches 0.")
+    assert line.startswith("No interval is wider than ±0.")
 
 
 def test_outliers_are_named_and_stay_in_every_figure(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(source: Source) -
     print_results(source.results, Console(width=80, file=target), source.reasons)
     printed = target.getvalue()
     assert "Saved over the pages" in printed
-    assert "What of a page goes with its saving" in printed
+    assert "Properties of pages that correlate with the saving" in printed
     assert "TFO saves most of" in printed
     told = " ".join(printed.split())
     for one in (one for one in source.results.distributions if one.arm.name == "warm"):
@@ -78,7 +78,7 @@ def test_programs_are_told_the_same_figures(source: Source) -> None:
 
 def test_the_report_has_one_table_of_all_pages_and_tells_the_extremes(source: Source) -> None:
     titles = [grid.title for grid in all_grids(source)][:3]
-    assert titles[:2] == ["Saved over the pages, %", "What of a page goes with its saving"]
+    assert titles[:2] == ["Saved over the pages, %", "Properties of pages that correlate with the saving"]
     results = part_html("results", source)
     assert results.count("<table>") == 3
     assert part_html("answers", source).count("<details") <= 12
@@ -106,4 +106,4 @@ def test_an_interrupted_run_counts_the_pages_it_lacks_and_names_a_few(tmp_path: 
         fill(store, replace(plan, jobs=tuple(of_first)))
         store.set_status("interrupted")
     printed = " ".join(fastopen("show", str(tmp_path / "run")).stdout.split())
-    assert "with nothing of 29 of 30 pages (page-1, page-2, page-3 and 26 more) loaded" in printed
+    assert "without any load of 29 of 30 pages (page-1, page-2, page-3 and 26 more)" in printed

@@ -149,7 +149,7 @@ def test_the_method_says_whose_word_it_is_that_sessions_began_so() -> None:
     assert "the page, loaded by chromium over a link without delay" in browsers
     assert "chromium keeps 2 tickets of a host" in browsers
     assert "both ends" not in browsers
-    assert "chromium spoke it with a stack, settings and timers of its own" in browsers
+    assert "chromium used its own stack, settings and timers" in browsers
     assert "at the origins' sockets and the client's interface" in browsers
     assert "at both sockets" in ours
     assert "ClientHello in one write" in ours
@@ -224,14 +224,17 @@ def test_all_arms_are_those_that_clients_and_settings_allow(
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ({"session": "early", "tls": "1.2"}, "early data came with TLS 1.3"),
+        ({"session": "early", "tls": "1.2"}, "early data needs TLS 1.3"),
         ({"session": "resumed", "tickets": "0"}, "session resumed needs a ticket"),
-        ({"session": "early", "client": "curl"}, "curl cannot be given a session of an earlier visit"),
-        ({"session": "resumed", "client": "wget2"}, "session resumed goes with loader, chromium or command"),
-        ({"transport": "all", "session": "early", "client": "curl"}, "session early goes with loader"),
+        ({"session": "early", "client": "curl"}, "curl a session of an earlier visit"),
+        (
+            {"session": "resumed", "client": "wget2"},
+            "use client loader, chromium or command for session resumed",
+        ),
+        ({"transport": "all", "session": "early", "client": "curl"}, "use client loader"),
         (
             {"transport": "all", "http": "3", "client": "wget2"},
-            "wget2 is not run with HTTP/3, but with HTTP/1.1",
+            "runs wget2 with HTTP/1.1, not with HTTP/3",
         ),
     ],
 )
@@ -257,7 +260,7 @@ def test_a_run_without_tfo_says_so_in_place_of_a_verdict() -> None:
     plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, arms=["off"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
-        assert verdict_line(collect(store)) == "Nothing was loaded with TFO."
+        assert verdict_line(collect(store)) == "No load used TFO."
 
 
 def test_the_best_version_of_http_is_named_with_its_first_flight() -> None:

@@ -234,7 +234,7 @@ def test_pages_of_which_nothing_was_loaded_have_no_table(fake_world: FakeWorld) 
         store.set_status("interrupted")
         text = " ".join(printed(collect(store), 100).split())
     assert "two 4" not in text
-    assert "This run is interrupted, with nothing of two loaded:" in text
+    assert "This run is interrupted, without any load of two;" in text
 
 
 def test_the_table_of_draws_says_what_its_brackets_are() -> None:

@@ -241,7 +241,7 @@ def test_an_export_never_overwrites_and_clears_what_a_killed_one_left(kept: Path
     place = exported(kept, "csv")
     assert not left.exists()
     before = {path.name: path.read_bytes() for path in place.iterdir()}
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         exported(kept, "csv")
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
@@ -252,7 +252,7 @@ def test_force_replaces_an_export_and_nothing_else(kept: Path) -> None:
     exported(kept, "csv", replace=True)
     assert (place / "loads.csv").read_text() != "old"
     (place / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match="holds something that is not an export"):
+    with pytest.raises(InputError, match="contains files that are not an export"):
         exported(kept, "csv", replace=True)
     assert (place / "thesis.tex").read_text() == "mine"
 
@@ -276,7 +276,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, form: str) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.startswith(f"error: {place}: cannot be written: ")
-    assert "make room there" in ended.stderr
+    assert "free some space there" in ended.stderr
     assert sorted(path.name for path in kept.parent.iterdir() if path.name.startswith("out")) == []
 
 

@@ -32,7 +32,7 @@ def test_a_run_is_removed_with_its_exports_and_report(run: Path) -> None:
 def test_a_folder_with_something_else_in_it_is_not_removed(run: Path) -> None:
     (run / "notes").mkdir()
     (run / "notes" / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match=r"holds notes/thesis.tex, which is not part of a run"):
+    with pytest.raises(InputError, match=r"contains notes/thesis.tex, which is not part of a run"):
         remove_run(run)
     assert (run / "notes" / "thesis.tex").exists()
 

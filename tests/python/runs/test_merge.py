@@ -81,7 +81,7 @@ def test_each_job_is_in_one_shard(count: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "0/2", "3/2", "-1/2", "1/0", "1/2/3", "1/10000000", "a/b"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"invalid shard .* \(1/200 is the first of 200"):
+    with pytest.raises(InputError, match=r"invalid shard .*; use I/N, such as 17/200"):
         Shard.parse(text)
 
 
@@ -161,7 +161,7 @@ def test_a_shard_is_resumed_as_any_run(
             execute(stored_plan(store), HostEngine(program, 1), {}, store, lambda _: None)
         (tmp_path / "part").rename(tmp_path / f"{index}")
     merged = merge([tmp_path / "4", tmp_path / "5"], tmp_path / "all")
-    assert merged.missing == ("6 of 10 jobs are in none of them",)
+    assert merged.missing == ("6 of 10 jobs are in none of the folders",)
 
 
 def test_a_shard_that_was_done_twice_counts_once(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_in_virtual_time_what_was_done_twice_must_be_the_same(tmp_path: Path) ->
     parts = shards(tmp_path, plan, 2)
     again = done_otherwise(tmp_path / "again", plan)
     with pytest.raises(
-        InputError, match=r"shard 2/2 .* differ in .*, which is the same each time"
+        InputError, match=r"shard 2/2 .* differ in .*, which virtual time repeats exactly"
     ) as refused:
         merge([*parts, again], tmp_path / "all")
     assert str(again) in str(refused.value)
@@ -239,7 +239,7 @@ def test_shards_of_another_program_or_kernel_are_refused(
 
 def test_shards_of_another_experiment_are_refused_with_what_differs(tmp_path: Path) -> None:
     parts = [shard(tmp_path, plan_of(), 1, 2), shard(tmp_path, plan_of(repeats=5), 2, 2)]
-    with pytest.raises(InputError, match="another experiment: repeats 5 there, 2 here"):
+    with pytest.raises(InputError, match="another experiment: repeats 5 instead of 2"):
         merge(parts, tmp_path / "all")
     assert not (tmp_path / "all").exists()
 
@@ -248,16 +248,16 @@ def test_shards_that_were_planned_for_another_engine_are_refused(tmp_path: Path)
     usual = plan_of()
     virtual = make_plan(usual.experiment, usual.pages, "virtual")
     parts = [shard(tmp_path, usual, 1, 2), shard(tmp_path, virtual, 2, 2)]
-    with pytest.raises(InputError, match="was planned for engine virtual, the first for host"):
+    with pytest.raises(InputError, match="was planned for engine virtual, but the first run for host"):
         merge(parts, tmp_path / "all")
 
 
 def test_a_run_is_not_merged_twice_nor_over_another(tmp_path: Path) -> None:
     (one,) = shards(tmp_path, plan_of(), 1)
     (tmp_path / "link").symlink_to(one)
-    with pytest.raises(InputError, match="is named twice"):
+    with pytest.raises(InputError, match="is given twice"):
         merge([one, tmp_path / "link"], tmp_path / "all")
-    with pytest.raises(InputError, match="holds a run already"):
+    with pytest.raises(InputError, match="contains a run already"):
         merge([one], one)
     assert rows(one)["loads"]
 
@@ -306,7 +306,7 @@ def test_packets_that_are_a_link_out_of_the_shard_are_not_copied(tmp_path: Path)
 def test_what_could_not_be_merged_leaves_nothing_in_the_way_of_another_try(tmp_path: Path) -> None:
     parts = shards_with_packets(tmp_path, plan_of(**VIRTUAL))
     again = done_otherwise(tmp_path / "again", plan_of(**VIRTUAL))
-    with pytest.raises(InputError, match="which is the same each time"):
+    with pytest.raises(InputError, match="which virtual time repeats exactly"):
         merge([*parts, again], tmp_path / "all")
     merge(parts, tmp_path / "all")
 
@@ -342,7 +342,7 @@ def test_a_merge_that_was_killed_while_it_copied_packets_is_begun_anew(
 def test_packets_of_somebody_else_are_not_taken_for_those_of_a_killed_merge(tmp_path: Path) -> None:
     parts, output = shards_with_packets(tmp_path, plan_of()), tmp_path / "all"
     (output / "packets").mkdir(parents=True)
-    with pytest.raises(InputError, match="not empty, and not a run"):
+    with pytest.raises(InputError, match="is not empty and not a run"):
         merge(parts, output)
 
 
@@ -383,20 +383,23 @@ def test_the_command_line_runs_shards_and_merges_them(
     assert merged.returncode == 0, merged.stderr
     assert merged.stdout == whole.stdout
     again = run(tmp_path / "parts" / "1", *seeded, "--shard", "1/3")
-    assert (again.returncode, "finished already" in again.stderr) == (0, True)
-    for options, there in (("--shard", "2/3"), "shard 1/3, not 2/3"), ((), "shard 1/3, not all"):
+    assert (again.returncode, "already finished" in again.stderr) == (0, True)
+    for options, there in (
+        (("--shard", "2/3"), "shard 1/3, not shard 2/3"),
+        ((), "shard 1/3, not a whole run"),
+    ):
         other = run(tmp_path / "parts" / "1", *seeded, *options)
-        assert (other.returncode, f"holds {there}" in other.stderr) == (2, True)
+        assert (other.returncode, f"contains {there}" in other.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--no-keep", "--seed", "1"), "does not go with --no-keep"),
-        (("--quick", "--seed", "1"), "does not go with --quick"),
-        (("--until-ci", "1%", "--seed", "1"), "does not go with --until-ci"),
-        (("--report", "--seed", "1"), "does not go with --report"),
-        ((), "each shard would draw a seed of its own (name the same one for all shards: --seed 1)"),
+        (("--no-keep", "--seed", "1"), "cannot be combined with --no-keep"),
+        (("--quick", "--seed", "1"), "cannot be combined with --quick"),
+        (("--until-ci", "1%", "--seed", "1"), "cannot be combined with --until-ci"),
+        (("--report", "--seed", "1"), "cannot be combined with --report"),
+        ((), "each shard would draw its own seed; give all shards the same seed, such as --seed 1"),
     ],
 )
 def test_options_that_need_the_whole_run_do_not_go_with_shards(

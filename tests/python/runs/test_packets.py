@@ -77,7 +77,7 @@ def test_packets_of_the_host_engine_that_were_not_kept_are_gone(tmp_path: Path) 
 def test_packets_without_a_folder_to_keep_them_in_are_refused() -> None:
     refused = fastopen("run", "example", "--pcap", "--no-keep", "-q")
     assert refused.returncode == 2
-    assert "--pcap: packets are kept in the run's folder" in refused.stderr
+    assert "--pcap: needs a kept run" in refused.stderr
 
 
 @pytest.mark.e2e

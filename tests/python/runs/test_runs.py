@@ -181,7 +181,7 @@ def test_a_load_that_the_machine_disturbed_is_done_again_and_both_are_kept(
         assert store.load_record(plan.jobs[0].job.id, second).valid
     assert outcome.faults == {}
     assert told[-1].left == 0
-    assert told[-1].counts() == f"3 of 3 loads, {len(again)} done again"
+    assert told[-1].counts() == f"3 of 3 loads, {len(again)} repeated"
 
 
 @pytest.mark.parametrize(("mode", "most"), [("late", 10), ("dies", 3)])

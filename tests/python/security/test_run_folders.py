@@ -153,7 +153,7 @@ def test_a_run_with_anything_but_its_tables_is_refused(run: Path, change_of: str
     for command in ("show", "export", "resume"):
         done = fastopen(command, run)
         assert done.returncode == 2, command
-        assert f"damaged: {named} is not the table of that name" in done.stderr, command
+        assert f"damaged: {named} is not the table that fastopen writes" in done.stderr, command
     assert f"damaged: {named}" in " ".join(fastopen("ls", run.parent, columns=300).stdout.split())
 
 
@@ -221,7 +221,7 @@ def test_records_that_unpack_to_more_than_loads_have_are_refused(run: Path, size
     )
     database.commit()
     database.close()
-    with RunStore.open(run) as store, pytest.raises(InputError, match="a record unpacks to more than"):
+    with RunStore.open(run) as store, pytest.raises(InputError, match="a record is larger than"):
         [store.load_json(row.job, row.load, row.attempt) for row in store.loads()]
 
 

@@ -43,7 +43,7 @@ def test_draws_that_were_asked_for_are_another_experiment(tmp_path: Path) -> Non
 def test_another_number_of_repeats_is_another_experiment(tmp_path: Path) -> None:
     folder, experiment = kept(tmp_path, repeats=5)
     options = RunOptions(output=folder, draws_by_default=True)
-    with pytest.raises(InputError, match="repeats 2 there, 5 here"):
+    with pytest.raises(InputError, match="repeats 2 instead of 5"):
         run_experiment(experiment, [ImportedPage(PAGE)], options, observe=None)  # type: ignore[arg-type]
 
 

@@ -40,8 +40,8 @@ def test_those_that_are_unknown_are_all_named_with_what_there_is_and_what_was_me
         check_congestion_controls(experiment("cubicc", "bbr", "foo"), {"virtual": engine}, "my.toml: tcp.x")
     has = "it has reno, bbr, cubic; as root, modprobe may help"
     assert str(refused.value).splitlines() == [
-        f"my.toml: tcp.x: this kernel has no congestion control cubicc (did you mean cubic? {has})",
-        f"my.toml: tcp.x: this kernel has no congestion control foo ({has})",
+        f"my.toml: tcp.x: this kernel has no congestion control cubicc; did you mean cubic? {has}",
+        f"my.toml: tcp.x: this kernel has no congestion control foo; {has}",
     ]
     assert engine.controls == ["cubicc", "bbr", "foo"]
 

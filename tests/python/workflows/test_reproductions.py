@@ -207,7 +207,7 @@ def test_the_words_say_where_and_why_they_differ(palguyev: Results) -> None:
         "wikipedia-tcp without TFO: theirs takes 3.1 to 13 times as long as ours; each ms of RTT adds" in said
     )
     assert "19.9 ms to theirs and 10 to ours, so theirs waits for more round trips in a row" in said
-    assert "Known of the source:\n- Times are milliseconds under a heading of seconds." in said
+    assert "Known about the source:\n- Times are milliseconds under a heading of seconds." in said
 
 
 def test_answers_give_the_published_figures_that_the_table_gives(palguyev: Results) -> None:
@@ -225,7 +225,7 @@ def test_a_run_without_valid_loads_is_still_compared_with_the_print(
     results = results_of(Experiment(**{**dict(asked), "repeats": 1}), page, fake_world({"*": "dies"}))
     assert (
         comparison_sentences(results, discrepancies(results))[0]
-        == "Nothing valid of ours can be compared with them."
+        == "None of our valid loads can be compared with them."
     )
 
 

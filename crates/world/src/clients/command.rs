@@ -113,7 +113,7 @@ impl UserAgent for CommandLine {
         let opened = run.watch.connections(None);
         let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");
         // Kernels of the virtual engine did not always have it.
-        let remedy = || "where this is the virtual engine: fastopen kernel build".into();
+        let remedy = || "with the virtual engine, run fastopen kernel build".into();
         let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;
         let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);
         let unfinished = run.unfinished.clone();

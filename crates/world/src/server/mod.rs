@@ -39,8 +39,8 @@ const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 const START_INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_millis(1);
 /// What to do about a server that could not write a file.
-const MAY_WRITE: &str = "; a server may write below its working directory alone: have logs, PID file and \
-                         temporary files there (nginx -p ., examples/servers/nginx.conf has the lines)";
+const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
+                         temporary files there (nginx -p ., see examples/servers/nginx.conf)";
 /// How many of its last lines are shown.
 const LAST_LINES: usize = 4;
 

@@ -233,7 +233,8 @@ fn boot(
                 timeout.as_secs(),
                 running.console_tail()
             );
-            let remedy = format!("something in it spins or waits for ever; {TIMEOUT_VARIABLE} allows more");
+            let remedy =
+                format!("a program in it may loop or wait forever; {TIMEOUT_VARIABLE} sets a longer limit");
             return Err(progress.unfinished(message, &remedy));
         }
     }
@@ -314,7 +315,7 @@ fn folder_failure(error: &io::Error) -> Failure {
     Failure {
         fault: Fault::Machine,
         message: format!("making a folder in {}: {error}", place.display()),
-        remedy: remedy_of(error).unwrap_or("make room there, or name another place in TMPDIR").into(),
+        remedy: remedy_of(error).unwrap_or("free some space there, or set TMPDIR to another folder").into(),
     }
 }
 
@@ -329,8 +330,8 @@ fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
 /// Of a kernel that ended before it wrote a record.
 fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     let remedy = format!(
-        "a kernel needs {} MB of memory for itself, room in {}, and processes: run fewer worlds at once \
-         (--jobs), and raise the limits (ulimit -v, ulimit -u)",
+        "a kernel needs {} MB of memory, space in {}, and processes: run fewer worlds in parallel (--jobs), \
+         or raise the limits (ulimit -v, ulimit -u)",
         memory_bytes >> 20,
         std::env::temp_dir().display()
     );

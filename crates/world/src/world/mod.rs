@@ -218,8 +218,7 @@ impl<'a> World<'a> {
         let off_world = |message: String| Failure {
             fault: Fault::World,
             message,
-            remedy: "the machine may be too busy: run fewer worlds at once (--jobs), or allow for more"
-                .into(),
+            remedy: "the machine may be too busy: run fewer worlds in parallel (--jobs)".into(),
         };
         // Few handshakes do not tell where the middle of a varying delay is.
         let ways = [&self.job.network.down, &self.job.network.up];

@@ -189,8 +189,8 @@ impl World<'_> {
         };
         let left = u64::from(CLIENT_ADDRESSES - first);
         if wanted > left {
-            let message = format!("transactions: {wanted} addresses are needed, of {left} that are left");
-            let remedy = "a cold transaction has one of its own: ask for a lower rate or less time".into();
+            let message = format!("transactions: they need {wanted} client addresses, and {left} are left");
+            let remedy = "each cold transaction needs its own: use a lower rate or a shorter duration".into();
             return Err(Failure { fault: Fault::Input, message, remedy });
         }
         let end = first + wanted as u16;

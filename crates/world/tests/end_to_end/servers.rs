@@ -205,7 +205,7 @@ fn a_server_that_may_not_write_where_it_would_is_told_with_what_to_do() {
         let told = error(&run);
         let (words, remedy) = told.rsplit_once("; ").expect("a remedy");
         assert!(words.contains("/var/log/own.log"), "{run}");
-        assert!(remedy.starts_with("a server may write below its working directory alone"), "{run}");
+        assert!(remedy.starts_with("a server may write only below its working directory"), "{run}");
     }
 }
 

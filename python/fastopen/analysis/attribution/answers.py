@@ -78,7 +78,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         "What does TFO do to the timing?": _timing(pairs),
         "How does the RTT change that?": _rtt(curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
-        "Does the content lend itself to TFO?": content_sentences(results.pages[page], curves[0]),
+        "Does the content suit TFO?": content_sentences(results.pages[page], curves[0]),
         "Is that surprising?": _surprise(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
@@ -153,7 +153,7 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
         per_ms = slope([(pair.place.rtt_ms, pair.saved_ms) for pair in pairs]) or 0.0
         grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
         if per_ms < HANDSHAKE_MIN:
-            grows = "so it hardly depends on the RTT: what it saves is queueing on the link"
+            grows = "so it hardly depends on the RTT: it saves queueing on the link"
         yield (
             f"From {first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT the saving goes from"
             f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"

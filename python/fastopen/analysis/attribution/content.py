@@ -12,9 +12,9 @@ from fastopen.pages.domains import registrable_domain, third_parties
 
 # Shares of the page load time that handshakes on the critical path take, from which on a page is called so.
 LENDS_ITSELF: Final = (
-    (0.10, "It lends itself well"),
-    (0.04, "It lends itself somewhat"),
-    (0.0, "It lends itself little"),
+    (0.10, "It suits TFO well"),
+    (0.04, "It suits TFO somewhat"),
+    (0.0, "It suits TFO little"),
 )
 
 # A share of the page load time that is worth a word.
@@ -54,7 +54,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
     if ready_ms >= READY_MIN * plt_ms:
         yield (
             f"For {time(ready_ms)} of a load {last[0].where} ({share(ready_ms / plt_ms)}) a request on the"
-            " path was known, and waited for a connection to be free."
+            " path only waited for a free connection."
         )
 
 

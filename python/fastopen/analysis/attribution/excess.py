@@ -16,7 +16,7 @@ def excess_sentence(
     causes = list(shorter)
     if baseline is not None and (fewer := (baseline.retransmitted or 0) - (result.retransmitted or 0)) > 0:
         causes.append(
-            f"{plural(fewer, 'segment')} fewer a load {'was' if fewer == 1 else 'were'} retransmitted"
+            f"{plural(fewer, 'segment')} fewer per load {'was' if fewer == 1 else 'were'} retransmitted"
         )
     condition = result.cell.arm.condition
     return (

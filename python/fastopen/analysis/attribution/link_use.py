@@ -49,7 +49,7 @@ def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
         )
     was, now = _sent_again(way, before), _sent_again(way, after)
     if now > was:
-        yield f"{now} TCP segments retransmitted against {was}"
+        yield f"{now} TCP segments retransmitted, compared with {was}"
 
 
 def _initial_packets(way: str, record: LoadRecord) -> int:

@@ -250,7 +250,7 @@ def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
-    return f"{plural(now, 'segment')} of the load had to be retransmitted, against {was}"
+    return f"{plural(now, 'segment')} of the load had to be retransmitted, compared with {was}"
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:

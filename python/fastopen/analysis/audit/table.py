@@ -115,7 +115,7 @@ def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
         raise InputError(f"malformed CSV: {error}", f"{path}: line {number + 1}") from None
     if not cells:
         raise InputError(
-            "no cell in it", path, f"a first line with {', '.join(REQUIRED)}, then a line a cell"
+            "has no rows", path, f"write a header with {', '.join(REQUIRED)}, then a line for each row"
         )
     return PrintedTable(cells, ignored)
 
@@ -125,7 +125,9 @@ def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> Prin
     read: list[dict[str, str]] = []
     for number, row in enumerate(rows, start=2):
         if len(row) != len(columns):
-            raise InputError(f"{len(row)} fields, but {len(columns)} columns", f"{path}: line {number}")
+            raise InputError(
+                f"{len(row)} fields, but the header has {len(columns)}", f"{path}: line {number}"
+            )
         if number > LINES_MAX:
             raise InputError(f"more than {LINES_MAX} lines", path)
         read.append(dict(zip(columns, row, strict=True)))
@@ -133,7 +135,7 @@ def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> Prin
     for number, fields in printed_rows(columns, read, path):
         cells.append(_cell(list(fields), list(fields.values()), f"{path}: line {number}", number))
     if not cells:
-        raise InputError("no row with TFO that can be compared with one without", path)
+        raise InputError("no row with TFO has a matching row without TFO", path)
     return PrintedTable(cells, [])
 
 
@@ -141,11 +143,11 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
     """The columns that are not ours. Raises InputError where one is missing, doubled, or nearly ours."""
     for name in columns:
         if columns.count(name) > 1:
-            raise InputError(f"two columns are called {name!r}", place)
+            raise InputError(f"column {name!r} appears twice", place)
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
-        remedy = f"the form of published.csv: {', '.join((*REQUIRED, *CHECKED, *UNCHECKED))}"
-        raise InputError(f"no column {', '.join(missing)}", place, remedy)
+        remedy = f"a table needs {', '.join(REQUIRED)}"
+        raise InputError(f"missing column {', '.join(missing)}", place, remedy)
     unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
     for name in unknown:
         absent = [known for known in CHECKED if known not in columns]
@@ -157,14 +159,14 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
 
 def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedCell:
     if len(row) != len(columns):
-        raise InputError(f"{len(row)} fields, but {len(columns)} columns", place)
+        raise InputError(f"{len(row)} fields, but the header has {len(columns)}", place)
     fields = {name: text.strip() for name, text in zip(columns, row, strict=True)}
     for name in REQUIRED:
         if not fields[name]:
             raise InputError("empty", f"{place}: {name}")
     unit = fields["unit_as_printed"]
     if unit not in UNITS_S:
-        raise InputError(f"unknown unit of time {unit!r}", f"{place}: unit_as_printed", "s or ms")
+        raise InputError(f"unknown unit of time {unit!r}", f"{place}: unit_as_printed", "use s or ms")
     return PrintedCell(
         line=line,
         experiment=fields["experiment"],
@@ -187,7 +189,9 @@ def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedC
 def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FirstFlight:
     word = fields.get(name) or usual
     if word not in FIRST_FLIGHTS:
-        raise InputError(f"unknown first flight {word!r}", f"{place}: {name}", ", ".join(FIRST_FLIGHTS))
+        raise InputError(
+            f"unknown first flight {word!r}", f"{place}: {name}", f"use one of {', '.join(FIRST_FLIGHTS)}"
+        )
     return FIRST_FLIGHTS[word]
 
 

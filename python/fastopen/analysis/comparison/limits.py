@@ -16,7 +16,7 @@ UNITS: Final[dict[Measure, tuple[str, ...]]] = {"plt": ("%", "ms", "s"), "saving
 _LIMIT: Final = re.compile(
     r"\s*(plt|saving)\s*([+\-\N{MINUS SIGN}])\s*(\d+(?:\.\d+)?|\.\d+)\s*(%|ms|s|points)?\s*"
 )
-ACCEPTED: Final = "write 'plt +1%', 'plt +10ms', or 'saving -0.5' (percentage points)"
+ACCEPTED: Final = "write 'plt +1%', 'plt +10ms' or 'saving -0.5' (percentage points)"
 
 
 class Verdict(StrEnum):
@@ -92,7 +92,7 @@ def parse_limit(text: str) -> Limit:
     measure: Measure = "plt" if found[1] == "plt" else "saving"
     unit = found[4] or ("" if measure == "saving" else None)
     if unit not in UNITS[measure]:
-        raise InputError(f"{text!r} has no unit that {measure} is measured in", "--fail-on", ACCEPTED)
+        raise InputError(f"{text!r} has no unit of {measure}", "--fail-on", ACCEPTED)
     bound = float(found[3]) * (1000 if unit == "s" else 1)
     return Limit(
         text=" ".join(text.split()),

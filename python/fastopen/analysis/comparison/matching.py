@@ -57,7 +57,7 @@ def match(before: Side, after: Side) -> Matching:
     pairs = tuple((cell, keyed[1][key]) for key, cell in keyed[0].items() if key in keyed[1])
     if not pairs:
         raise InputError(
-            f"share no cell: {_why(before, after, common, by_url=by_url)}",
+            f"have no cell in common: {_why(before, after, common, by_url=by_url)}",
             f"{before.place}, {after.place}",
             "compare runs of the same page with common networks",
         )
@@ -114,13 +114,13 @@ def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -
     ]
     if not pages[0] & pages[1]:
         names = [", ".join(side.results.pages) for side in sides]
-        return f"one is of {names[0]}, the other of {names[1]}"
+        return f"the first has page {names[0]}, the second has page {names[1]}"
     arms = [list(side.results.experiment.arms) for side in sides]
     if not {*arms[0]} & {*arms[1]}:
-        return f"one has the arms {', '.join(arms[0])}, the other {', '.join(arms[1])}"
+        return f"the first has arms {', '.join(arms[0])}, the second has arms {', '.join(arms[1])}"
     for factor in common:
         values = [{repr(factor.values(point)): factor.text_at(point) for point in points(s)} for s in sides]
         if not values[0].keys() & values[1].keys():
             texts = [", ".join(one.values()) for one in values]
-            return f"{factor.heading or factor.title} {texts[0]} in one, {texts[1]} in the other"
-    return "what one combines the other does not"
+            return f"{factor.heading or factor.title} {texts[0]} in the first, {texts[1]} in the second"
+    return "they combine their values differently"

@@ -88,7 +88,7 @@ class Guarded(RequestHandler):
     def prepare(self) -> None:
         """Refuses whoever does not come from here."""
         if self.request.host not in self.desk.hosts:
-            raise HTTPError(403, "asked under a name that is not this machine's")
+            raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
         if self.desk.knows(given):
             self.set_cookie(self.desk.cookie, given, httponly=True, samesite="Lax")
@@ -164,7 +164,7 @@ class Guarded(RequestHandler):
         elif isinstance(error, MachineError):
             text = str(error)
         elif isinstance(error, HTTPError):
-            text = error.log_message or f"there is nothing at this address ({status_code})"
+            text = error.log_message or f"this address does not exist ({status_code})"
         else:
             text = f"a bug, {type(error).__name__}: {one_line(str(error))}"
         if status_code == 403:

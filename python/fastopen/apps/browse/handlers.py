@@ -40,7 +40,7 @@ TITLES: Final[dict[Part, str]] = {
     "method": "Method",
 }
 PIECES_MAX: Final = 200
-UNSEEN: Final = "seen only at the origins: the waits of its requests are unknown"
+UNSEEN: Final = "recorded only at the origins, so the waits of its requests are unknown"
 
 
 def application(desk: Desk) -> Application:
@@ -213,7 +213,7 @@ class Section(OfRun):
             html = await self.kept.threads.run(verdict_html, await self.kept.results(folder))
         else:
             html = await self.kept.threads.run(part_html, part, await self.kept.source(folder))
-        nothing = Markup("<p>The run has nothing to say in it.</p>")
+        nothing = Markup("<p>This section is empty for this run.</p>")
         self.show_part(TITLES[part], html or nothing, (name, self.link("runs", name)))
 
 
@@ -427,7 +427,7 @@ class LoadsComparedWaterfall(Pair):
             await self.show_figure(figure, ending, slug_of(f"{first}-compared"), back)
             return
         if ending:
-            raise HTTPError(404, "the loads are of different pages: each has a waterfall of its own")
+            raise HTTPError(404, "the loads are of different pages, so they have separate waterfalls")
         parts = [
             await self.drawing(loads_waterfall(shown[label][0], {label: load}, f"compared-{number}"))
             for number, (label, load) in enumerate(loads.items())

@@ -70,7 +70,7 @@ class Kept:
         """
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
-            raise InputError("not a kept run", name, "the list of runs has all of this folder")
+            raise InputError("not a kept run", name, "the list of runs shows all of this folder")
         return folder
 
     async def summaries(self) -> list[RunSummary]:

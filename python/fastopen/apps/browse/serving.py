@@ -30,10 +30,10 @@ async def serve(
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:
-        words = "in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
+        words = "in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
         if port == 0:
-            raise MachineError(f"no port of {ADDRESS} can be had: {error.strerror}") from None
-        raise InputError(words, f"--port {port}", "leave it out for a free one") from None
+            raise MachineError(f"no free port on {ADDRESS}: {error.strerror}") from None
+        raise InputError(words, f"--port {port}", "leave it out to use a free one") from None
     listening.setblocking(False)
     port = listening.getsockname()[1]
     desk = Desk(Kept(folder), secrets.token_urlsafe(TOKEN_BYTES), port)

@@ -26,7 +26,7 @@ def packetdrill(folder: Path) -> Path:
     """
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
-        remedy = "name a checkout of packetdrill, the folder that gtests lies in"
+        remedy = "give a checkout of packetdrill, the folder with gtests in it"
         raise InputError(f"not a packetdrill source: {SOURCE}/packetdrill.c is missing", str(folder), remedy)
     place = cache_folder("packetdrill") / _digest(source)
     if not (place / PROGRAM).is_file():

@@ -97,7 +97,7 @@ class Conformance:
         count = len(self.results)
         said = [f"packetdrill, Linux {self.linux}, {self.engine}: {total.passed} of {count} scripts pass"]
         if total.not_here:
-            said.append(f"{total.not_here} test what it does not have")
+            said.append(f"{total.not_here} test features that it lacks")
         if total.failed:
             said.append(f"{total.failed} fail")
         said.append(f"evidence agrees with {total.agree} of {total.compared}")
@@ -189,7 +189,7 @@ def _records(
         if len(records) < len(scripts):
             stderr.seek(0)
             words = one_line(stderr.read().decode(errors="replace"))
-            raise MachineError(f"only {len(records)} of {len(scripts)} scripts were run: {words}")
+            raise MachineError(f"only {len(records)} of {len(scripts)} scripts ran: {words}")
     return records
 
 
@@ -218,7 +218,7 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Result
 def _complaint(script: Script, record: dict[str, Any]) -> str:
     """packetdrill's own words: the line that begins with the script's name, and what follows."""
     if record["timed_out"]:
-        return f"not done after {SCRIPT_S} s"
+        return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]
     start = output.find(f"{script.path.name}:")
-    return one_line(output[max(start, 0) :], 300) or "ended without a word"
+    return one_line(output[max(start, 0) :], 300) or "ended without a message"

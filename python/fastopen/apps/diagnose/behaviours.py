@@ -41,10 +41,8 @@ def _row(name: str, does: str, client: str, server: str, costs: str, remedy: str
     return Behaviour(name, does, counters(client), counters(server), costs, remedy)
 
 
-_PATH: Final = (
-    "ask another network for the same server (fastopen probe HOST), and leave TFO off on such paths"
-)
-_NOTHING: Final = "the saving, and the data that is sent twice"
+_PATH: Final = "probe the server from another network (fastopen probe HOST), and keep TFO off on such paths"
+_NOTHING: Final = "the saving, and data sent twice"
 BEHAVIOURS: Final = {
     row.name: row
     for row in (
@@ -54,25 +52,30 @@ BEHAVIOURS: Final = {
         _row(
             "drop-synack-option",
             "the path drops SYN-ACKs with the option",
-            *("SR RS TO", "CR SR TO", "a second, each time: no cookie is ever learnt", _PATH),
+            *(
+                "SR RS TO",
+                "CR SR TO",
+                "a second for each connection, since clients never get a cookie",
+                _PATH,
+            ),
         ),
-        _row("strip-option", "the path takes the option out of SYNs", "AF RS", "", _NOTHING, _PATH),
-        _row("strip-data", "the path takes the data out of SYNs", "AF RS", "P", _NOTHING, _PATH),
-        _row("strip-both", "the path takes option and data out of SYNs", "AF RS", "", _NOTHING, _PATH),
+        _row("strip-option", "the path removes the option from SYNs", "AF RS", "", _NOTHING, _PATH),
+        _row("strip-data", "the path removes the data from SYNs", "AF RS", "P", _NOTHING, _PATH),
+        _row("strip-both", "the path removes option and data from SYNs", "AF RS", "", _NOTHING, _PATH),
         _row(
             "strip-synack-option",
-            "the path takes the option out of SYN-ACKs",
-            *("", "CR", "the saving: no cookie is ever learnt", _PATH),
+            "the path removes the option from SYN-ACKs",
+            *("", "CR", "the saving, since clients never get a cookie", _PATH),
         ),
         _row(
             "break-cookie",
-            "cookies are not taken: servers behind one address without a common key, or a changed address",
+            "the server rejects cookies: servers of one address have different keys, or the address changed",
             *("AF RS", "PF", _NOTHING),
             "give all servers of an address the same net.ipv4.tcp_fastopen_key",
         ),
         _row(
             "rst-syn-data",
-            "the path answers SYNs with data by a reset",
+            "the path answers SYNs with data with a reset",
             *("FAIL", "", "the connection", _PATH),
         ),
         _row("drop-synack", "the path drops SYN-ACKs", "AF SR RS TO", "P", "the connection", _PATH),
@@ -85,19 +88,19 @@ BEHAVIOURS: Final = {
         _row(
             "cookie-less",
             "this client sends data without a cookie (0x4) to an ordinary server",
-            *("AF RS", "", _NOTHING, "as root: take 0x4 out of net.ipv4.tcp_fastopen"),
+            *("AF RS", "", _NOTHING, "as root: remove 0x4 from net.ipv4.tcp_fastopen"),
         ),
         _row(
             "short-queue",
-            "the server's queue of connections with data in the SYN is full",
+            "the server's TFO queue is full",
             *("AF RS", "LO", _NOTHING),
-            "have the server ask for a longer queue: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256",
+            "give the server a longer queue: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256",
         ),
         _row(
             "no-queue",
-            "the server's listener has no queue for TFO: it did not ask, or speaks MPTCP",
-            *("", "", "the saving: no cookie is ever learnt"),
-            "have the server ask: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256, HAProxy tfo",
+            "the server's listener has no TFO queue: the program did not request one, or it uses MPTCP",
+            *("", "", "the saving, since clients never get a cookie"),
+            "let the server request one: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256, HAProxy tfo",
         ),
     )
 }

@@ -56,9 +56,7 @@ class Apt:
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-            raise MachineError(
-                "this system has no apt-get, which would bring the kernel's source", GIVE_SOURCE
-            )
+            raise MachineError("no apt-get on this system to fetch the kernel's source", GIVE_SOURCE)
         self._folder = folder
         for name in ("state/lists/partial", "cache/archives/partial", "sources"):
             (folder / name).mkdir(parents=True)
@@ -67,7 +65,7 @@ class Apt:
         """The newest source package of all, or of a series like `6.12`."""
         known = machine_archives()
         if not known:
-            raise MachineError("apt has no archive with kernel sources on this machine", GIVE_SOURCE)
+            raise MachineError("no archive with kernel sources is in apt's sources", GIVE_SOURCE)
         message = ""
         offered: list[Package] = []
         for archives in rounds(known, codename()):
@@ -83,7 +81,7 @@ class Apt:
             names = ", ".join(sorted({".".join(map(str, p.series)) for p in offered}))
             raise MachineError(f"apt offers no source of Linux {series}; it offers {names}", GIVE_SOURCE)
         why = message or "no archive of this machine has a package linux-source-*"
-        raise MachineError(f"apt found no kernel source: {why}", f"look at the network, or {GIVE_SOURCE}")
+        raise MachineError(f"apt found no kernel source: {why}", f"check the network, or {GIVE_SOURCE}")
 
     def download(self, package: Package) -> Path:
         """The package's file, fetched into the folder."""
@@ -134,7 +132,7 @@ class Apt:
             )
         except subprocess.TimeoutExpired:
             raise MachineError(
-                f"{command[0]} was not done after {TIMEOUT_S / 60:.0f} minutes", GIVE_SOURCE
+                f"{command[0]} did not finish within {TIMEOUT_S / 60:.0f} minutes", GIVE_SOURCE
             ) from None
 
 

@@ -72,7 +72,7 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
     check_tools()
     folder = kernels_folder()
     started = time.monotonic()
-    with workspace(folder, lambda: watch(Stage("waiting", "another build is under way"))) as work:
+    with workspace(folder, lambda: watch(Stage("waiting", "waiting for another build"))) as work:
         check_room(folder)
         with (folder / LOG).open("wb", buffering=0) as log:  # programs write into it too
             try:
@@ -144,7 +144,7 @@ def _unpack(job: _Job, source: Source, tree: Path) -> None:
             raise
         raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
     if job.request.source is not None and (link := link_that_leads_out(tree)) is not None:
-        raise InputError(f"holds a link that leads out of it: {link}", str(job.request.source))
+        raise InputError(f"contains a link to a place outside it: {link}", str(job.request.source))
 
 
 def _key(source: Source, recipe: Recipe) -> str:

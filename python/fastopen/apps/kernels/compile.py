@@ -52,7 +52,7 @@ def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
             run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)
         except StepFailedError:
             raise MachineError(
-                f"the patch {path.name} does not apply to this source", "take another version of Linux"
+                f"the patch {path.name} does not apply to this source", "use another version of Linux"
             ) from None
 
 
@@ -70,9 +70,7 @@ def kernel_version(tree: Path) -> str:
     )
     version = asked.stdout.strip()
     if asked.returncode or not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):
-        raise MachineError(
-            "the source does not tell its version", "name the top folder or the tarball of Linux"
-        )
+        raise MachineError("the source has no version in it", "give the top folder or the tarball of Linux")
     return version
 
 
@@ -84,7 +82,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
     asked = recipe.options()
     lacking = [name for name, line in asked.items() if got.get(name) != line and name not in MAY_BE_UNKNOWN]
     if lacking:
-        raise MachineError(f"this Linux cannot have {', '.join(lacking)}", "take another version of Linux")
+        raise MachineError(f"this version of Linux has no {', '.join(lacking)}", "use another version")
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:

@@ -23,7 +23,7 @@ TOOLS: Final = {
 }
 # The package, the needed part of the source and the objects; measured in docs/measurements/kernel.md.
 NEEDED_BYTES: Final = 1_000_000_000
-MAKE_ROOM: Final = "make room, or set XDG_CACHE_HOME to a folder on another disk"
+MAKE_ROOM: Final = "free some space, or set XDG_CACHE_HOME to a folder on another disk"
 
 
 def check_processor() -> None:

@@ -111,12 +111,12 @@ def given_source(path: Path) -> Source:
     """Return the source of --source. Raises InputError if it is neither a kernel's folder nor a file."""
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():
-            raise InputError(
-                "not a Linux source: arch/um is missing", str(path), "name the top folder of one"
-            )
+            raise InputError("not a Linux source: arch/um is missing", str(path), "give its top folder")
         return Folder(path)
     if not path.is_file():
-        raise InputError("does not exist", str(path), "name a kernel's source: a folder, tarball or .deb")
+        raise InputError(
+            "no such file or folder", str(path), "give a kernel's source: a folder, tarball or .deb"
+        )
     return GivenFile(path)
 
 

@@ -66,7 +66,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
     second = _boot(kernel, arguments, program, work, log)
     if first != second:
         raise MachineError(
-            "the kernel was built but two boots of it differ", "see what they print in the log"
+            "the kernel was built, but two boots of it differ", "compare their output in the log"
         )
 
 

@@ -55,7 +55,7 @@ class Recorder(Closing):
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
-            message = "recording drives Chromium with playwright, which is not installed"
+            message = "recording needs playwright, which is not installed"
             raise MachineError(message, pip_install("playwright")) from None
         self._insecure, self._netlog = insecure, netlog
         logged = [] if netlog is None else [argument.format(netlog) for argument in NETLOG]
@@ -70,7 +70,7 @@ class Recorder(Closing):
         except Exception as error:
             self._playwright.stop()
             message = f"{chromium} does not start: {_why_it_ended(str(error))}"
-            raise MachineError(message, "try it by hand with --headless") from None
+            raise MachineError(message, "try to start it with --headless") from None
 
     def close(self) -> None:
         """Ends the browser."""
@@ -142,7 +142,7 @@ def _wait_for_turn(page: "Page") -> None:
     try:
         page.wait_for_function("true", polling=STEP_MS, timeout=TURN_MS)
     except TimedOut:
-        raise LoadError(f"its script did not give way for {TURN_MS // 1000} s") from None
+        raise LoadError(f"its script blocked the page for {TURN_MS // 1000} s") from None
 
 
 def _check(log: Log) -> None:

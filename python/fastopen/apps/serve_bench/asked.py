@@ -50,7 +50,7 @@ def _flood(value: object) -> object:
     cookies, _, rate = value.partition(":")
     named = {"plain": "none", "invalid": "invalid", "valid": "valid"}
     if cookies not in named or not rate.isdecimal():
-        raise ValueError(f"{value!r} is not none, plain:RATE, invalid:RATE or valid:RATE")
+        raise ValueError(f"{value!r} is unknown; accepted: none, plain:RATE, invalid:RATE, valid:RATE")
     return {"rate_per_s": int(rate), "cookies": named[cookies]}
 
 
@@ -99,17 +99,15 @@ class Bench(BaseModel):
     @model_validator(mode="after")
     def _transactions_begin_somehow(self) -> "Bench":
         if not self.rates and not self.clients:
-            raise conflict(
-                "nothing says when transactions begin", "give --rates 1000 or --clients 10", "rates"
-            )
+            raise conflict("needs rates or clients", "add --rates 1000 or --clients 10", "serve-bench")
         return self
 
     @model_validator(mode="after")
     def _cold_clients_have_addresses(self) -> "Bench":
         most = max(self.rates, default=0) * self.duration // 1_000_000
         if "cold" in self.arms and most > COLD_MAX:
-            message = f"{most:,} cold transactions need as many client addresses, and there are {COLD_MAX:,}"
-            raise conflict(message, "ask for a lower rate or a shorter duration", "rates", "duration")
+            message = f"{most:,} cold transactions need as many client addresses, but only {COLD_MAX:,} exist"
+            raise conflict(message, "use a lower rate or a shorter duration", "rates", "duration")
         return self
 
 
@@ -127,8 +125,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
     if name_or_path is not None:
         path = packaged_benches().get(name_or_path)
         if path is None and not name_or_path.endswith(SUFFIX):
-            remedy = f"there are: {', '.join(packaged_benches())}; or give the path of a {SUFFIX} file"
-            raise InputError(f"no benchmark is called {name_or_path!r}", "", remedy)
+            remedy = f"use one of {', '.join(packaged_benches())}, or the path of a {SUFFIX} file"
+            raise InputError("no packaged benchmark of that name", name_or_path, remedy)
         path = path or Path(name_or_path)
         place = path.name
         data = read_toml(path)
@@ -139,4 +137,9 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
     try:
         return Bench.model_validate(data | given)
     except ValidationError as error:
-        raise input_error(error, place) from None
+        found = input_error(error, place)
+        keys = [key.partition("[")[0] for key in found.place.split(", ")]
+        options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
+        raise InputError(
+            found.message, options if {*keys} <= given.keys() else found.place, found.remedy
+        ) from None

@@ -43,7 +43,7 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
     except OSError as error:
         raise unreadable(files.place, error) from None
     if not there:
-        raise InputError("no store of results", files.place, "fastopen run --store DIR makes one")
+        raise InputError("not a store of results", files.place, "fastopen run --store DIR makes one")
     return ResultsStore(place)
 
 
@@ -113,7 +113,7 @@ def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
         for file in going:
             store.files.remove(file.name)
     except OSError as error:
-        raise InputError(f"may not be changed: {error.strerror or error}", store.place) from None
+        raise InputError(f"cannot be changed: {error.strerror or error}", store.place) from None
     return len(going), sum(file.bytes for file in going)
 
 

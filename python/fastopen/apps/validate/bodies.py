@@ -32,7 +32,7 @@ def bodies(
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "none",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "none",
     screenshots: Annotated[
-        Path | None, typer.Option(help="Folder for what the browser showed.", metavar="FOLDER")
+        Path | None, typer.Option(help="Folder for screenshots of the browser.", metavar="FOLDER")
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -40,9 +40,9 @@ def bodies(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load pages in Chromium with their recorded responses, and count the requests that it makes again.
+    """Load each page in Chromium with its recorded responses, and print which of them it requested.
 
-    Ends with status 1 where a load does not count.
+    Exit codes: 0; 1 a load is invalid.
     """
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = reading.pages(pages, quiet=quiet)
@@ -102,7 +102,7 @@ def _print(found: list[BodiesValidation]) -> None:
         for reason in one.invalid[:2]:
             screen.print(Text(f"{one.page}: invalid: {reason}"))
     legend = (
-        "recorded: requests of the recording; asked: of these, by Chromium; matched: requests that the"
+        "recorded: requests of the recording; asked: those that Chromium made; matched: requests that the"
         " recording answers, nearest: by another query or port; unmatched: answered with 404, or of unknown"
         " hosts."
     )

@@ -32,7 +32,10 @@ def clients(
     repeats: Annotated[
         int,
         typer.Option(
-            "--repeats", "-n", min=1, help="Draws (vary.md) of each load; medians count. 1: as asked."
+            "--repeats",
+            "-n",
+            min=1,
+            help="Samples of each load, of which the median counts; 1 loads without variation.",
         ),
     ] = 1,
     json: JsonOption = False,
@@ -41,11 +44,10 @@ def clients(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load pages in Chromium and in the loader, and compare them.
+    """Load each page in Chromium and by the loader, and print how much they differ.
 
-    With --repeats each load is a draw, with an RTT, rates, think times and more that are a little off, and
-    medians are compared.
-    Ends with status 1 where their requests differ or a load does not count.
+    With --repeats each load samples RTT, rates, think times and more around the given values, and medians are
+    compared. Exit codes: 0; 1 their requests differ, or a load is invalid.
     """
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
@@ -94,7 +96,7 @@ def _print(found: list[ClientComparison]) -> None:
     screen = console()
     for one in found:
         for url in one.missing[:5]:
-            screen.print(Text(f"{one.page}, {one.arm}: not asked for: {url}"))
+            screen.print(Text(f"{one.page}, {one.arm}: not requested: {url}"))
         for reason in one.invalid[:2]:
             screen.print(Text(f"{one.page}, {one.arm}: invalid: {reason}"))
     median_percent = _median(found)

@@ -45,7 +45,7 @@ def engines(
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
     unlimited: Annotated[
-        bool, typer.Option("--unlimited/--limited", help="Also the longest RTT without limits of rate.")
+        bool, typer.Option("--unlimited/--limited", help="Also load the longest RTT without rate limits.")
     ] = True,
     http: Annotated[str, typer.Option(help="Versions of HTTP, with commas; with 3 over TLS.")] = "1.1",
     session: Annotated[
@@ -61,11 +61,11 @@ def engines(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Load the same cells in real and in virtual time, and compare them."""
+    """Load the same cells on both engines and print how much they differ."""
     booted = find(kernel)
     imported = [one.page for one in load_pages([name.strip() for name in pages.split(",")])]
     if not imported:
-        raise InputError("no page in what was given", "--pages")
+        raise InputError("no page given", "--pages")
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
         found = compare_engines(
             [(page, PROFILES.get(page.name, "browser")) for page in imported],
@@ -118,8 +118,8 @@ def _print(found: Sequence[EngineComparison], kernel: str) -> None:
     noisy = sum(one.noisy for one in found)
     if noisy:
         message = (
-            f"{noisy} of {len(found)} cells: the host's own loads lie further apart than the engines may;"
-            " a quieter machine would tell more."
+            f"{noisy} of {len(found)} cells: the host's own loads differ by more than engines may;"
+            " use a quieter machine."
         )
         screen.print(Text(message, style="yellow"))
     screen.print()

@@ -259,6 +259,6 @@ def verdict(found: Sequence[EngineComparison]) -> str:
     return (
         f"The engines agree: PLT differs by {abs(widest.difference_ms or 0.0):.1f} ms"
         f" ({abs(widest.difference_percent or 0.0):.1f} %) at most, the two ways of making the link by"
-        f" {links:.2f} ms. What the host adds is the time that programs and kernel take to work, which is"
+        f" {links:.2f} ms. The host adds the time that programs and kernel take to work, which is"
         " free in virtual time."
     )

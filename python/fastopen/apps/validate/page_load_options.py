@@ -24,7 +24,7 @@ class PageLoadOptions:
     def page_loads(self) -> PageLoads:
         """Raises InputError."""
         if self.engine not in ("virtual", "host"):
-            raise InputError(f"unknown engine {self.engine}", "--engine", "virtual or host")
+            raise InputError(f"unknown engine {self.engine!r}", "--engine", "use virtual or host")
         return PageLoads("host" if self.engine == "host" else "virtual", self.seed, self.kernel, self.jobs)
 
 
@@ -32,5 +32,5 @@ def one_network(rtt: str, down: str, up: str, *, option: str = "--rtt") -> Netwo
     """The network that is asked for. Raises InputError where it is not one."""
     network, *more = networks_asked(rtt=rtt, down=down, up=up)
     if more:
-        raise InputError("one network at a time", option)
+        raise InputError("takes one value, not a list", option)
     return network

@@ -67,12 +67,12 @@ def recordings(
 ) -> None:
     """Replay recorded page loads over the network that each file implies, and compare load times.
 
-    Pages whose load event was not recorded are named and left out. This is also what `fastopen validate
+    Pages without a recorded load event are listed and left out. This is also what `fastopen validate
     FILE.har...` does. docs/measurements/replays.md lists the rules.
     """
     asked = engines_asked(engine)
     if len(asked) > 1:
-        raise InputError("one engine at a time", "--engine")
+        raise InputError("takes one engine, not a list", "--engine")
     chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
     imported, unreadable = _read(files, reading, quiet=quiet)
     with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:
@@ -122,7 +122,7 @@ def _print(found: ReplayValidation) -> None:
     pages = plural(len(found.validated), "page")
     screen.print(
         f"median error {median_error_percent(found.validated):.1f} % over {pages}"
-        f" (without its sign); engine {found.engine}" + (f", kernel {found.kernel}" if found.kernel else "")
+        f" (absolute); engine {found.engine}" + (f", kernel {found.kernel}" if found.kernel else "")
     )
     lookups = [pair for one in found.validated for pair in one.lookups_ms]
     if asked := [pair for pair in lookups if pair[0] >= CACHED_MS]:
@@ -141,7 +141,7 @@ def _print(found: ReplayValidation) -> None:
     ]
     if lines:
         screen.print()
-        screen.print("What differs most on the way to the load event, replay against recording:")
+        screen.print("Largest differences between replay and recording before the load event:")
         for line in lines:
             screen.print(line, soft_wrap=True)
 

@@ -84,7 +84,7 @@ def _replays(imported: Iterable[ImportedPage], rules: Rules) -> tuple[list[Repla
         try:
             replays.append(replay_of(one, rules))
         except InputError as error:
-            remedy = f" ({error.remedy})" if error.remedy else ""
+            remedy = f"; {error.remedy}" if error.remedy else ""
             skipped.append(Skipped(one.page.name, error.message + remedy))
     return replays, skipped
 

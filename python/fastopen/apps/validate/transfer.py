@@ -47,7 +47,7 @@ def transfer(
             "--repeats",
             "-n",
             min=1,
-            help="Draws (vary.md) of each load but the one; medians count. 1: as asked.",
+            help="Samples of each predicted load, of which the median counts; 1 loads without variation.",
         ),
     ] = 1,
     json: JsonOption = False,
@@ -56,10 +56,9 @@ def transfer(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Predict loads over other networks from one load in Chromium, and check the prediction.
+    """Load each page once in Chromium, predict its loads over other networks, and compare.
 
-    The prediction knows that one load alone, imported from its HAR. Ends with status 1 where a load is
-    missing.
+    The prediction uses only that one load, imported from its HAR. Exit codes: 0; 1 a load is missing.
     """
     before = one_network(from_rtt, from_down, from_up, option="--from")
     after = networks_asked(rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
@@ -111,9 +110,11 @@ def _print(found: list[Prediction]) -> None:
             )
     totals = summary(found)
     if totals["in_range_percent"] is not None:
-        screen.print(f"{shown(totals['in_range_percent'])} % of measured times lie where the draws do.")
+        screen.print(
+            f"{shown(totals['in_range_percent'])} % of measured times lie in the range of the samples."
+        )
     screen.print(
-        f"Error without its sign: {shown(totals['median_error_percent'])} % in the median,"
+        f"Absolute error: {shown(totals['median_error_percent'])} % in the median,"
         f" {shown(totals['worst_error_percent'])} % at worst; savings are"
         f" {shown(totals['median_saving_error_points'])} points off in the median."
     )

@@ -124,7 +124,7 @@ class Transfer:
         with once as run:
             if run.results.cells[0].plt_ms_median is None:
                 why = "; ".join(f"{one.kind}: {one.example}" for one in run.results.cells[0].reasons)
-                raise InputError(f"its load over the first network does not count: {why}", page.name)
+                raise InputError(f"its load over the first network is invalid: {why}", page.name)
             with tempfile.TemporaryDirectory() as folder:
                 export(run.store, Path(folder) / "har", "har")
                 (imported,) = load_pages(sorted((Path(folder) / "har").rglob("*.har")))

@@ -25,17 +25,17 @@ def command(
         Path,
         typer.Argument(
             metavar="TABLE.csv",
-            help="A table in the form of experiments/published.csv, or what fastopen report -f csv prints.",
+            help="A table in the form of experiments/published.csv, or the output of fastopen report -f csv.",
         ),
     ],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Find impossible or contradictory figures in a published table of page load times."""
+    """Find impossible or contradictory figures in a table of published page load times."""
     table = read_table(file)
     findings = audit(table.cells)
     if table.ignored:
         names = ", ".join(table.ignored)
-        errors_console().print(f"columns not looked at: {names}", markup=False, soft_wrap=True)
+        errors_console().print(f"columns not checked: {names}", markup=False, soft_wrap=True)
     if json:
         print_json({"findings": [finding.as_json() for finding in findings]})
     else:
@@ -78,9 +78,7 @@ def _renderables(
         yield from tabled(listing(columns, counted), width)
         yield Text()
     if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
-        words = (
-            f"{medians} improvements are medians over pairs of loads, and not compared with the two times."
-        )
+        words = f"{medians} improvements are medians over pairs of loads, which the two times do not give."
         yield Text(words)
     struck = {finding.cell.line for finding in findings if finding.kind not in QUESTIONS}
     yield Text(f"{len(struck)} of {len(cells)} cells are impossible or inconsistent.", style="bold")

@@ -35,25 +35,25 @@ def command(
     ],
     json: JsonOption = False,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the comparison as one page to read as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the comparison as an HTML page.")
     ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LIMIT",
-            help="Exit with 1 where a cell changes more: 'plt +1%', 'plt +10ms', 'saving -0.5'; repeatable.",
+            help="Exit with 1 if a cell changes more: 'plt +1%', 'plt +10ms', 'saving -0.5'; repeatable.",
         ),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what became of each limit as JUnit XML.")
+        Path | None, typer.Option(metavar="FILE", help="Write the result of each limit as JUnit XML.")
     ] = None,
 ) -> None:
-    """List the changes between runs, by cell and on the critical path; fail in CI beyond a limit."""
+    """Compare runs with the first one, cell by cell and along the critical path."""
     limits = _limits(fail_on or [])
     if junit is not None and not limits:
-        raise InputError("has no limits to write", "--junit", "say what to fail on: --fail-on 'plt +1%'")
+        raise InputError("has no limits to write", "--junit", "add one, such as --fail-on 'plt +1%'")
     if len(runs) < 2:
-        raise InputError("comparing needs two runs", runs[0], "name another: fastopen ls lists them")
+        raise InputError("compare needs two runs", runs[0], "add another; fastopen ls lists them")
     reference, *others = (find_run(run) for run in runs)
     before = read_side(reference)
     compared = [compare_runs(before, read_side(folder)) for folder in others]

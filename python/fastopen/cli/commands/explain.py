@@ -23,7 +23,7 @@ def command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Explain why loads are invalid: meaning, causes and remedies of each kind."""
+    """Explain the kinds of invalid loads: their meaning, causes and remedies."""
     chosen = EXPLANATIONS if kind is None else {(known := _known(kind)): EXPLANATIONS[known]}
     if json:
         print_json({"kinds": [{"kind": name, **one._asdict()} for name, one in chosen.items()]})
@@ -44,4 +44,4 @@ def _known(kind: str) -> InvalidKind:
         return InvalidKind(kind)
     near = difflib.get_close_matches(kind, names, n=1)
     remedy = f"did you mean {near[0]}?" if near else "fastopen explain lists all kinds"
-    raise InputError(f"unknown kind of invalid load: {kind}", "explain", remedy)
+    raise InputError(f"unknown kind of invalid load {kind!r}", "explain", remedy)

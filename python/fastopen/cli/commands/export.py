@@ -24,9 +24,8 @@ def command(
         typer.Option(
             "--format",
             "-f",
-            help="Tables as parquet or csv; a file for each load: har, for browsers; png: its screenshot;"
-            " pcap: its packets, for Wireshark; filmstrip: what median loads showed over time, without TFO"
-            " and with, as a still and as a moving picture.",
+            help="Tables as parquet or csv; for each load a har, a png (screenshot) or a pcap (packets);"
+            " or filmstrip: pictures of the median loads over time, without TFO and with.",
         ),
     ] = "parquet",
     output: Annotated[
@@ -34,14 +33,14 @@ def command(
         typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)"),
     ] = None,
     job: Annotated[
-        str | None, typer.Option(help="Only the loads of this job, as faults and tables name it.")
+        str | None, typer.Option(help="Export only the loads of this job, by its name in loads.csv.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False,
     allow_command: AllowCommandOption = False,
     jobs: JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Write loads as Parquet, CSV, HAR, screenshots, film strips or packets."""
+    """Export loads, requests, connections and their evidence, also of an unfinished run."""
     folder = find_run(run)
     place = output or folder / form
     progress = Progress(
@@ -71,7 +70,7 @@ def command(
         else:
             count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}
     for why, without in missing.items():
-        errors_console().print(f"no packets of {without:,} loads: {why}", markup=False, soft_wrap=True)
+        errors_console().print(f"{without:,} loads have no packets: {why}", markup=False, soft_wrap=True)
     what = "comparison" if form == "filmstrip" else "load"
     written = f"1 {what}" if count == 1 else f"{count:,} {what}s"
     console().print(f"{written} in {place}", markup=False, soft_wrap=True)

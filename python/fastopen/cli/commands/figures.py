@@ -19,10 +19,10 @@ def command(
     ] = Path("figures"),
     formats: Annotated[str, typer.Option("--format", "-f", help="Formats: svg, png, pdf.")] = "svg,png,pdf",
     loads: Annotated[
-        bool, typer.Option("--loads/--no-loads", help="The figures of single loads as well.")
+        bool, typer.Option("--loads/--no-loads", help="Write figures of single loads, too.")
     ] = True,
 ) -> None:
-    """Write all figures of a run as SVG, PNG and PDF."""
+    """Write the figures of a kept run, for papers, slides and the web."""
     # Altair takes half a second to import, which no other command should wait for.
     from fastopen.analysis.attribution import read_source
     from fastopen.report.figures import FORMATS, load_figures, overview_figures, write_figures
@@ -36,6 +36,8 @@ def command(
         source = read_source(store)
     made = [*overview_figures(source), *(load_figures(source) if loads else ())]
     if not made:
-        raise InputError("no valid load to draw", str(folder), "fastopen show says why loads are invalid")
+        raise InputError(
+            "has no valid load to draw", str(folder), "fastopen show prints why loads are invalid"
+        )
     written = write_figures(made, output, [form for form in FORMATS if form in asked])
     console().print(f"{len(written)} files in {output}", markup=False, soft_wrap=True)

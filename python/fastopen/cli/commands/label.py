@@ -13,6 +13,6 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")],
     text: Annotated[str, typer.Argument(help="Label in ls; empty to remove it.")],
 ) -> None:
-    """Name a kept run."""
+    """Label a kept run; fastopen ls shows the label."""
     with RunStore.resume(find_run(run)) as store:
         store.set_label(text)

@@ -31,9 +31,9 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Merge the shards of an experiment, and print its results.
+    """Merge the shards of an experiment into one run, and print its results.
 
-    Missing loads are listed; complete them with `fastopen resume`.
+    Missing loads are listed; `fastopen resume` completes them. The shards stay unchanged.
     """
     parts = _parts(folders)
     with RunStore.open(parts[0]) as first:
@@ -54,7 +54,9 @@ def _parts(folders: Sequence[str]) -> list[Path]:
         folder = find_run(text)
         runs = run_folders(folder)
         if not runs:
-            raise InputError("holds no run", str(folder), "name the folders that run --shard I/N -o DIR made")
+            raise InputError(
+                "contains no run", str(folder), "give the folders that run --shard I/N -o DIR made"
+            )
         found.update({run.resolve(): run for run in runs})
     return [*found.values()]
 
@@ -62,7 +64,7 @@ def _parts(folders: Sequence[str]) -> list[Path]:
 def _say(merged: Merged, *, quiet: bool) -> None:
     messages = errors_console()
     for line in merged.twice:
-        messages.print(f"done again, and taken of others: {line}", markup=False, soft_wrap=True)
+        messages.print(f"in several runs, taken from one: {line}", markup=False, soft_wrap=True)
     for line in merged.missing:
         messages.print(f"missing: {line}", markup=False, soft_wrap=True)
     own = merged.folder.parent == runs_folder()

@@ -28,12 +28,14 @@ def show(
         ),
     ],
     json: JsonOption = False,
-    tree: Annotated[bool, typer.Option("--tree", help="Print what asked for what.")] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Print the tree of requests and their initiators.")
+    ] = False,
     *,
     reading: Reading,
     calibration: CalibrationOptions,
 ) -> None:
-    """Show the resources of a page."""
+    """Show the requests, hosts and sizes of pages."""
     pages = [one.page for one in calibration.calibrated(reading.pages(inputs))]
     if json:
         print_json({"pages": [describe.summary(page) for page in pages]})

@@ -26,7 +26,7 @@ def command(
     ] = 10,
     json: JsonOption = False,
 ) -> None:
-    """Compute the share of broken paths at which TFO stops paying."""
+    """Compute the share of broken paths at which TFO stops paying, from its savings and costs."""
     results = []
     for run in runs:
         with RunStore.open(find_run(run)) as store:
@@ -37,7 +37,7 @@ def command(
             "load with --path none,drop-syn-data, or another behaviour with none, and without --path-share"
         )
         raise InputError(
-            "nothing was loaded both over an open path and a broken one", ", ".join(runs), remedy
+            "no page was loaded over both an open path and a broken one", ", ".join(runs), remedy
         )
     if json:
         print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
@@ -71,8 +71,7 @@ def _sentences(runs: Sequence[Results], visits: int) -> Iterator[str]:
             for line in payoff_lines(results, page):
                 yield f"{page}: {line}"
     yield (
-        "Pays below: the share of paths that may be broken so before TFO costs more time than it saves, in "
-        "the mean over paths. Cached: of a client that does without TFO on a path after a failure, "
-        f"{visits} visits long, and pays once (RFC 7413, section 4.1.3.1); Linux keeps no such cache. One "
-        "handshake: by arithmetic, RTT / (1 s + RTT)."
+        "Pays below: the share of broken paths below which TFO saves time on average. Cached: the same for a "
+        f"client that pays once for a failure and avoids TFO on that path for {visits} visits (RFC 7413, "
+        "section 4.1.3.1); Linux has no such cache. One handshake: computed as RTT / (1 s + RTT)."
     )

@@ -14,7 +14,7 @@ PANEL: Final = "Read a result"
 Form = Literal["html", "markdown", "latex", "csv"]
 NAME: Final = "report.html"
 ReportOption = Annotated[
-    bool, typer.Option("--report", help="Write report.html into the folder of the kept run as well.")
+    bool, typer.Option("--report", help="Write report.html into the folder of the kept run.")
 ]
 
 
@@ -33,7 +33,7 @@ def command(
         Form, typer.Option("--format", "-f", help="Format; all but html go to standard output.")
     ] = "html",
 ) -> None:
-    """Write a run as an HTML page, or its tables for a paper."""
+    """Write a report of a kept run: verdict, tables, figures, answers, evidence and method."""
     folder = find_run(run)
     with RunStore.open(folder) as store:
         text = report_text(store, form)

@@ -29,20 +29,21 @@ PANEL: Final = "Measure"
 def command(
     name: Annotated[str | None, typer.Argument(help="A packaged experiment, or a TOML file.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the packaged experiments.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the experiment's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed instead of the experiment's.")] = None,
     client: Annotated[
         str | None,
-        typer.Option(help=f"Instead of the experiment's: of {', '.join(NAMED_CLIENTS)}, with commas."),
+        typer.Option(help=f"Clients instead of the experiment's, with commas: {', '.join(NAMED_CLIENTS)}."),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="Instead of the experiment's: auto, or of host and virtual.")
+        str | None,
+        typer.Option(help="Engines instead of the experiment's, with commas: auto, host, virtual."),
     ] = None,
     allow_command: AllowCommandOption = False,
     explain: Annotated[
         bool,
         typer.Option(
             "--explain",
-            help="Search the rigs that the experiment's file declares for the one that gives the published"
+            help="Search the declared rigs of the experiment for the one that gives the published"
             " figures, in virtual time; --report writes NAME-explained.html into the folder of -o, or here.",
         ),
     ] = False,
@@ -61,7 +62,7 @@ def command(
         list_experiments(as_json=settings.json)
         return
     if name is None:
-        raise InputError("no experiment named", "reproduce", "fastopen reproduce --list names them")
+        raise InputError("needs an experiment", "reproduce", "fastopen reproduce --list lists them")
     if explain:
         explain_rigs(name, settings)
         return

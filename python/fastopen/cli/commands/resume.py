@@ -38,7 +38,7 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Finish an interrupted run with its original options, or print a finished one."""
+    """Finish an interrupted run with its own options, or print a finished one."""
     folder = find_run(run)
     with RunStore.open(folder) as kept:
         finished = kept.status == "finished" and not kept.pending()

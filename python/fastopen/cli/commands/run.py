@@ -31,7 +31,7 @@ FIRST_OPTIONS: Final = (
     *("report", "json", "output"),
 )
 EXAMPLES: Final = {
-    "fastopen run page.har": "as it was recorded, over three networks of today",
+    "fastopen run page.har": "as it was recorded, over three common networks",
     "fastopen run page.har --network 4g --report": "over a mobile network, with a report in HTML",
     "fastopen run example --transports tcp,tfo --rtt 100ms": "in cleartext, as in the TFO paper",
 }
@@ -87,7 +87,7 @@ def command(
     settings: RunSettings,
     written: Written,
 ) -> None:
-    """Load pages with TCP Fast Open off and on, and report the time saved."""
+    """Load pages over networks with TCP Fast Open off and on, and report the time saved."""
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
     corpus = _choice(where, sample, seed)
     experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)

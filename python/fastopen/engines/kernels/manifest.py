@@ -88,7 +88,7 @@ def read_kernel(folder: Path) -> Kernel:
     try:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise DamagedKernelError(f"{path} cannot be read: {error}") from None
+        raise DamagedKernelError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
     except ValidationError as error:
         raise DamagedKernelError(_why(path, error)) from None
     program = folder / PROGRAM

@@ -58,7 +58,9 @@ def find(name: str | None = None) -> Kernel:
     try:
         kernel.check()
     except (DamagedKernelError, OSError) as error:
-        raise MachineError(f"the kernel {kernel.name} is damaged: {error}", f"{BUILD_IT} --force") from None
+        raise MachineError(
+            f"the kernel {kernel.name} is damaged: {error}", f"run {BUILD_IT} --force"
+        ) from None
     return kernel
 
 
@@ -72,7 +74,7 @@ def find_recorded(name: str, sha256: str) -> Kernel:
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
     message = f"the run's kernel {name!r} (SHA-256 {sha256[:12]}...) is not installed"
-    raise MachineError(message, f"{BUILD_IT}, or go on with another: --kernel NAME")
+    raise MachineError(message, f"run {BUILD_IT}, or use another one with --kernel NAME")
 
 
 def remove(name: str) -> Path:
@@ -85,7 +87,7 @@ def remove(name: str) -> Path:
     folders |= {entry.folder.name: entry.folder for entry in damaged}
     folder = folders[_only(name, list(folders))]
     if folder.parent != kernels_folder():
-        raise MachineError(f"{folder} belongs to a package", "pip uninstall fastopen-kernel")
+        raise MachineError(f"{folder} belongs to a package", "run pip uninstall fastopen-kernel")
     try:
         (folder / MANIFEST).unlink(missing_ok=True)  # hides the kernel from other processes first
         shutil.rmtree(folder)
@@ -122,12 +124,14 @@ def _named(asked: str | None) -> Kernel:
     if asked is not None:
         for entry in damaged:
             if entry.folder.name == asked:
-                raise MachineError(f"the kernel {asked} is damaged: {entry.reason}", f"{BUILD_IT} --force")
+                raise MachineError(
+                    f"the kernel {asked} is damaged: {entry.reason}", f"run {BUILD_IT} --force"
+                )
         by_name = {kernel.name: kernel for kernel in usable}
         return by_name[_only(asked, list(by_name))]
     if not usable:
         broken = f"; {damaged[0].reason}" if damaged else ""
-        raise MachineError(f"no kernel for the virtual engine is installed{broken}", BUILD_IT)
+        raise MachineError(f"no kernel for the virtual engine is installed{broken}", f"run {BUILD_IT}")
     return usable[0]
 
 
@@ -139,9 +143,11 @@ def _only(asked: str, names: list[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise MachineError(f"{asked!r} may mean {', '.join(sorted(meant))}", "write more of the name")
-    known = f"installed: {', '.join(names)}" if names else "none is installed"
-    raise MachineError(f"kernel {asked!r} not found; {known}", f"{BUILD_IT}, or name another")
+        raise MachineError(
+            f"kernel {asked!r} is ambiguous: {', '.join(sorted(meant))}", "write more of the name"
+        )
+    known = f"use one of {', '.join(names)}" if names else f"none is installed: run {BUILD_IT}"
+    raise MachineError(f"kernel {asked!r} not found", known)
 
 
 def _at(path: Path) -> Kernel:
@@ -150,4 +156,6 @@ def _at(path: Path) -> Kernel:
     try:
         return read_kernel(folder.absolute())
     except DamagedKernelError as error:
-        raise MachineError(f"{path} is not an installed kernel: {error}", BUILD_IT) from None
+        raise MachineError(
+            f"{path} is not an installed kernel: {error}", f"run {BUILD_IT}, or correct the path"
+        ) from None

@@ -52,8 +52,7 @@ def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = s
     except OSError as error:
         raise unreadable(error.filename or folder, error) from None
     raise NoPageError(
-        "is a folder, but holds no HAR, WARC or WACZ, and is neither a mirror (a folder for each host) nor a"
-        " Mahimahi recording",
+        "has no HAR, WARC or WACZ in it, and is neither a mirror nor a Mahimahi recording",
         str(folder),
-        "give the files in it",
+        "give a recording, a folder of recordings, or a mirror with a folder for each host",
     )

@@ -102,11 +102,13 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
         try:
             message = _exchange_of(path)
             if not message.request.first_line or not message.response.first_line:
-                raise DecodeError("no request or no response in it")
+                raise DecodeError("the request or the response is missing")
         except (OSError, DecodeError) as error:
             if not lenient:
                 raise InputError(
-                    f"not a message of mm-webrecord: {error}", str(path), "or leave it out with --lenient"
+                    f"not a message of mm-webrecord: {error}",
+                    str(path),
+                    "record it again, or skip it with --lenient",
                 ) from None
             notes.add("broken_records")
             continue

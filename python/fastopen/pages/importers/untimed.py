@@ -36,7 +36,7 @@ def pages_of(
     root was recorded last before it. Raises InputError where nothing can be a page.
     """
     if not exchanges:
-        raise InputError("holds no exchange that a page could be made of", place)
+        raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
     found = [graph.by_url[url][0] for url in dict.fromkeys(roots) if url in graph.by_url]
     heads = found or find_roots(graph)

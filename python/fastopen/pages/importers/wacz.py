@@ -51,8 +51,8 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
                 # A recorder zipped it with bodies beside it, as Playwright does.
                 return _har(container, hars[0], str(path), lenient)
             if not names:
-                message = "is a ZIP with neither archive/*.warc.gz (a WACZ) nor one HAR"
-                raise InputError(message, str(path), "unpack it, and give what is in it")
+                message = "is a ZIP file with neither archive/*.warc.gz nor exactly one HAR in it"
+                raise InputError(message, str(path), "unpack it, and give the recordings in it")
             roots = _listed(container)
             for name in names:
                 _read(archive, container, name, f"{path}: {name}", lenient, progress)

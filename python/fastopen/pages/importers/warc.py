@@ -246,7 +246,7 @@ def _records(
                     raise InputError(
                         f"damaged record: {_said(error)}",
                         f"{place}: record at byte {at}{named}",
-                        "fetch it again, or leave damaged records out with --lenient",
+                        "fetch the file again, or skip damaged records with --lenient",
                     ) from None
                 notes.add("broken_records")
                 start = _next_record(mapped, max(at, start) + 1)
@@ -255,9 +255,9 @@ def _records(
 def _said(error: Exception) -> str:
     """Return what is wrong, without the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
-        return "what is there cannot be read as a WARC record"
+        return "it cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
-        return "its HTTP head is none"
+        return "its HTTP header cannot be read"
     return str(error) or type(error).__name__
 
 
@@ -347,10 +347,10 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
     head_bytes = head.total_len if head is not None else 0
     length = headers.get_header("Content-Length")
     if length is None:
-        raise ValueError("it does not say how long it is")
+        raise ValueError("it has no Content-Length")
     missing = int(length) - head_bytes - len(body)
     if missing > 0:
-        raise EOFError(f"{missing} bytes are missing")
+        raise EOFError(f"the last {missing} bytes are missing")
     if headers.get_header("WARC-Truncated"):
         notes.add("short")
     if head is not None and "chunked" in (head.get_header("Transfer-Encoding") or "").lower():

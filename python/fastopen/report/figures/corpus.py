@@ -44,9 +44,8 @@ def savings_over_pages(source: Source) -> Figure | None:
     )
     return Figure(
         name="corpus-savings",
-        title="What is saved over the pages",
-        caption="Share of the pages of which no more is saved than that; below zero a page gets slower."
-        f"{left}",
+        title="Saving over the pages",
+        caption=f"Share of pages that save at most this much; below zero a page gets slower.{left}",
         alt_text="Cumulative distributions over pages of the saving, one line for each transport.",
         drawing=Drawing(chart),
         rows=rows,
@@ -99,9 +98,9 @@ def properties_and_savings(source: Source) -> Figure | None:
     )
     return Figure(
         name="corpus-properties",
-        title="What of a page goes with its saving",
-        caption="Spearman's rank correlation over pages with its 95 % interval (bootstrap): to the right more"
-        f" is saved of pages that have more of it, to the left less.{left}",
+        title="Properties of pages that correlate with the saving",
+        caption="Spearman's rank correlation over pages with its 95 % interval (bootstrap)."
+        f" Right: pages with more of it save more. Left: they save less.{left}",
         alt_text="Rank correlations of properties of pages with the saving, a row for each property.",
         drawing=Drawing(chart),
         rows=rows,

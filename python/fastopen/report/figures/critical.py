@@ -40,8 +40,8 @@ def critical_path_bars(source: Source) -> Figure | None:
     return Figure(
         name="critical-path",
         title="What the critical path waits for",
-        caption="Mean over the valid loads; the pieces add up to the page load time. TFO takes away"
-        f" handshakes; what else changes follows from that.{panels.left_out}",
+        caption="Mean over the valid loads; the pieces add up to the page load time. TFO removes"
+        f" handshakes; other changes follow from this.{panels.left_out}",
         alt_text="Stacked bars of the critical path by what it waits for: " + ", ".join(Kind),
         drawing=Drawing(_chart(rows, panels.heading)),
         rows=rows,

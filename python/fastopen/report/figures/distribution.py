@@ -43,8 +43,8 @@ def cumulative_distribution(source: Source) -> Figure | None:
     return Figure(
         name="distribution",
         title="Cumulative distribution of page load times",
-        caption=f"Share of the valid loads that were done by then, outliers included. A page whose loads took"
-        f" the same time again and again is left out.{left}",
+        caption=f"Share of valid loads that are complete by this time, with outliers. Pages whose loads took"
+        f" the same time are left out.{left}",
         alt_text="Cumulative distributions of page load time, one line for each transport.",
         drawing=Drawing(_chart(rows)),
         rows=rows,

@@ -73,7 +73,9 @@ def export_filmstrips(
             _save_moving(moving(title, films), unfinished / f"{name}.gif")
             watch(count)
         if not count:
-            raise InputError("has no film strip", str(place), "fastopen run --client chromium --filmstrip")
+            raise InputError(
+                "has no film strips", str(place), "fastopen run --client chromium --filmstrip keeps them"
+            )
     return count
 
 
@@ -90,8 +92,8 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
         return None
     try:
         pictures = [_picture(frame.jpeg) for frame in browser.frames]
-    except (OSError, ValueError, SyntaxError) as error:
-        raise InputError(f"damaged: a picture of a load: {error}", str(place)) from None
+    except (OSError, ValueError, SyntaxError):
+        raise InputError("damaged: a picture of a load is not a JPEG", str(place)) from None
     size = pictures[-1].size
     return Film(
         label=ARMS[arm].label,

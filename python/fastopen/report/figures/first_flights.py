@@ -35,9 +35,9 @@ def first_flight_ladder(source: Source) -> Figure | None:
         name="first-flights",
         title="Page load time by first flight",
         caption="Marks: median of the valid loads: full handshakes, resumed sessions, early data. QUIC has no"
-        " SYN for TFO to use. Upright strokes of the same colour: the bound of that first flight, what the"
-        " plainest one (over the same version of HTTP; of HTTP/3 over HTTP/2) took less the parts of"
-        f" handshakes in a row that this one does without.{left}",
+        " SYN for TFO to use. Vertical strokes of the same colour: its bound, which is the time of"
+        " the plainest one (over the same version of HTTP; for HTTP/3 over HTTP/2) without the parts of"
+        f" handshakes in a row that this one saves.{left}",
         alt_text="Dot plots of page load time, a line for each session and version of HTTP and a mark for"
         " each arm of TFO: " + ", ".join(shown),
         drawing=Drawing(_chart(rows)),

@@ -28,11 +28,11 @@ def improvement_bars(source: Source) -> Figure | None:
     note = f" {said}" if said else ""
     return Figure(
         name="improvement",
-        title="What TFO saves of the page load time",
+        title="Page load time saved by TFO",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Thin lines: 95 % interval (bootstrap, BCa), of draws"
-        " what 90 % of them span. Long marks: what handshakes in a row took without TFO,"
-        f" the most that it could save.{note}{panels.left_out}",
+        " Thin lines: 95 % interval (bootstrap, BCa), or the range of 90 % of the samples."
+        " Long marks: the time of handshakes in a row without TFO, the most that it could save."
+        f"{note}{panels.left_out}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
         drawing=Drawing(_chart(rows, panels.heading)),
         rows=rows,

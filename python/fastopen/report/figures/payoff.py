@@ -34,7 +34,7 @@ def mean_saving_over_paths(source: Source) -> Figure | None:
     left = f" The first {PANELS_MAX} of {len(drawn)} panels are shown." if len(drawn) > PANELS_MAX else ""
     return Figure(
         name="payoff",
-        title="What TFO saves in the mean over paths of which some are broken",
+        title="Mean saving by TFO if some paths are broken",
         caption=f"Lines: (1 - share) x what it saves over an open path - share x what it costs behind the"
         f" middlebox, with {HEADLINE.cookies} cookies. Dots: the share at which it stops paying. Dashed: a"
         f" client that does without TFO on a path after a failure, for {VISITS} visits (RFC 7413, section"
@@ -70,7 +70,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     )
     base = alt.Chart().encode(
         x=x,
-        y=alt.Y("saving:Q", title="saved in the mean, ms"),
+        y=alt.Y("saving:Q", title="mean saving, ms"),
         color=alt.Color("network:N", sort=networks, title=None),
     )
     dash = alt.StrokeDash("line:N", sort=list(LINES), title=None, legend=alt.Legend(symbolSize=500))

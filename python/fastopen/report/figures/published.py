@@ -37,8 +37,8 @@ def published_comparison(source: Source) -> Figure | None:
         name="published",
         title="Measured and published improvement",
         caption=f"Published: {'; '.join(sources)}, computed from"
-        f" its two times, so that a slowdown is below zero. Lines: 95 % interval of ours, of draws"
-        f" what 90 % of them span.{note}",
+        f" its two times, so that a slowdown is below zero. Lines: 95 % interval of ours, or the range of"
+        f" 90 % of the samples.{note}",
         alt_text="Improvement by TFO as measured and as published, for each page and network.",
         drawing=Drawing(_chart(rows)),
         rows=rows,

@@ -136,7 +136,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
     return Figure(
         name=f"timing-{slug}",
         title=f"{page.name}, {place}: when each request started and ended",
-        caption="Each bar is a request of the median load, from when the client wanted it to its last byte."
+        caption="Each bar is a request of the median load, from the time it was queued to its last byte."
         " The upright lines are the load events.",
         alt_text=f"Request index against start and end time of {page.name} at {place}, {_times_of(loads)}.",
         drawing=_timing_drawing(_values("arm", rows), _names(rows, page), len(page.resources)),

@@ -31,7 +31,7 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
     rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]
     return Figure(
         name=f"tcp-{slug}",
-        title=f"{page.name}, {place}: what the kernel said of each connection",
+        title=f"{page.name}, {place}: TCP state of each connection",
         caption="A line for each connection of the median loads, of its origin's end: TCP_INFO"
         " (tcpi_snd_cwnd, tcpi_unacked less what is held for lost, each times tcpi_snd_mss; tcpi_rtt).",
         alt_text=f"Congestion window, bytes in flight and RTT of the connections of {page.name} at {place}.",

@@ -32,12 +32,12 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
     behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies"
     if not shares:
         costs = f"{behind} costs no time, and over an open path it saves {saved}"
-        yield f"{costs}: it pays whatever the share of such paths."
+        yield f"{costs}: it pays at any share of such paths."
         return
     costs = f"{behind} costs {cost}, and over an open path it saves {saved}"
     most = _span([100 * share for share in shares], "%")
-    rest = "; on other networks whatever their share" if len(shares) < len(found) else ""
-    yield f"{costs}: in the mean over paths it pays while fewer than {most} of them are so{rest}."
+    rest = "; on other networks it pays at any share" if len(shares) < len(found) else ""
+    yield f"{costs}: on average it pays while fewer than {most} of paths are broken in this way{rest}."
     if all(path.startswith("drop-") for path in paths):
         dropping = f"{100 * DROPPING_SHARE:g}{NBSP}%"
         yield f"If {dropping} of paths drop SYNs ({DROPPING_SOURCE}), it pays {_where(found)}."
@@ -49,7 +49,7 @@ def _where(found: Sequence[Payoff]) -> str:
     for one in found:
         pays[one.mean_saving_ms(DROPPING_SHARE) > 0].append(place_of(one))
     if not pays[False]:
-        return "on every network that was loaded"
+        return "on every network of this run"
     if not pays[True] or max(map(len, pays.values())) > NAMED_MAX:
         return f"on {len(pays[True])} of {len(found)} networks"
     return f"at {listed(pays[True])}, and not at {listed(pays[False])}"

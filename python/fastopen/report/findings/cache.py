@@ -35,7 +35,7 @@ def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]
     unknown = sum(one.fresh_s is None and not one.validator for one in resources)
     if where and unknown:
         sentence = (
-            f"The recording does not tell whether {unknown} of the page's {len(resources)} resources may be"
-            " kept: they are loaded again."
+            f"The recording has no caching headers of {unknown} of the page's {len(resources)} resources, so"
+            " they are loaded again."
         )
         yield Finding("cache_unknown", sentence, {"resources": unknown})

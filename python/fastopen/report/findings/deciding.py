@@ -36,12 +36,12 @@ def _sentences(results: Results, found: Deciding) -> Iterator[str]:
     gains = [any(_reduces(results, cell) for cell in level.cells) for level in levels]
     if gains[0] and not gains[-1]:
         last = max(number for number, gain in enumerate(gains) if gain)
-        yield f"From {levels[last + 1].phrase} on no row gains for certain."
+        yield f"From {levels[last + 1].phrase} on, no row shows a certain gain."
     again = [level.retransmitted for level in levels]
     if again[-1] >= again[0] + 1 and levels[-1].saving_percent < levels[0].saving_percent:
         yield (
-            f"Segments retransmitted a load go from {again[0]:g} to {again[-1]:g}: what a load then waits for"
-            " are retransmissions, which TFO does not shorten."
+            f"Retransmitted segments per load go from {again[0]:g} to {again[-1]:g}: loads then wait for"
+            " retransmissions, which TFO does not shorten."
         )
 
 

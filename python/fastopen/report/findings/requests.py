@@ -24,6 +24,6 @@ def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]
     for name, requests in least.items():
         if requests < wanted:
             sentence = (
-                f"{name} asked for {requests:g} of the {wanted} resources that the load event waits for."
+                f"{name} requested {requests:g} of the {wanted} resources that the load event waits for."
             )
             yield Finding("requests_missing", sentence, {"requests": requests, "resources": wanted})

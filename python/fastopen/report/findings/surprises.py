@@ -279,7 +279,7 @@ def _own_audit(
         cause = (
             f"Over the shorter RTT{why}."
             if why
-            else "Which responses share the link, and which segments are lost, changes with the RTT, and can"
+            else "The RTT changes which responses share the link and which segments are lost. This can"
             " matter more than the round trips themselves."
         )
         yield Finding("audit_of_own_times", f"{capitalised(detail)}. {cause}")

@@ -18,6 +18,6 @@ def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]
     if requests:
         words = plural(len(requests), "request was", "requests were")
         sentence = (
-            f"{words} for what the recording does not have (unmatched of loads), first {requests[0][:120]}"
+            f"{words} for resources outside the recording (unmatched in loads), first {requests[0][:120]}"
         )
         yield Finding("unmatched_requests", sentence, {"requests": len(requests)})

@@ -38,7 +38,9 @@ def export(
     InputError, MachineError.
     """
     if job is not None and job not in run.jobs():
-        raise InputError(f"has no job {job!r}", run.place, "fastopen export --format csv lists them in loads")
+        raise InputError(
+            f"has no job {job!r}", run.place, "fastopen export --format csv lists the jobs in loads.csv"
+        )
     count, at = 0, ""
     try:
         with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
@@ -65,7 +67,9 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         return
     if form == "png":
         if not any(setup.client.screenshot for setup in run.experiment().setups):
-            raise InputError("has no screenshots", run.place, "fastopen run --client chromium --screenshots")
+            raise InputError(
+                "has no screenshots", run.place, "fastopen run --client chromium --screenshots keeps them"
+            )
         yield _screenshots(place)
         return
     with ExitStack() as files:

@@ -25,12 +25,12 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not replace:
-                remedy = "--force replaces it; or name a new folder with --output"
-                raise InputError("is there already", str(folder), remedy)
+                remedy = "use --force to replace it, or another folder with --output"
+                raise InputError("exists already", str(folder), remedy)
             if not folder.is_dir() or any(
                 one.suffix not in SUFFIXES or not one.is_file() for one in folder.iterdir()
             ):
-                raise InputError("holds something that is not an export", str(folder), "name another folder")
+                raise InputError("contains files that are not an export", str(folder), "use another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -42,7 +42,7 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
     except OSError as error:
-        message = f"{folder}: cannot be written: {error.strerror or error}; nothing was"
-        raise MachineError(message, "make room there, or name another folder with --output") from None
+        message = f"{folder}: cannot be written: {error.strerror or error}; nothing was written"
+        raise MachineError(message, "free some space there, or use another folder with --output") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

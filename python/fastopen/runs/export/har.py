@@ -17,9 +17,7 @@ from fastopen.pages.model import Resource
 from fastopen.runs.rows import LoadRow
 
 PAGE: Final = "page_1"
-HEADERS: Final = (
-    "Heads were made as long as headersSize says; of what stood in them, only what is listed is known."
-)
+HEADERS: Final = "Headers had headersSize bytes; only the listed ones are known."
 
 
 def har_document(

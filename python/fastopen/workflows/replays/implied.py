@@ -185,12 +185,12 @@ def _sufficient(imported: ImportedPage) -> Recording:
         raise InputError("not a recording with timings", page.name, "give the HAR of a page load")
     if not recording.load_event_ms:
         raise InputError(
-            "the recording does not say when the load event was",
+            "the recording has no time of the load event",
             page.name,
-            "record it again and wait until the page is loaded (pageTimings.onLoad)",
+            "record it again and wait until the page is loaded",
         )
     if not any(x.end > x.sent for x in recording.exchanges):
-        raise InputError("its entries have no timings", page.name, "export it with timings")
+        raise InputError("its entries have no timings", page.name, "export it again with timings")
     return recording
 
 

@@ -173,7 +173,7 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
 
     _, reasons = slower_cold(lost_elsewhere)
     (reason,) = reasons.of_cells.values()
-    assert reason.endswith(" of the load had to be retransmitted, against 0")
+    assert reason.endswith(" of the load had to be retransmitted, compared with 0")
 
 
 def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
@@ -244,7 +244,7 @@ def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
     line = found.sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert "than with full handshakes, " in line
     assert "the uplink is busy for 90 % of the load: " in line
-    assert "TCP segments retransmitted against" in line
+    assert "TCP segments retransmitted, compared with" in line
 
 
 def test_an_idle_uplink_explains_nothing() -> None:

@@ -297,9 +297,9 @@ def test_any_table_of_what_round_trips_make_is_left_alone(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no cell in it"),
-        (HEADER, "no cell in it"),
-        (HEADER + "\ne,p,20,4,1,0.9,s", "line 2: 7 fields, but 8 columns"),
+        ("", "has no rows"),
+        (HEADER, "has no rows"),
+        (HEADER + "\ne,p,20,4,1,0.9,s", "line 2: 7 fields, but the header has 8"),
         (HEADER + "\ne,p,20,4,,0.9,s,10", "line 2: plt_off: empty"),
         (HEADER + "\ne,,20,4,1,0.9,s,10", "line 2: page: empty"),
         (HEADER + "\n\ne,p,20,4,1,0.9,s,10\ne,p,x,4,1,0.9,s,10", "line 4: rtt_ms: 'x' is not a number"),
@@ -312,9 +312,9 @@ def test_any_table_of_what_round_trips_make_is_left_alone(
         (HEADER + "\ne,p,20,4,1,0.9,min,10", "line 2: unit_as_printed: unknown unit of time 'min'"),
         (FLIGHTS + "\ne,p,20,4,1,0.9,s,10,tls,0rtt", "line 2: first_flight_tfo: unknown first flight '0rtt'"),
         (HEADER + '\ne,"p', "line 2: malformed CSV"),
-        (HEADER.replace("rtt_ms", "rtt"), "line 1: no column rtt_ms"),
-        (HEADER + ",page", "line 1: two columns are called 'page'"),
-        (HEADER + ",request", "line 1: unknown column 'request' (did you mean requests?)"),
+        (HEADER.replace("rtt_ms", "rtt"), "line 1: missing column rtt_ms"),
+        (HEADER + ",page", "line 1: column 'page' appears twice"),
+        (HEADER + ",request", "line 1: unknown column 'request'; did you mean requests?"),
     ],
 )
 def test_rubbish_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -363,7 +363,7 @@ def test_the_command_prints_one_json_document(tmp_path: Path) -> None:
     other.write_text(f"{HEADER},seed\ne,p,20,4,1.00,0.90,s,10,x\n")
     done = run(other, "--json")
     assert json.loads(done.stdout) == {"findings": []}
-    assert done.stderr == "columns not looked at: seed\n"
+    assert done.stderr == "columns not checked: seed\n"
     assert run(tmp_path / "nothing").returncode == 2
 
 
@@ -406,7 +406,7 @@ def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_lo
     (found,) = audit(read_table(path).cells)
     assert (found.kind, int(found.cell.rtt_ms), found.cell.line) == ("monotony", 50, 5)
     printed = fastopen("audit", str(path)).stdout
-    assert "2 improvements are medians over pairs of loads, and not compared with the two times." in printed
+    assert "2 improvements are medians over pairs of loads, which the two times do not give." in printed
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_lo
     [
         (("a,20,0.0,,,,tcp,off,,0,x,,0", "a,20,0.0,,,,tfo,warm,,0,9.0,1.0,1"), "line 3: plt_ms_median: 'x'"),
         (("a,20,0.0,,,,tcp,off,,0,9.0,,0",), "no row with TFO"),
-        (("a,20",), "line 2: 2 fields, but 13 columns"),
+        (("a,20",), "line 2: 2 fields, but the header has 13"),
     ],
 )
 def test_own_results_that_cannot_be_read_are_refused_with_their_line(

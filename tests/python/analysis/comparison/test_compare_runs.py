@@ -258,11 +258,11 @@ def test_runs_that_share_no_cell_are_calibrated_in_words(tmp_path: Path) -> None
     other = made_up_run(tmp_path / "b", made_up_plan([page], **VIRTUAL))
     done = fastopen("compare", one, other)
     assert done.returncode == 2
-    assert "share no cell: one is of one, the other of two" in done.stderr
+    assert "have no cell in common: the first has page one, the second has page two" in done.stderr
     sweeps = run(tmp_path / "c", rtts_ms=(30, 60))
     done = fastopen("compare", one, sweeps)
     assert done.returncode == 2
-    assert "share no cell: RTT ms 20, 100 in one, 30, 60 in the other" in done.stderr
+    assert "have no cell in common: RTT ms 20, 100 in the first, 30, 60 in the second" in done.stderr
 
 
 def test_a_newer_run_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_newer_run_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
     assert fastopen("compare", one, tmp_path).returncode == 2
     alone = fastopen("compare", one)
     assert alone.returncode == 2
-    assert "comparing needs two runs" in alone.stderr
+    assert "compare needs two runs" in alone.stderr
     done = fastopen("compare", one, one, "--junit", tmp_path / "x.xml")
     assert done.returncode == 2
     assert "--junit: has no limits to write" in done.stderr

@@ -121,4 +121,4 @@ def test_no_cause_is_named_that_made_no_difference() -> None:
     same = excess_sentence("100 ms", result, result)
     assert same.endswith("took: something else took less time as well.")
     fewer = excess_sentence("100 ms", replace(result, retransmitted=5.0), result, ["a took 2 ms less"])
-    assert fewer.endswith("took: a took 2 ms less and 2 segments fewer a load were retransmitted.")
+    assert fewer.endswith("took: a took 2 ms less and 2 segments fewer per load were retransmitted.")

@@ -68,8 +68,8 @@ def test_more_loss_and_less_gain_are_explained_by_what_was_sent_again() -> None:
     results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2)
     (line,) = deciding_lines(results, "one")
     assert "What decides most: loss. TFO saves +12.5\N{NO-BREAK SPACE}% (0 % loss)" in line
-    assert "From 2 % loss on no row gains for certain." in line
-    assert "Segments retransmitted a load go from 0 to 6" in line
+    assert "From 2 % loss on, no row shows a certain gain." in line
+    assert "Retransmitted segments per load go from 0 to 6" in line
 
 
 def test_factors_that_take_their_values_together_decide_together() -> None:

@@ -377,7 +377,7 @@ def test_a_port_that_is_taken_and_a_folder_that_is_not_there_are_input_errors(
 ) -> None:
     done = fastopen("browse", tmp_path, "--port", visitor.host.partition(":")[2])
     assert (done.returncode, done.stdout) == (2, "")
-    assert "in use (leave it out for a free one)" in done.stderr
+    assert "in use; leave it out to use a free one" in done.stderr
     done = fastopen("browse", tmp_path / "none")
     assert done.returncode == 2
     assert "cannot be read" in done.stderr

@@ -36,8 +36,8 @@ def test_doctor_says_at_which_ends_programs_of_this_machine_use_tfo(
     assert here["ok"] is True
     assert here["detail"].startswith("clients on, servers off (net.ipv4.tcp_fastopen is 1")
     assert "sysctl -w net.ipv4.tcp_fastopen=3" in here["detail"]
-    assert checks["TFO black hole"]["detail"].startswith("TFO off for 3600 s")
-    assert "no current one uses TFO" in checks["browsers"]["detail"]
+    assert checks["TFO black hole"]["detail"].startswith("TFO is off for 3600 s")
+    assert "no current browser uses TFO" in checks["browsers"]["detail"]
 
 
 def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +67,4 @@ def test_doctor_has_what_it_found_below_the_name_where_a_terminal_is_narrow() ->
 def test_doctor_says_how_to_get_a_kernel() -> None:
     checks = json.loads(fastopen("doctor", "--json").stdout)["checks"]
     details = [check["detail"] for check in checks if check["name"] == "virtual engine"]
-    assert [detail for detail in details if "to do: fastopen kernel build" in detail]
+    assert [detail for detail in details if "to do: run fastopen kernel build" in detail]

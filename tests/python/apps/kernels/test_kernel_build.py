@@ -235,7 +235,7 @@ def test_a_patch_that_does_not_apply_is_named(tmp_path: Path, run_build: Build) 
 
 def test_an_option_that_the_kernel_does_not_have_is_named(tmp_path: Path, run_build: Build) -> None:
     source = write_source(tmp_path / "linux", unknown="CONFIG_64BIT")
-    with pytest.raises(MachineError, match="cannot have CONFIG_64BIT"):
+    with pytest.raises(MachineError, match="has no CONFIG_64BIT"):
         run_build(source)
 
 
@@ -275,7 +275,7 @@ def test_missing_programs_are_named_with_their_packages(
     for tool, path in here.items():
         if path:
             (tmp_path / "bin" / tool).symlink_to(path)
-    with pytest.raises(MachineError, match=r"needs .*flex, bc, xz \(apt-get install .*flex bc xz-utils\)"):
+    with pytest.raises(MachineError, match=r"needs .*flex, bc, xz; apt-get install .*flex bc xz-utils"):
         run_build(source)
 
 
@@ -314,7 +314,7 @@ def test_a_source_that_is_none_is_refused(tmp_path: Path, run_build: Build) -> N
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty: not a Linux source"):
         run_build(tmp_path / "empty")
-    with pytest.raises(InputError, match="absent: does not exist"):
+    with pytest.raises(InputError, match="absent: no such file or folder"):
         run_build(tmp_path / "absent")
 
 

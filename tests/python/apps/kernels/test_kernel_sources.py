@@ -164,7 +164,7 @@ def test_a_series_can_be_asked_for(programs: Path, tmp_path: Path) -> None:
 def test_without_a_network_the_error_says_what_apt_said(programs: Path, tmp_path: Path) -> None:
     script(programs / "apt-get", "echo 'E: Could not resolve m.test' >&2; exit 100")
     script(programs / "apt-cache", "exit 0")
-    with pytest.raises(MachineError, match=r"found no kernel source: Could not resolve m\.test \(.*--source"):
+    with pytest.raises(MachineError, match=r"found no kernel source: Could not resolve m\.test; .*--source"):
         Apt(tmp_path / "apt").newest()
 
 
@@ -191,5 +191,5 @@ def test_a_system_without_apt_is_told_to_give_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError, match=r"has no apt-get.*--source FOLDER"):
+    with pytest.raises(MachineError, match=r"no apt-get.*--source FOLDER"):
         Apt(tmp_path / "apt")

@@ -88,15 +88,15 @@ def test_the_report_reads_as_a_verdict_a_table_and_what_is_odd() -> None:
         if "\N{BOX DRAWINGS LIGHT HORIZONTAL}" not in line
     ]
     expected = """\
-        TCP Fast Open: 7 of 12 connections carried data in the SYN, 6 acknowledged; 4 asked for a cookie.
+        TCP Fast Open: 7 of 12 connections carried data in the SYN, 6 acknowledged; 4 requested a cookie.
         server connections cookie asked SYN data acknowledged failed
         192.0.2.1:443 8 1 7 6 0
         [2001:db8::1]:80 4 3 0 0 1
-        - gave no cookie though asked several times: [2001:db8::1]:80
-        - 1 connection: the server acknowledged the SYN without its data (cookie not taken)
+        - sent no cookie after several requests: [2001:db8::1]:80
+        - 1 connection: the server acknowledged the SYN without its data (cookie rejected)
         - 1 connection: never established (refused, timed out, no route)
         - 1 handshake started without data, since the client did not write within 20 ms
-        - counters of the network namespace, everybody's connections together: TCPFastOpenActive +7"""
+        - counters of the network namespace, for all programs: TCPFastOpenActive +7"""
     assert lines == textwrap.dedent(expected).splitlines()
 
 
@@ -113,12 +113,12 @@ def test_connections_of_multipath_tcp_are_not_taken_for_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"tcp_fastopen": 2}, "net.ipv4.tcp_fastopen is 2, off for clients (as root: sysctl -w"),
-        ({"listeners": 2}, "off for servers: 2 listeners handed out no cookies (as root: sysctl -w"),
-        ({"not_helped": {"the system protects the process": 3}}, "3 calls went on without help: the system"),
+        ({"tcp_fastopen": 2}, "net.ipv4.tcp_fastopen is 2, off for clients; as root: sysctl -w"),
+        ({"listeners": 2}, "off for servers: 2 listeners sent no cookies; as root: sysctl -w"),
+        ({"not_helped": {"the system protects the process": 3}}, "3 calls went on without TFO: the system"),
         ({"overrun": True}, "more sockets ended at once"),
-        ({"counters": {"TCPFastOpenBlackhole": 1}}, "turned TCP Fast Open off 1 time, suspecting"),
-        ({"goes_on": True}, "processes of the command go on"),
+        ({"counters": {"TCPFastOpenBlackhole": 1}}, "turned TCP Fast Open off 1 time, since it suspected"),
+        ({"goes_on": True}, "processes of the command still run"),
     ],
 )
 def test_what_limits_the_report_is_said_with_its_remedy(changes: dict[str, Any], said: str) -> None:

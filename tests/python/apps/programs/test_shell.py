@@ -106,7 +106,7 @@ def test_ctrl_c_reaches_the_command_alone() -> None:
         (["--rtt", "1ms,2ms"], "--rtt"),
         (["--page", "none-such"], "none-such"),
         (["--down-trace", "none-such"], "none-such"),
-        (["--names", "dot"], "--names: programs ask the system's resolver, which asks in cleartext"),
+        (["--names", "dot"], "--names: programs use the system's resolver, which sends lookups in cleartext"),
     ],
 )
 def test_a_world_that_cannot_be_is_refused_with_its_place(options: list[str], place: str) -> None:

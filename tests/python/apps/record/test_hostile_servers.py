@@ -42,7 +42,7 @@ def test_a_recording_of_a_hostile_server_ends_with_the_reason(
         "file": "ERR_UNSAFE_REDIRECT",
         "ring": "ERR_TOO_MANY_REDIRECTS",
         "requests": "it made more than 100 requests",
-        "spin": "its script did not give way for 1 s",
+        "spin": "its script blocked the page for 1 s",
     }
     with served(Hostile) as port, Recorder() as recorder:
         for name, reason in reasons.items():

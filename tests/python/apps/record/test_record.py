@@ -386,7 +386,7 @@ class TestTheFile:
         kept.write_text("mine")
         done = record(1, kept, "http://a.test/")
         assert (done.returncode, kept.read_text()) == (2, "mine")
-        assert f"error: {kept}: is there already (--force replaces it; or name a new file" in done.stderr
+        assert f"error: {kept}: exists already; use --force to replace it, or another file" in done.stderr
 
 
 def asked(identity: str, request: dict[str, Any], timestamp: float) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def test_a_run_is_the_same_wherever_the_store_is(place: str, tmp_path: Path) -> 
 
 
 def test_a_store_is_looked_over_pruned_and_verified(place: str) -> None:
-    with pytest.raises(InputError, match="no store of results"):
+    with pytest.raises(InputError, match="not a store of results"):
         open_store(place)
     filled(place)
     store = open_store(place)
@@ -116,7 +116,7 @@ def test_a_store_is_looked_over_pruned_and_verified(place: str) -> None:
 
 def test_what_is_no_store_is_left_alone(place: str) -> None:
     files_at(place).create("my/file", b"mine")
-    with pytest.raises(InputError, match="not empty, and no store of results"):
+    with pytest.raises(InputError, match="is not empty and not a store of results"):
         ResultsStore(place)
 
 

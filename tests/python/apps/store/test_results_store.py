@@ -352,7 +352,7 @@ def test_a_pipe_in_a_store_is_no_result_and_nobody_waits_for_it(tmp_path: Path) 
 @pytest.mark.parametrize("mark", ["fastopen-result/1" + "9" * 1000, "\N{SNOWMAN}"])
 def test_a_store_with_a_damaged_mark_is_refused(mark: str, tmp_path: Path) -> None:
     (tmp_path / module.MARK).write_text(mark, encoding="utf-8")
-    with pytest.raises(InputError, match="of another fastopen"):
+    with pytest.raises(InputError, match="of another version of fastopen"):
         ResultsStore(tmp_path)
 
 
@@ -363,7 +363,7 @@ def test_a_record_that_names_another_job_is_not_taken(tmp_path: Path) -> None:
     records = [whole.records[0], *(f'{one[:-1]},"job":"other"}}' for one in whole.records[1:])]
     first.write_bytes(body_of([*whole.decided_by], records))
     engine = MadeUpEngine()
-    with pytest.raises(MachineError, match="gave other bytes before"):
+    with pytest.raises(MachineError, match="gave two different results"):
         list(stored(tmp_path, engine).run([plan.jobs[0].job], {}))
     assert engine.done == [plan.jobs[0].job.id]
 
@@ -390,7 +390,7 @@ def test_two_writers_that_disagree_stop_and_both_results_are_kept(tmp_path: Path
     (other,) = results(tmp_path / "other")
     store, result = ResultsStore(tmp_path / "store"), Result.unpacked(other.read_bytes())
     before = mine.read_bytes()
-    with pytest.raises(MachineError, match=r"gave other bytes before: .*\.kept and .*\.again"):
+    with pytest.raises(MachineError, match=r"gave two different results: .*\.kept and .*\.again"):
         store.put(result)
     assert (tmp_path / "store" / "disputed" / f"{mine.name}.kept").read_bytes() == before
     assert (tmp_path / "store" / "disputed" / f"{mine.name}.again").read_bytes() == other.read_bytes()
@@ -441,13 +441,13 @@ def test_a_slow_store_says_what_it_took(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="not empty, and no store of results"):
+    with pytest.raises(InputError, match="is not empty and not a store of results"):
         ResultsStore(tmp_path)
-    with pytest.raises(InputError, match="no store of results"):
+    with pytest.raises(InputError, match="not a store of results"):
         open_store(tmp_path / "nothing")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / module.MARK).write_text("fastopen-result/9\n")
-    with pytest.raises(InputError, match="of another fastopen"):
+    with pytest.raises(InputError, match="of another version of fastopen"):
         ResultsStore(tmp_path / "new")
 
 
@@ -546,7 +546,7 @@ def test_the_command_line_looks_after_a_store(tmp_path: Path) -> None:
     named = fastopen("store", "prune", "--size", "0", env={**os.environ, "FASTOPEN_STORE": str(tmp_path)})
     assert named.stdout.startswith(f"removed {len(files)} files, ")
     for arguments, said in (
-        (("info",), "no store named (name its folder, or set FASTOPEN_STORE)"),
+        (("info",), "needs a store; give its folder, or set FASTOPEN_STORE"),
         (("verify", tmp_path, "--sample", "2"), "--sample: invalid share '2'"),
         (("prune", tmp_path, "--size", "x"), "--size: "),
     ):
@@ -576,7 +576,7 @@ def test_real_loads_are_the_same_with_a_store_and_verified(tmp_path: Path) -> No
     first = fastopen(*asked, "--store", tmp_path / "store", "-o", tmp_path / "first")
     second = fastopen(*asked, "--store", tmp_path / "store", "-o", tmp_path / "second")
     assert without.stdout == first.stdout == second.stdout
-    assert f"store {tmp_path / 'store'}: 0 loads were there, 6 are now" in first.stderr
-    assert f"store {tmp_path / 'store'}: 6 loads were there, 0 are now" in second.stderr
+    assert f"store {tmp_path / 'store'}: 0 loads found, 6 added" in first.stderr
+    assert f"store {tmp_path / 'store'}: 6 loads found, 0 added" in second.stderr
     told = fastopen("store", "verify", tmp_path / "store", "--sample", "1")
-    assert (told.returncode, told.stdout) == (0, "2 results (6 loads) came out the same, to the byte\n")
+    assert (told.returncode, told.stdout) == (0, "2 results (6 loads) repeated to the byte\n")

@@ -301,7 +301,7 @@ class TestTimes:
     def test_without_a_load_event_everything_counts_to_the_load(self) -> None:
         page = one_page(ROOT, entry("http://a.test/x", 5000) | kind("image"), on_load=-1).page
         assert [r.phase for r in page.resources] == ["load", "load"]
-        assert said(page, "does not say when the load event was")
+        assert said(page, "has no time of the load event")
 
     @pytest.mark.parametrize(
         "moment",
@@ -478,13 +478,16 @@ class TestErrors:
             ([], "not a HAR"),
             ({"log": []}, "not a HAR"),
             ({"log": {}}, "log.entries is not a list"),
-            ({"log": {"entries": []}}, "no entry of it crossed the network"),
-            (har(ROOT, 7), "my.har: log.entries[1]: not an object"),
+            ({"log": {"entries": []}}, "no request in it crossed the network"),
+            (har(ROOT, 7), "my.har: log.entries[1]: is not an object"),
             (har(ROOT, {"x": 1}), "my.har: log.entries[1].request: missing"),
             (har(ROOT, ROOT | {"request": {}}), "my.har: log.entries[1].request.url: missing"),
-            (har(ROOT, ROOT | {"request": {"url": 5}}), "my.har: log.entries[1].request.url: not a URL"),
-            (har(entry("http://[x/")), "log.entries[0].request.url: 'http://[x/' is not a URL that can"),
-            (har(entry("/just/a/path")), "is not a URL that can be asked for"),
+            (har(ROOT, ROOT | {"request": {"url": 5}}), "my.har: log.entries[1].request.url: is not a text"),
+            (
+                har(entry("http://[x/")),
+                "log.entries[0].request.url: 'http://[x/' is not a valid URL",
+            ),
+            (har(entry("/just/a/path")), "is not a valid URL"),
             (har(ROOT | {"response": None}), "my.har: log.entries[0].response: missing"),
         ],
     )
@@ -603,6 +606,6 @@ def test_pages_of_several_navigations_count_what_was_found_of_their_own_requests
     pages = import_har(har(first, second, on_load=200), "my.har")
     known, unknown = (one.page.notes for one in pages)
     assert any(note.startswith("the recorded load event came 200 ms") for note in known)
-    assert "the file does not say when the load event was: every resource counts to the load" in unknown
+    assert "the file has no time of the load event: every resource counts to the load" in unknown
     assert not any(note.startswith("the recorded load event") for note in unknown)
     assert not any(note.startswith("hosts without a recorded connection") for note in known)

@@ -60,7 +60,7 @@ def test_what_nothing_names_is_left_out_and_counted(tmp_path: Path) -> None:
     write(mirror(tmp_path), "a.test/forgotten.png", b"...")
     found = only(tmp_path)
     assert initiators(found) == EXPECTED
-    assert "what is recorded but no part of this page: 1" in found.page.notes
+    assert "recorded requests that are not part of this page: 1" in found.page.notes
 
 
 def test_texts_are_served_as_gzip_makes_them(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_url_is_found_in_a_mirror_that_is_given_as_library(tmp_path: Path) -> 
 
 def test_a_folder_of_something_else_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
     write(tmp_path, "notes.txt", b"hello")
-    with pytest.raises(InputError, match=r"holds no HAR.* neither a mirror .* nor a Mahimahi recording"):
+    with pytest.raises(InputError, match=r"has no HAR.* neither a mirror nor a Mahimahi recording"):
         load_pages([tmp_path])
 
 

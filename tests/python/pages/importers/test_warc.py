@@ -178,7 +178,7 @@ def test_pages_that_are_only_linked_to_are_no_part_of_the_page(tmp_path: Path) -
     more = Answer("http://a.test/more.png", b"...", "image/png", referer=other.url)
     found = imported(tmp_path, archive([*site(), other, more]))
     assert initiators(found) == INITIATORS
-    assert said(found, "no part of this page: 2")
+    assert said(found, "not part of this page: 2")
 
 
 def test_what_nothing_names_is_asked_for_by_what_its_referer_says(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_an_archive_that_was_cut_short_is_an_error_or_what_came_before(tmp_path:
 
 
 def test_an_archive_without_a_page_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no exchange"):
+    with pytest.raises(InputError, match="has no request that a page could start with"):
         imported(tmp_path, archive([]))
 
 

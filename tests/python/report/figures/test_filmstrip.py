@@ -86,7 +86,7 @@ def test_a_still_has_a_row_a_load_and_frames_what_has_changed() -> None:
 
 def test_a_run_without_pictures_says_how_to_have_them(tmp_path: Path) -> None:
     run = kept(tmp_path / "kept", [])
-    with pytest.raises(InputError, match=r"has no film strip .*--filmstrip"):
+    with pytest.raises(InputError, match=r"has no film strips; .*--filmstrip"):
         export(run)
     assert not (run / "strips").exists()
 

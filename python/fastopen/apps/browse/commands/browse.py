@@ -22,7 +22,7 @@ def command(
     ] = 0,
     open_it: Annotated[bool, typer.Option("--open", help="Open the address in your web browser.")] = False,
 ) -> None:
-    """Look at runs and single loads in a web browser, until Ctrl-C."""
+    """Show kept runs in a web browser until Ctrl-C: reports, single loads and comparisons."""
     # The web framework and figures take a second to read, which no other command should wait for.
     import asyncio
 
@@ -37,7 +37,7 @@ def command(
 
     def announce(address: str) -> None:
         console().print(address, markup=False, soft_wrap=True)
-        errors_console().print(f"runs of {place}; Ctrl-C ends it", markup=False, soft_wrap=True)
+        errors_console().print(f"runs of {place}; press Ctrl-C to stop", markup=False, soft_wrap=True)
         if open_it:
             import webbrowser
 

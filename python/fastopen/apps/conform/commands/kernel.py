@@ -34,30 +34,34 @@ class ConformEngine(StrEnum):
 @command.command("conform")
 def conform_kernel(
     name: Annotated[
-        str | None, typer.Argument(help="A kernel's name or its beginning. Default: the one that is used.")
+        str | None, typer.Argument(help="A kernel's name or its beginning. (default: the one in use)")
     ] = None,
     packetdrill: Annotated[
         Path | None,
-        typer.Option("--packetdrill", metavar="FOLDER", help="A checkout of packetdrill; it is built first."),
+        typer.Option(
+            "--packetdrill", metavar="FOLDER", help="A checkout of packetdrill, which is built first."
+        ),
     ] = None,
     engine: Annotated[
         ConformEngine,
-        typer.Option("--engine", help="virtual: an installed kernel in virtual time; host: this machine's."),
+        typer.Option(
+            "--engine",
+            help="Kernel to test: an installed one in virtual time (virtual) or this machine's (host).",
+        ),
     ] = ConformEngine.VIRTUAL,
     every: Annotated[bool, typer.Option("--all", help="List the scripts that pass as well.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Run packetdrill's TCP Fast Open scripts on a kernel, and compare the evidence.
+    """Test a kernel's TCP Fast Open, and fastopen's evidence of it, with packetdrill's scripts.
 
-    Exit codes: 0 it holds; 1 a script fails or evidence disagrees; 2 no packetdrill; 3 not on this machine.
+    Exit codes: 0 passed; 1 a script fails or evidence disagrees; 2 no packetdrill; 3 not on this machine.
     """
     if packetdrill is None:
-        remedy = "git clone https://github.com/google/packetdrill, and name the folder"
-        raise InputError("is needed: the scripts and their program are not part of fastopen",
-                         "--packetdrill", remedy)  # fmt: skip
+        remedy = "git clone https://github.com/google/packetdrill, then add --packetdrill FOLDER"
+        raise InputError("missing: fastopen has no scripts of its own", "--packetdrill", remedy)
     if name is not None and engine is ConformEngine.HOST:
-        raise InputError("names no kernel of --engine host", name, "leave one of them out")
+        raise InputError("--engine host tests this machine's kernel", name, "leave one of them out")
     kernel = kernels.find(name) if engine is ConformEngine.VIRTUAL else None
     with _watching(quiet or json) as watch:
         done = conform(packetdrill, kernel, platform.release().split("-")[0], watch)
@@ -102,6 +106,6 @@ def _line(result: Result) -> Text:
     if result.why:
         line.append(f"\n          {result.why}")
     if result.agrees is False:
-        read = f"{result.syn_data_acked_read} as evidence reads it, {result.syn_data_acked} by the script"
+        read = f"{result.syn_data_acked_read} in the evidence, {result.syn_data_acked} in the script"
         line.append(f"\n          handshakes with acknowledged SYN data: {read}", "bold red")
     return line

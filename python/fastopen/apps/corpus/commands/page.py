@@ -36,15 +36,18 @@ def index(
         typer.Option("--output", "-o", metavar="FILE", help="A CSV file. (default: standard output)"),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, max=1024, help="Files at once. (default: by cores)")
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, max=1024, help="Number of files to read in parallel. (default: by cores)"
+        ),
     ] = None,
     quiet: QuietOption = False,
     *,
     reading: Reading,
 ) -> None:
-    """Write the facts of every page of a corpus as CSV.
+    """Write the facts of every page of a corpus as CSV, and list damaged files.
 
-    Exits with 1 if a file could not be read.
+    Exit codes: 0; 1 a file could not be read.
     """
     files = corpus_files(folders)
     found = index_pages(files, **vars(reading), processes=jobs or len(os.sched_getaffinity(0)))

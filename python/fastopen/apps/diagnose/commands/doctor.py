@@ -53,7 +53,7 @@ class Check:
 
 
 def command(json: JsonOption = False) -> None:
-    """Check this machine and suggest fixes."""
+    """Check if this machine can run fastopen, and suggest fixes."""
     checks = list(_checks())
     able = all(check.ok for check in checks)
     if json:
@@ -76,7 +76,7 @@ def _checks() -> Iterator[Check]:
     yield _congestion_controls()
     yield _timers()
     cores = len(os.sched_getaffinity(0))
-    yield Check("cores", True, f"{cores}; {default_parallel()} worlds at once")
+    yield Check("cores", True, f"{cores}; {default_parallel()} worlds in parallel")
     yield from _program()
     yield _virtual_kernel()
 
@@ -102,19 +102,17 @@ def _fast_open_here() -> Iterator[Check]:
     both = value | CLIENT_BIT | SERVER_BIT
     off = [who for who, bit in (("clients", CLIENT_BIT), ("servers", SERVER_BIT)) if not value & bit]
     ends = ", ".join(f"{who} {'off' if who in off else 'on'}" for who in ("clients", "servers"))
-    on = f"; on: as root, sysctl -w net.ipv4.tcp_fastopen={both}" if off else ""
+    on = f"; to turn both on, as root: sysctl -w net.ipv4.tcp_fastopen={both}" if off else ""
     yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
     hole = _sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
     if hole is not None:
         times = _counter("TcpExt", "TCPFastOpenBlackhole")
-        found = (
-            ""
-            if times is None
-            else f"; suspected {times} {'time' if times == 1 else 'times'} since the machine started"
+        found = "" if times is None else f"; suspected {times} {'time' if times == 1 else 'times'} since boot"
+        off_for = (
+            "not looked for" if hole == "0" else f"TFO is off for {hole} s after a suspicion, then longer"
         )
-        off_for = "not looked for" if hole == "0" else f"TFO off for {hole} s, then longer, where suspected"
         yield Check("TFO black hole", True, f"{off_for}{found}")
-    yield Check("browsers", True, "no current one uses TFO: what is measured is what they would gain")
+    yield Check("browsers", True, "no current browser uses TFO: fastopen measures the gain if they did")
 
 
 def _settings() -> Iterator[Check]:
@@ -167,7 +165,7 @@ def _virtual_kernel() -> Check:
         return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
     detail = f"kernel {kernel.name} (Linux {kernel.version})"
     if is_outdated(kernel):
-        detail += f"; made by another fastopen's recipe; to do: {kernels.BUILD_IT}"
+        detail += f"; built by another version of fastopen; to do: {kernels.BUILD_IT}"
     return Check("virtual engine", True, detail)
 
 

@@ -38,16 +38,16 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Test whether servers and paths support TCP Fast Open.
+    """Test if real servers send Fast Open cookies, accept data in the SYN, and answer it.
 
-    Needs no root. Makes up to seven connections a server, one at a time, each with a HEAD request or (port
-    443 and 8443, https://) the beginning of a TLS handshake, and closes them after the first answer.
+    Needs no root. Makes up to seven connections to each server, one at a time. Each sends a HEAD request (to
+    port 443, 8443 or https:// the beginning of a TLS handshake) and is closed after the first answer.
     """
     targets = [target_of(host) for host in dict.fromkeys(hosts)]
     if len(targets) > HOSTS_MAX:
-        raise InputError(f"{len(targets)} servers", "HOST", f"{HOSTS_MAX} at a time at most")
+        raise InputError(f"{len(targets)} servers are too many", "HOST", f"give at most {HOSTS_MAX}")
     if ipv4 and ipv6:
-        raise InputError("-4 and -6 leave nothing", "--ipv4")
+        raise InputError("cannot be combined with --ipv6", "--ipv4", "drop one of them")
     _check_setting()
     family = socket.AF_INET if ipv4 else socket.AF_INET6 if ipv6 else socket.AF_UNSPEC
     found: list[Probed] = []
@@ -85,11 +85,12 @@ def _check_setting() -> None:
         value = int(SETTING.read_text())
     except (OSError, ValueError):
         raise MachineError(
-            "this kernel does not say whether it has TCP Fast Open", f"see {SETTING}"
+            f"{SETTING} cannot be read",
+            "use a kernel with TCP Fast Open, and a container that shows /proc/sys",
         ) from None
     if not value & 1:
         raise MachineError(
-            f"net.ipv4.tcp_fastopen is {value}: clients have no Fast Open here",
+            f"net.ipv4.tcp_fastopen is {value}, so Fast Open is off for clients",
             f"as root: sysctl -w net.ipv4.tcp_fastopen={value | 1}",
         )
 

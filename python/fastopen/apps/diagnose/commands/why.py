@@ -31,16 +31,14 @@ SHOWN: Final = (
 def command(
     seconds: Annotated[
         float,
-        typer.Option(
-            "--seconds", min=0, max=3600, help="Time to watch counters; 0 for their values since the start."
-        ),
+        typer.Option("--seconds", min=0, max=3600, help="Time to watch counters; 0 for their totals."),
     ] = 3.0,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until interrupted.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until interrupted.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Find out why TCP Fast Open does not work on this network.
+    """Check if TCP Fast Open works on this machine's own network, and if not, why and what to do.
 
-    Sends nothing and needs no root; what only root may see is named.
+    Sends nothing and needs no root; facts that only root may see are listed.
 
     Exit codes: 0 nothing is wrong; 1 something is.
     """
@@ -65,7 +63,7 @@ def _look(seconds: float, *, as_json: bool) -> bool:
     # Where nothing of TFO happens now, what happened before still tells.
     now = any(name.startswith("TCPFastOpen") for name in grown)
     counted: Mapping[str, int] = grown if now else after.counters
-    since = f"in the last {seconds:g} s" if now else "since the network namespace began"
+    since = f"in the last {seconds:g} s" if now else "since the network namespace was made"
     findings = diagnose(after, counted)
     if as_json:
         print_json(_document(after, counted, since, findings))
@@ -116,12 +114,12 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
     for name, value in machine.settings.items():
         line(f"{name} = {value}")
     queues = [listener for listener in machine.listeners if listener.queue]
-    line(f"{plural(len(machine.listeners), 'listener')}, {len(queues)} with a queue for TFO")
+    line(f"{plural(len(machine.listeners), 'listener')}, {len(queues)} with a TFO queue")
     for listener in queues:
         kind = ", MPTCP" if listener.mptcp else ""
         line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
     if machine.cookies is not None:
-        line(f"cookies of {plural(machine.cookies, 'server')}")
+        line(f"cookies stored for {plural(machine.cookies, 'server')}")
     shown = _of_interest(counted)
     line(f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none"))
     for finding in findings:
@@ -135,4 +133,4 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
     if machine.unseen:
         line("\nnot seen: " + "; ".join(machine.unseen))
     if not any(finding.fault for finding in findings):
-        line("\nNo fault can be seen here.")
+        line("\nNo fault found.")

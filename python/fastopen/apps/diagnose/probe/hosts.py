@@ -33,7 +33,7 @@ def target_of(text: str) -> Target:
     port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
     if found is None or not 0 < port < 65_536:
         remedy = "write HOST, HOST:PORT, [IPv6]:PORT or https://HOST"
-        raise InputError("not a server", text, remedy)
+        raise InputError("invalid server", text, remedy)
     scheme: Literal["http", "https"] = "https" if port in TLS_PORTS else "http"
     if found["scheme"]:
         scheme = "https" if found["scheme"] == "https" else "http"

@@ -85,7 +85,7 @@ def probe(
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
         message = getattr(fault, "strerror", None) or str(fault)
-        return Probed(target, None, reachable=False, error=f"its name has no address: {message}")
+        return Probed(target, None, reachable=False, error=f"no address found: {message}")
     family_of, _, _, _, address = found[0]
     return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
 

@@ -14,18 +14,18 @@ def verdict(found: Probed) -> str:
     if found.disabled_here:
         return "cannot be determined: this machine's kernel has turned Fast Open off for now"
     if found.asking_dropped:
-        return "the path drops SYNs that ask for a cookie"
+        return "the path drops SYNs that request a cookie"
     if not found.cookie:
-        return "no Fast Open: no cookie was handed out"
+        return "no Fast Open: the server sent no cookie"
     if found.cookie_before and found.data_with_cookie is Handling.NOT_ACCEPTED:
-        return "does not take data that comes with the cookie of its address"
+        return "rejects data that comes with the cookie of its address"
     return {
         Handling.ACCEPTED: "Fast Open works",
-        Handling.NOT_ACCEPTED: "hands out cookies, but does not take the data that comes with them",
-        Handling.DROPPED: "hands out cookies, but SYNs with data are dropped",
-        Handling.REFUSED: "hands out cookies, but SYNs with data are answered by a reset",
-        Handling.UNANSWERED: "hands out cookies, but nothing comes back after data in the SYN",
-    }.get(found.data_with_cookie, "hands out cookies; what becomes of data is not known")
+        Handling.NOT_ACCEPTED: "sends cookies, but rejects the data that comes with them",
+        Handling.DROPPED: "sends cookies, but SYNs with data are dropped",
+        Handling.REFUSED: "sends cookies, but SYNs with data are answered with a reset",
+        Handling.UNANSWERED: "sends cookies, but does not answer after data in the SYN",
+    }.get(found.data_with_cookie, "sends cookies; the fate of data in the SYN is unknown")
 
 
 # What each outcome is consistent with, in the words of docs/paths.md.
@@ -69,12 +69,12 @@ def meaning(found: Probed) -> Iterator[str]:
         yield "Each was retransmitted without the option; the one without Fast Open came through at once."
     elif not found.cookie and found.on_this_machine:
         yield (
-            "The server is on this machine, so no path is between: net.ipv4.tcp_fastopen has no 2 here"
-            " (fastopen why says so), or the listener did not ask."
+            "The server is on this machine, so there is no path: net.ipv4.tcp_fastopen has no 2 here"
+            " (see fastopen why), or the listener did not request a queue."
         )
     elif not found.cookie:
         yield (
-            "Either the server has no Fast Open, or something on the path takes the option out of SYN or"
+            "Either the server has no Fast Open, or something on the path removes the option from SYN or"
             " SYN-ACK."
         )
     yield from _with_cookie(found)
@@ -92,28 +92,28 @@ def _with_cookie(found: Probed) -> Iterator[str]:
                 f" {found.rtt_ms or 0:.1f} ms)."
             )
         else:
-            yield "But no answer came to it."
+            yield "But it got no answer."
     elif found.data_with_cookie is Handling.NOT_ACCEPTED and found.cookie_before:
         yield (
-            "The cookie was there before: Linux keeps cookies by address, not by port, so it may be of"
-            " another port. Then this listener has no queue for Fast Open."
+            "The cookie was known before: Linux stores cookies by address, not by port, so it may be of"
+            " another port. Then this listener has no TFO queue."
         )
     elif found.data_with_cookie is Handling.NOT_ACCEPTED:
         yield (
             "The server forgot its key (servers behind one address that do not share it), its queue for such"
-            " connections was full, or something on the path takes data or cookie out of the SYN."
+            " connections was full, or something on the path removes data or cookie from the SYN."
         )
     elif found.data_with_cookie is Handling.DROPPED:
-        yield "They were not answered until the kernel sent them again without data, a second later."
+        yield "They got no answer until the kernel retransmitted them without data, a second later."
 
 
 def _without_cookie(found: Probed) -> Iterator[str]:
     if found.data_without_cookie is Handling.ACCEPTED:
         yield (
-            "It also takes data without any cookie: whoever forges addresses can make it work and answer"
+            "It also accepts data without a cookie: an attacker with forged addresses can make it work"
             " (net.ipv4.tcp_fastopen has 0x200 there, or a proxy answers)."
         )
     elif found.data_without_cookie is Handling.NOT_ACCEPTED:
-        yield "Data without a cookie is not taken, but its SYN is answered at once: nothing drops it."
+        yield "Data without a cookie is rejected, but its SYN is answered at once, so nothing drops it."
     elif found.data_without_cookie is Handling.DROPPED:
         yield "SYNs with data but without a cookie are dropped on the way."

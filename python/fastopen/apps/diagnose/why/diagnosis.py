@@ -60,10 +60,10 @@ def _settings(machine: Machine) -> Iterator[Finding]:
     # One remedy for both, or each would undo the other.
     both_on = _set(value | CLIENT | SERVER)
     if not value & CLIENT:
-        says = f"net.ipv4.tcp_fastopen is {value}: clients of this machine never ask for a cookie"
+        says = f"net.ipv4.tcp_fastopen is {value}: clients of this machine never request a cookie"
         yield Finding("client-off", True, says, (), both_on)
     if not value & SERVER:
-        says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine hand out no cookie"
+        says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine send no cookies"
         yield Finding(
             "server-off",
             any(one.queue for one in machine.listeners),
@@ -73,11 +73,13 @@ def _settings(machine: Machine) -> Iterator[Finding]:
         )
     if value & CLIENT and value & CLIENT_NO_COOKIE:
         says = f"net.ipv4.tcp_fastopen is {value}, with 0x4: clients send data without a cookie, which an"
-        says += " ordinary server does not take"
+        says += " ordinary server does not accept"
         yield Finding("client-cookie-less", True, says, named("cookie-less"), _set(value & ~CLIENT_NO_COOKIE))
     if value & SERVER and value & SERVER_NO_COOKIE:
-        says = f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers take data from forged addresses too,"
-        says += " and hand out no cookies, so that ordinary clients never send data"
+        says = (
+            f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers accept data from forged addresses, too,"
+        )
+        says += " and send no cookies, so ordinary clients never send data"
         yield Finding("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
     seconds = machine.settings.get("net.ipv4.tcp_fastopen_blackhole_timeout_sec", 0)
     times = machine.counters.get(BLACKHOLE, 0)
@@ -86,7 +88,7 @@ def _settings(machine: Machine) -> Iterator[Finding]:
             f"the kernel has suspected a black hole {times} times, and TFO is off for clients for {seconds} s"
         )
         says += " after the first, longer after each further one"
-        todo = "where the path is known to be good, as root:"
+        todo = "if the path is known to be good, as root:"
         todo += " sysctl -w net.ipv4.tcp_fastopen_blackhole_timeout_sec=0"
         yield Finding("blackhole", True, says, named("drop-answers"), todo)
 
@@ -98,15 +100,15 @@ def _listeners(machine: Machine) -> Iterator[Finding]:
     if not known or machine.fastopen & SERVER_ALL:
         return
     for listener in (one for one in known if not one.able):
-        says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) speaks MPTCP,"
-        says += " which hands out no cookie on this kernel"
+        says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) uses MPTCP,"
+        says += " which sends no cookie on this kernel"
         todo = "switch MPTCP off in the server (Go: GODEBUG=multipathtcp=0), or as root:"
         todo += " sysctl -w net.mptcp.enabled=0"
         yield Finding("mptcp-listener", True, says, named("no-queue"), todo)
     plain = [one for one in known if one.able]
     if plain and not any(one.queue for one in plain):
-        says = f"none of the {len(plain)} listeners that can be seen has a queue for TFO: {_named(plain)}."
-        says += " The setting is not enough: the server has to ask"
+        says = f"none of the {len(plain)} visible listeners has a TFO queue: {_named(plain)}."
+        says += " The sysctl is not enough: the server has to request the queue"
         yield Finding("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     for listener in plain:
         if listener.queue and listener.queue < SHORT_QUEUE:
@@ -135,7 +137,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
             True,
             says,
             row,
-            "ask another network for the same server: fastopen probe HOST",
+            "probe the server from another network: fastopen probe HOST",
         )
     # Both ends of a connection may be on this machine.
     failed -= min(failed, grown.get(OVERFLOW, 0) + grown.get(PASSIVE_FAIL, 0))
@@ -144,9 +146,9 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         says = f"{ACTIVE_FAIL} grew by {failed}: data in the SYN was not acknowledged"
         if grown.get(SYN_RETRANS):
             says += f", and {grown[SYN_RETRANS]} SYNs were retransmitted"
-        says += ". Linux keeps cookies by address: a port without a queue is sent data too, once another port"
-        says += " of its address has handed out a cookie"
-        todo = "fastopen probe HOST asks that server again, and says which it is as far as one end can"
+        says += ". Linux stores cookies by address: once one port of it has sent a cookie, clients send data"
+        says += " to all its ports, also to those without a queue"
+        todo = "run fastopen probe HOST to find the cause, as far as one end can see it"
         yield Finding("client-fails", True, says, rows, todo)
     elif failed:
         says = f"{ACTIVE_FAIL} and {PASSIVE} grew by {failed} and {grown[PASSIVE]}: of connections whose data"
@@ -163,7 +165,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     opened, attempts = grown.get(ACTIVE_OPENS, 0), grown.get(ATTEMPT_FAILS, 0)
     if attempts:
         says = f"{ATTEMPT_FAILS} grew by {attempts} of {opened} connections: refused, or never answered"
-        todo = "fastopen probe HOST tells a server that refuses all from a path that refuses SYNs with data"
+        todo = "fastopen probe HOST shows if the server refuses all, or the path refuses SYNs with data"
         yield Finding("refused", True, says, named("rst-syn-data"), todo)
     elif grown.get(SYN_RETRANS):
         says = (
@@ -174,13 +176,11 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         rows = named("drop-option", "drop-synack-option", "drop-synack")
         yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
-        says = f"{opened} connections were opened and none had data in its SYN: programs did not ask for TFO,"
+        says = f"{opened} connections were opened and none had data in its SYN: programs did not request TFO,"
         says += " or had no cookie"
         if machine.cookies == 0:
-            says += "; the kernel keeps a cookie of no server"
-        todo = (
-            "fastopen exec -- COMMAND asks for it in any program; fastopen probe HOST tells whether a server"
-        )
+            says += "; the kernel stores no cookie"
+        todo = "fastopen exec -- COMMAND requests it for any program; fastopen probe HOST shows if a server"
         todo += " hands out cookies"
         rows = named("no-queue", "strip-option", "strip-both", "strip-synack-option")
         yield Finding("client-idle", False, says, rows, todo)
@@ -203,10 +203,10 @@ def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]
 def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     taken, asked = grown.get(PASSIVE, 0), grown.get(COOKIE_REQD, 0)
     if taken:
-        says = f"{PASSIVE} grew by {taken}: servers here took data in SYNs"
+        says = f"{PASSIVE} grew by {taken}: servers here accepted data in SYNs"
         yield Finding("server-works", False, says, named("none", "strip-data"))
     if grown.get(OVERFLOW):
-        says = f"{OVERFLOW} grew by {grown[OVERFLOW]}: so often a listener's queue for TFO was full"
+        says = f"{OVERFLOW} grew by {grown[OVERFLOW]}: times that a listener's TFO queue was full"
         yield Finding("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
     if grown.get(PASSIVE_FAIL):
         says = f"{PASSIVE_FAIL} grew by {grown[PASSIVE_FAIL]}: cookies were not valid here"
@@ -214,31 +214,35 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
             "cookies-not-valid", True, says, named("break-cookie"), BEHAVIOURS["break-cookie"].remedy
         )
     elif asked and not taken and not _hands_out_cookies(machine):
-        says = (
-            f"{COOKIE_REQD} grew by {asked}: clients asked for cookies, and no listener here hands them out"
-        )
+        says = f"{COOKIE_REQD} grew by {asked}: clients requested cookies, but no listener here sends them"
         yield Finding("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     elif asked and not taken:
         says = f"{COOKIE_REQD} grew by {asked} and {PASSIVE} did not: "
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
-        todo = "fastopen probe this server from where its clients are"
+        todo = "run fastopen probe for this server from the network of its clients"
         if without := [one for one in machine.listeners if one.queue == 0]:
-            says += f"clients may have asked listeners without a queue for TFO ({_named(without)}), which the"
-            says += " kernel counts as well; or they "
+            says += (
+                f"clients may have requested cookies of listeners without a TFO queue ({_named(without)}),"
+            )
+            says += " which the kernel counts as well; or they "
             rows = (*named("no-queue"), *rows)
             todo = f"{BEHAVIOURS['no-queue'].remedy}; or {todo}"
         else:
             says += "clients "
-        says += "are handed cookies and do not come back with them: they come once, or the way to or from"
+        says += "get cookies and do not return with them: they connect once, or the way to or from"
         says += " them breaks it"
         yield Finding("cookies-unused", True, says, rows, todo)
     elif (
         not taken and not asked and machine.fastopen & SERVER and any(one.queue for one in machine.listeners)
     ):
-        says = "listeners have a queue for TFO and no client asked for a cookie: no current browser does, or"
-        says += " the path takes the option out of SYNs"
+        says = "listeners have a TFO queue, but no client requested a cookie: no current browser does, or"
+        says += " the path removes the option from SYNs"
         yield Finding(
-            "server-idle", False, says, named("strip-option", "strip-both"), "fastopen probe this server"
+            "server-idle",
+            False,
+            says,
+            named("strip-option", "strip-both"),
+            "run fastopen probe for this server",
         )
 
 

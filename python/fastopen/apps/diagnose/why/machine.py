@@ -80,10 +80,10 @@ def read_machine() -> Machine:
     listeners = tuple(_listeners())
     hidden = sum(listener.queue is None for listener in listeners)
     if hidden:
-        unseen.append(f"queues of listeners whose processes this user may not look into: {hidden}")
+        unseen.append(f"queues of {hidden} listeners, whose processes this user may not inspect")
     cookies = _cookies()
     if cookies is None:
-        unseen.append("cookies that the kernel keeps: they need ip (package iproute2)")
+        unseen.append("cookies of the kernel, which need ip (package iproute2)")
     return Machine(settings, key, read_counters(), listeners, cookies, tuple(unseen))
 
 

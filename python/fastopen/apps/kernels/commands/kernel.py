@@ -19,45 +19,48 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 PANEL: Final = "Trust"
 
-command = typer.Typer(no_args_is_help=True, help="Build, test, list and remove kernels of virtual time.")
+command = typer.Typer(no_args_is_help=True, help="Build, test, list and remove the virtual engine's kernels.")
 
 
 @command.command("build")
 def build(
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="PATH", help="A folder, tarball or .deb of Linux. Default: apt's."),
+        typer.Option(
+            "--source", metavar="PATH", help="A folder, tarball or .deb of Linux. (default: from apt)"
+        ),
     ] = None,
     version: Annotated[
         str | None,
         typer.Option("--version", metavar="X.Y", help="Version of apt's kernels. (default: the newest)"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Build again what is installed already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Build an installed kernel again.")] = False,
     if_missing: Annotated[
         bool,
-        typer.Option("--if-missing", help="Be content with an older kernel of this configuration."),
+        typer.Option("--if-missing", help="Build only if no kernel of this configuration is installed."),
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Compilers at once. Default: one per core.")
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="Number of parallel compilers. (default: one per core)"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Build, test and install a kernel for virtual time.
+    """Build a kernel for the virtual engine, test it, and install it in your cache.
 
-    Takes minutes the first time. Needs no root; apt's signatures are checked as ever.
+    Takes minutes the first time. Needs no root. apt's signatures are checked as usual.
     """
     if version is not None and source is not None:
-        raise InputError("goes with apt's sources only", "--version", "leave it or --source out")
+        raise InputError("cannot be combined with --source", "--version", "drop one of them")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):
-        raise InputError(f"{version!r} is not a version of Linux", "--version", "write it like 6.12")
+        raise InputError(f"{version!r} is not a version of Linux", "--version", "write X.Y, such as 6.12")
     request = Request(source, version, force, if_missing, jobs)
     with BuildWatcher(errors_console(), quiet) as watcher:
         built = build_kernel(request, watcher)
     if json:
         print_json({"new": built.new, **described(built.kernel)})
         return
-    what = "built" if built.new else "installed already (--force builds it again)"
+    what = "built" if built.new else "already installed; --force builds it again"
     console().print(f"{built.kernel.name}: {what}", markup=False)
 
 
@@ -65,11 +68,11 @@ def build(
 def info(
     name: Annotated[
         str | None,
-        typer.Argument(help="A name or its beginning. Default: the one that is used."),
+        typer.Argument(help="A kernel's name or its beginning. (default: the one in use)"),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Describe a kernel and its sources."""
+    """Print the version of a kernel and the sources of its build."""
     facts = described(kernels.find(name))
     if json:
         print_json(facts)
@@ -78,12 +81,12 @@ def info(
         shown = " ".join(value) or "none" if isinstance(value, list) else str(value)
         console().print(f"{key.replace('_', ' '):20} {shown}", markup=False, soft_wrap=True)
     if facts["outdated"]:
-        console().print(f"made by another fastopen's recipe; to do: {kernels.BUILD_IT}", soft_wrap=True)
+        console().print(f"built by another version of fastopen; to do: {kernels.BUILD_IT}", soft_wrap=True)
 
 
 @command.command("list")
 def list_kernels(json: JsonOption = False) -> None:
-    """List the installed kernels; the first is the one that is used."""
+    """List the installed kernels; the first is the one in use."""
     usable, damaged = kernels.find_all()
     if json:
         broken = [{"folder": str(entry.folder), "reason": entry.reason} for entry in damaged]

@@ -23,19 +23,19 @@ def command(
     ],
     json: Annotated[
         bool,
-        typer.Option("--json", help="Say it as one line of JSON, the last on standard error."),
+        typer.Option("--json", help="Print the report as one line of JSON, the last on standard error."),
     ] = False,
     report: Annotated[
         Path | None,
-        typer.Option("--report", "-o", metavar="FILE", help="Write it as a JSON document to FILE as well."),
+        typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")] = False,
 ) -> None:
-    """Run a program with TCP Fast Open on this network, and report what the kernel did.
+    """Run any program with TCP Fast Open on this machine's real network, and report its use.
 
-    The program is unmodified: its connections carry data in the SYN once the server has given a cookie, and
-    its listeners hand cookies out where net.ipv4.tcp_fastopen lets servers (2). Needs no root. The exit code
-    is the program's own; 126 and 127 mean the same as with env.
+    The program runs unmodified. Its connections carry data in the SYN once a server sent a cookie, and
+    its listeners send cookies if net.ipv4.tcp_fastopen allows it for servers (2). Needs no root. The exit
+    code is the program's own; 126 and 127 mean the same as with env.
     """
     replace_by_front(find_program(), command, json=json, report=report, quiet=quiet)
 

@@ -36,45 +36,48 @@ NAMED_MAX: Final = 6
 def command(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND...]", help="The program and its arguments; none: $SHELL."),
+        typer.Argument(metavar="[COMMAND...]", help="The program and its arguments. (default: $SHELL)"),
     ] = None,
     page: Annotated[
         str, typer.Option(metavar="PAGE", help="Page whose hosts exist in the world, as for fastopen run.")
     ] = PAGE,
-    tfo: Annotated[bool, typer.Option("--tfo", help="With TCP Fast Open on both sides.")] = False,
+    tfo: Annotated[bool, typer.Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Say it as one line of JSON, the last on standard error.")
+        bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", "-o", metavar="FILE", help="Write it to FILE as well.")
+        Path | None,
+        typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")] = False,
     isolate: Annotated[
         bool,
-        typer.Option("--isolate", help="The command sees programs, libraries and fonts, and is not root."),
+        typer.Option(
+            "--isolate",
+            help="Show the command only programs, libraries and fonts, and do not run it as root.",
+        ),
     ] = False,
     *,
     reading: Reading,
     written: Written,
 ) -> None:
-    """Run a command on an emulated network.
+    """Run a command or a shell behind an emulated access link, with only the hosts of a page.
 
-    Standard streams, terminal, files and exit code are as without. Names are the page's, served as http also
-    where it has https; the user is root of that little world alone. Needs no root. The end of it says what
-    the kernel did.
+    Streams, terminal, files and exit code work as usual. All hosts of the page answer over http, also those
+    with https URLs. Needs no root; the user is root only in that world. At the end, it prints the use of TFO.
     """
     program = find_program()
     asked = read_asked(written, COMMAND_LINE)
     several = [name for name, values in asked.values.items() if len(values) > 1]
     if several:
-        raise asked.fault("a shell has one network", several, "no lists here")
+        raise asked.fault("takes one value, not a list", several)
     (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
     if network.names in ENCRYPTED_NAMES:
-        message = "programs ask the system's resolver, which asks in cleartext"
+        message = "programs use the system's resolver, which sends lookups in cleartext"
         raise asked.fault(message, ("names",), "use do53 or tcp")
     imported = reading.pages([page], quiet=True)
     if len(imported) != 1:
-        raise InputError(f"holds {len(imported)} pages", page, "name one")
+        raise InputError(f"contains {len(imported)} pages", page, "give one")
     if not command and not quiet:
         _greet(imported[0], network, tfo=tfo)
     job = _job(imported[0], network, setup.tcp, tfo=tfo, isolate=isolate)

@@ -31,7 +31,7 @@ def main(settings: str, program: str, *command: str) -> None:
     try:
         ended = run_supervised(Path(program), command, asked.get("job"))
     except CommandError as failed:
-        _complain(target, f"{failed.message} ({failed.remedy})" if failed.remedy else failed.message)
+        _complain(target, f"{failed.message}; {failed.remedy}" if failed.remedy else failed.message)
         raise SystemExit(failed.code) from None
     except SupervisorLostError as lost:
         _complain(target, str(lost))

@@ -46,7 +46,7 @@ class SupervisorLostError(Exception):
     def __str__(self) -> str:
         return (
             "the supervisor was killed: from then on every connect, listen and getpeername of the command "
-            "failed (ENOSYS); what it did and how it ended is not known"
+            "failed (ENOSYS); its connections and its exit code are unknown"
         )
 
 

@@ -15,7 +15,7 @@ PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
 # A reason in `not_helped` (crates/intercept/src/supervisor.rs).
-MULTIPATH: Final = "its socket is one of Multipath TCP"
+MULTIPATH: Final = "its socket uses Multipath TCP"
 COLUMNS: Final = {
     "connections": "connections",
     "cookie_requested": "cookie asked",
@@ -48,7 +48,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
         each = "all" if acknowledged == sent else str(acknowledged)
         message += f", {each} acknowledged"
     if total["cookie_requested"]:
-        message += f"; {total['cookie_requested']} asked for a cookie"
+        message += f"; {total['cookie_requested']} requested a cookie"
     return message + "."
 
 
@@ -57,14 +57,14 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:
-        yield f"gave no cookie though asked several times: {some(without, PEERS_SHOWN)}"
+        yield f"sent no cookie after several requests: {some(without, PEERS_SHOWN)}"
     lost = {
-        "data_not_acked": "the server acknowledged the SYN without its data (cookie not taken)",
-        "syn_retransmitted": "the SYN with data was lost or dropped on its way and retransmitted without",
+        "data_not_acked": "the server acknowledged the SYN without its data (cookie rejected)",
+        "syn_retransmitted": "the SYN with data was lost or dropped, and retransmitted without data",
         "failed": "never established (refused, timed out, no route)",
         "unused": "closed before anything was sent",
-        "elsewhere": "in another network namespace, where the kernel does not tell us",
-        "unknown": "without the kernel's word (aborted, or it was lost)",
+        "elsewhere": "in another network namespace, which fastopen cannot see",
+        "unknown": "without a report of the kernel (aborted, or the report was lost)",
     }
     for key, meaning in lost.items():
         if total[key]:
@@ -73,31 +73,31 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
         handshakes = plural(document["begun_without_data"], "handshake")
         yield f"{handshakes} started without data, since the client did not write within 20 ms"
     for reason, calls in document["not_helped"].items():
-        yield f"{plural(calls, 'call')} went on without help: {reason}"
+        yield f"{plural(calls, 'call')} went on without TFO: {reason}"
     if document["overrun"]:
-        yield "more sockets ended at once than the kernel had room to tell of"
+        yield "more sockets ended at once than the kernel could report"
     if counters.get("TCPFastOpenBlackhole"):
         times = plural(counters["TCPFastOpenBlackhole"], "time")
-        yield f"the kernel turned TCP Fast Open off {times}, suspecting a path that swallows it"
+        yield f"the kernel turned TCP Fast Open off {times}, since it suspected a path that drops it"
     in_world = document.get("format") == IN_WORLD
     if in_world and not setting & CLIENT_BIT:
-        yield "it was off in this world: --tfo turns it on"
+        yield "TFO was off in this world; --tfo turns it on"
     if not in_world:
         yield from _about_setting(setting, document["listeners"])
     if counters:
         grown = ", ".join(f"{name} +{growth}" for name, growth in counters.items())
-        yield f"counters of the network namespace, everybody's connections together: {grown}"
+        yield f"counters of the network namespace, for all programs: {grown}"
     if document["goes_on"] and not in_world:
-        yield "processes of the command go on, with TCP Fast Open; what they do is not in this report"
+        yield "processes of the command still run with TCP Fast Open; this report does not count them"
 
 
 def _about_setting(setting: int, listeners: int) -> Iterator[str]:
     remedy = f"as root: sysctl -w net.ipv4.tcp_fastopen={setting | CLIENT_BIT | SERVER_BIT}"
     if not setting & CLIENT_BIT:
-        yield f"net.ipv4.tcp_fastopen is {setting}, off for clients ({remedy})"
+        yield f"net.ipv4.tcp_fastopen is {setting}, off for clients; {remedy}"
     if listeners and not setting & SERVER_BIT:
         message = f"net.ipv4.tcp_fastopen is {setting}, off for servers: "
-        yield message + f"{plural(listeners, 'listener')} handed out no cookies ({remedy})"
+        yield message + f"{plural(listeners, 'listener')} sent no cookies; {remedy}"
 
 
 def _gives_no_cookie(peer: dict[str, Any]) -> bool:

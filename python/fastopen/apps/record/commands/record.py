@@ -34,24 +34,25 @@ def command(
             "--output",
             "-o",
             metavar="FILE",
-            help="File to write: a .har, or a .wacz with bodies as they came.",
+            help="File to write: a .har, or a .wacz with the bodies as received.",
         ),
     ],
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds to wait for a load event.")] = 60.0,
     settle: Annotated[
-        float, typer.Option(min=0, max=600, help="Seconds at most for what is asked afterwards.")
+        float, typer.Option(min=0, max=600, help="Longest time to wait for later requests, in seconds.")
     ] = 5.0,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Take any certificate.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate.")] = False,
     browser_argument: Annotated[
-        list[str] | None, typer.Option(metavar="ARGUMENT", help="For Chromium's command line; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="ARGUMENT", help="Additional argument for Chromium; repeatable."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Record live pages with Chromium, as one HAR or WACZ.
 
-    With bodies, headers, initiators, timings, addresses and round trips of hosts: what fastopen run and
-    fastopen validate need. Needs Chromium and fastopen's extra `record`.
+    The file has bodies, headers, initiators, timings, addresses and RTTs of hosts, as fastopen run and
+    fastopen validate need them. Needs Chromium and fastopen's extra `record`.
     """
     pages = _pages(urls)
     _check_writable(output, replace=force)
@@ -95,11 +96,11 @@ def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
 def _check_writable(output: Path, *, replace: bool) -> None:
     """Raises InputError before the pages are loaded, not after."""
     if output.is_dir():
-        raise InputError("is a folder", str(output), "name a file, such as page.har")
+        raise InputError("is a folder", str(output), "give a file, such as page.har")
     if output.exists() and not replace:
-        raise InputError("is there already", str(output), "--force replaces it; or name a new file with -o")
+        raise InputError("exists already", str(output), "use --force to replace it, or another file with -o")
     if not output.parent.is_dir():
-        raise InputError("no such folder", str(output.parent))
+        raise InputError("no such folder", str(output.parent), "create it, or use another file with -o")
     if not os.access(output if output.exists() else output.parent, os.W_OK):
         raise InputError("cannot be written", str(output))
 
@@ -115,14 +116,16 @@ def _pages(arguments: list[str]) -> list[str]:
         listed = entries_of_list(read_bytes(path).decode(errors="replace"), path)
         found += (_url(entry, place) for entry, place in listed)
     if not found:
-        raise InputError("lists no URL", arguments[0], "a list of pages has a URL a line")
+        raise InputError("has no URL", arguments[0], "write one URL on each line")
     if len(found) > PAGES_MAX:
-        raise InputError(f"{len(found)} pages", arguments[0], f"{PAGES_MAX} at a time at most")
+        raise InputError(f"{len(found)} pages are too many", arguments[0], f"give at most {PAGES_MAX}")
     return found
 
 
 def _url(text: str, place: str) -> str:
     url = text if "://" in text else f"http://{text}"
     if cleaned(url) is None or any(c.isspace() for c in url):
-        raise InputError(f"{text[:80]!r} is neither an http or https URL nor a file", place)
+        raise InputError(
+            f"{text[:80]!r} is neither an http or https URL nor a file", place, "write https://HOST/"
+        )
     return url

@@ -43,26 +43,35 @@ def command(
     arms: Annotated[str | None, typer.Option(help="Arms: off, cold, warm. (default: all)")] = None,
     rates: Annotated[
         str | None,
-        typer.Option(help="Transactions that begin each second, whatever becomes of those before."),
+        typer.Option(help="Transactions that begin each second, even if earlier ones are not complete."),
     ] = None,
     clients: Annotated[
         str | None, typer.Option(help="Clients that make one transaction after another, instead of --rates.")
     ] = None,
-    duration: Annotated[str | None, typer.Option(help="For how long they begin. (default: 10s)")] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Time in which transactions begin. (default: 10s)")
+    ] = None,
     rtt: Annotated[
-        str | None, typer.Option(help="RTT of the link, which has no other limit. (default: 20ms)")
+        str | None, typer.Option(help="RTT of the link, which has no rate limit. (default: 20ms)")
     ] = None,
     size: Annotated[str | None, typer.Option(help="Size of an answer's body. (default: 5kB)")] = None,
     hosts: Annotated[
         int | None,
-        typer.Option(help="Addresses of the server: a warm client has a cookie of each. (default: 16)"),
+        typer.Option(
+            help="Number of addresses of the server; a warm client has a cookie for each. (default: 16)"
+        ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="A server instead of the origins (docs/servers.md)."),
+        typer.Option(
+            metavar="COMMAND", help="Command of an external server instead of the origins (docs/servers.md)."
+        ),
     ] = None,
     server_listen: Annotated[
-        bool, typer.Option("--server-listen", help="Give its listeners a TFO queue where they have none.")
+        bool,
+        typer.Option(
+            "--server-listen", help="Give the external server's listeners a TFO queue if they have none."
+        ),
     ] = False,
     tfo_queue: Annotated[
         str | None, typer.Option(help="TFO queues of the origins' listeners. (default: 4096)")
@@ -97,9 +106,9 @@ def command(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Measure a server under load with TCP Fast Open off, cold and warm.
+    """Load a server with TFO off, cold and warm, and report latency, overflows and processor time.
 
-    Options with commas are lists, of which each value is tried with each of the others.
+    Options with commas are lists; every combination of their values is loaded.
     Exit codes: 0; 1 a row has no valid transactions; 2 wrong options; 3 not on this machine.
     """
     changes = {
@@ -110,7 +119,7 @@ def command(
     asked = read_bench(bench, changes)
     words = _words(server)
     if server_listen and words is None:
-        raise InputError("goes with --server", "--server-listen", "leave it out: the origins have a queue")
+        raise InputError("needs --server", "--server-listen", "leave it out: the origins have a queue")
     chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
     if engine is BenchEngine.AUTO:
         chosen = auto_engine(kernel)
@@ -130,7 +139,7 @@ def _words(server: str | None) -> list[str] | None:
     except ValueError as error:
         raise InputError(f"is not a command line: {error}", "--server") from None
     if words is not None and not any(words[:1]):
-        raise InputError("is empty", "--server")
+        raise InputError("is empty", "--server", "give the command line of a server")
     return words
 
 
@@ -241,19 +250,19 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
         )
         row_name = ", ".join([row.cell.arm, *words])
         for count, example in row.reasons.values():
-            more = f" (and {count - 1} more alike)" if count > 1 else ""
-            yield f"{row_name}: {count} of {row.asked} do not count: {example}{more}"
+            more = f" (and {count - 1} more like it)" if count > 1 else ""
+            yield f"{row_name}: {count} of {row.asked} are invalid: {example}{more}"
         counted = [f"{name} {row.counted(name):,}" for name in OF_SERVER if row.counted(name)]
         if counted and row.records:
             yield f"{row_name}: the server's kernel counted {', '.join(counted)}"
     late, begun = sum(row.total("late") for row in done.rows), sum(row.total("begun") for row in done.rows)
     worst = max((percentile(row.lateness_us, 100) or 0 for row in done.rows), default=0)
     yield (
-        f"Generator: {late:,} of {begun:,} transactions began over 1 ms late, at most {worst / 1000:.1f} ms;"
-        " latencies count from when they were due."
+        f"Generator: {late:,} of {begun:,} transactions began over 1 ms late, up to {worst / 1000:.1f} ms;"
+        " latencies count from their due time."
     )
     if done.engine == "virtual":
-        yield "Processor time: none, computing is free in virtual time; --engine host measures it."
+        yield "Processor time: none, since virtual time does not count it; --engine host measures it."
         return
     records = [one for row in done.rows for one in row.records.values()]
     cores = [one.core for one in records if one.core is not None]
@@ -262,6 +271,6 @@ def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     elif not all(is_alone(core) for core in cores):
         shared = sum(not is_alone(core) for core in cores)
         yield (
-            f"Of {len(cores)} times, other processes used the server's core in {shared}: its time is then"
-            " left out; that of the server's threads stands."
+            f"Others used the server's core in {shared} of {len(cores)} measurements, which then count only"
+            " the time of the server's threads."
         )

@@ -28,12 +28,12 @@ Folder = Annotated[
     ),
 ]
 
-command = typer.Typer(no_args_is_help=True, help="Inspect, check and clean a store of results.")
+command = typer.Typer(no_args_is_help=True, help="Inspect, prune and verify a store of results.")
 
 
 @command.command("info")
 def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption = False) -> None:
-    """Count the results of each program and kernel in a store."""
+    """Count the results of a store, by the program and kernel that made them."""
     store = open_store(_named(folder))
     found, own = facts(store), _own(kernel)
     if json:
@@ -46,9 +46,9 @@ def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption =
         words = "this program and kernel" if maker == own else "another program or kernel"
         console().print(f"{count:,} made by {words} ({maker})", markup=False)
     for number, words in (
-        (found.damaged, "are damaged: not used, made again when they are asked for"),
-        (found.unfinished, "files are being written, or were left by writers that were interrupted"),
-        (found.disputed, "jobs came out differently: both results are in the folder disputed"),
+        (found.damaged, "are damaged: they are not used, and made again when needed"),
+        (found.unfinished, "files are being written, or remain from interrupted processes"),
+        (found.disputed, "jobs gave two different results: both are in the folder disputed"),
     ):
         if number:
             console().print(Text(f"{number:,} {words}", style="yellow"), soft_wrap=True)
@@ -58,17 +58,20 @@ def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption =
 def prune_store(
     folder: Folder = None,
     days: Annotated[
-        float | None, typer.Option(min=0, help="Remove results that were written before so many days.")
+        float | None, typer.Option(min=0, help="Remove results older than this number of days.")
     ] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Remove the oldest until this is left: 10GB.")
+        str | None,
+        typer.Option(
+            metavar="BYTES", help="Remove the oldest results until the store has this size, such as 10GB."
+        ),
     ] = None,
     others: Annotated[
-        bool, typer.Option("--others", help="Remove results of other programs and kernels than these.")
+        bool, typer.Option("--others", help="Remove results of other programs and kernels.")
     ] = False,
     kernel: KernelOfStore = None,
 ) -> None:
-    """Remove old, surplus or foreign results of a store, and always damaged ones."""
+    """Remove old results, results of other programs, or the oldest ones, and all damaged ones."""
     store = open_store(_named(folder))
     try:
         most = None if size is None else units.parse_size_bytes(size)
@@ -91,24 +94,24 @@ def verify_store(
     kernel: KernelOfStore = None,
     jobs: JobsOption = None,
 ) -> None:
-    """Make a random sample of results again and compare it to the byte.
+    """Repeat a random sample of the results and compare them to the byte.
 
-    Exits with 1 where one differs: it is no longer used, and both are kept in the folder disputed.
+    Exit codes: 0; 1 a result differs: it is no longer used, and both are in the folder disputed.
     """
     share = _share(sample)
     store = open_store(_named(folder))
     program, booted = find_program(), kernels.find(kernel)
     found = verify(store, VirtualEngine(program, booted, jobs), maker_of(program, booted), share)
-    console().print(f"{found.same:,} results ({found.loads:,} loads) came out the same, to the byte")
+    console().print(f"{found.same:,} results ({found.loads:,} loads) repeated to the byte")
     for number, words in (
-        (found.of_others, "were made by another program or kernel, and not made again"),
-        (found.not_again, "could not be made again: recorded bodies, or the machine was disturbed"),
+        (found.of_others, "were made by another program or kernel, and were not repeated"),
+        (found.not_again, "could not be repeated: they need recorded bodies, or the machine was too busy"),
         (found.damaged, "are damaged"),
     ):
         if number:
             console().print(f"{number:,} {words}", soft_wrap=True)
     for _, kept, again in found.disputed:
-        words = f"came out differently: {kept} and {again}; neither is used any more"
+        words = f"differed when repeated: {kept} and {again}; neither is used any more"
         console().print(words, style="red", markup=False, soft_wrap=True)
     if found.disputed:
         raise typer.Exit(EXIT_FAULTS)
@@ -116,7 +119,7 @@ def verify_store(
 
 def _named(folder: str | None) -> str:
     if folder is None:
-        raise InputError("no store named", "DIR", f"name its folder, or set {STORE_VARIABLE}")
+        raise InputError("needs a store", "store", f"give its folder, or set {STORE_VARIABLE}")
     return folder
 
 
@@ -135,5 +138,5 @@ def _share(text: str) -> float:
     except (units.UnitError, ValueError, ZeroDivisionError):
         share = 0.0
     if not 0 < share <= 1:
-        raise InputError(f"invalid share {text!r}", "--sample", "such as 1/1000, 5% or 1")
+        raise InputError(f"invalid share {text!r}", "--sample", "use a share such as 1/1000, 5% or 1")
     return share

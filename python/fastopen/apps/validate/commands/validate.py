@@ -15,7 +15,7 @@ PANEL: Final = "Trust"
 command = typer.Typer(
     cls=RecordingsByDefault,
     no_args_is_help=True,
-    help="Check the accuracy against recordings (validate FILE.har...), Chromium and itself.",
+    help="Compare fastopen with recorded page loads (validate FILE.har...) and with itself.",
 )
 command.command(RECORDINGS)(recordings)
 command.command()(engines)

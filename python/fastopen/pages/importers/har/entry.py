@@ -54,7 +54,7 @@ def read_entry(
     last entry did. Raises InputError if the entry is broken.
     """
     if not isinstance(raw, dict):
-        raise InputError("not an object", place)
+        raise InputError("is not an object", place)
     request, response = _parts(raw, place)
     status = int(fields.number(response.get("status")) or 0)
     method = fields.text(request.get("method")).strip().upper()
@@ -66,7 +66,7 @@ def read_entry(
         return None
     url = urls.cleaned(request["url"])
     if url is None:
-        message = f"{request['url'][:80]!r} is not a URL that can be asked for"
+        message = f"{request['url'][:80]!r} is not a valid URL"
         raise InputError(message, f"{place}.request.url")
     guessed = Notes()
     sent, got = (fields.headers(side.get("headers")) for side in (request, response))
@@ -120,13 +120,13 @@ def read_entry(
 def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     request = raw.get("request")
     if not isinstance(request, dict):
-        raise InputError("missing" if request is None else "not an object", f"{place}.request")
+        raise InputError("missing" if request is None else "is not an object", f"{place}.request")
     url = request.get("url")
     if not isinstance(url, str) or not url.strip():
-        raise InputError("missing" if url is None else "not a URL", f"{place}.request.url")
+        raise InputError("missing" if url is None else "is not a text", f"{place}.request.url")
     response = raw.get("response")
     if not isinstance(response, dict):
-        raise InputError("missing" if response is None else "not an object", f"{place}.response")
+        raise InputError("missing" if response is None else "is not an object", f"{place}.response")
     return request, response
 
 

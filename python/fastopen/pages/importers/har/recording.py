@@ -27,8 +27,8 @@ _PAGE_SLACK_MS: Final = 10.0
 _IDLE_MS: Final = 5_000.0
 # Notes on entries that were left out, as reasons for which a file has nothing to load.
 _REASONS: Final = {
-    "cached": "came out of the recorder's cache",
-    "failed": "failed, or got no final answer",
+    "cached": "came from the recorder's cache",
+    "failed": "failed or got no final answer",
     "websocket": "opened a WebSocket",
     "event_stream": "opened an event stream",
     "scheme": "need no server",
@@ -61,7 +61,7 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     if not isinstance(entries, list):
         raise InputError("not a HAR: log.entries is not a list", place, _EXPORT)
     if entries and not any(map(_is_timed, entries)):
-        raise InputError("no entry of it has a start or times", place, _EXPORT)
+        raise InputError("no entry has a start time or timings", place, _EXPORT)
     writer = writer_of(log)
     recorded = _pages(log, entries, writer, notes)
     found = [_read(page, entries, place, lenient, writer) for page in recorded]
@@ -128,8 +128,8 @@ def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
-    remedy = "record the page with an empty cache" if cached else "record the load of a page"
-    message = "no entry of it crossed the network"
+    remedy = "record the page with an empty cache" if cached else "record a complete load of the page"
+    message = "no request in it crossed the network"
     return InputError(f"{message}: {reasons}" if reasons else message, place, remedy)
 
 
@@ -145,7 +145,7 @@ def _with_documents(
     if not lenient:
         first = min(pages[0][1], key=lambda e: (e.at.start, e.order))
         message = f"no document in it: its first request is a {first.method} of type {first.type}"
-        raise InputError(message, place, "record the load of a page, or load these requests with --lenient")
+        raise InputError(message, place, "record a complete load of the page, or use --lenient")
     for _, _, of_page in pages:
         of_page.add("no_document")
     return list(pages)
@@ -236,7 +236,7 @@ def _read(
             )
         except InputError as error:
             if not lenient:
-                more = "or leave such entries out with --lenient"
+                more = "skip such entries with --lenient"
                 raise InputError(error.message, error.place, more) from None
             notes.add("broken")
             continue

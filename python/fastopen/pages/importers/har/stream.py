@@ -105,7 +105,7 @@ class Scanner:
                 if self._whole or not self._may_go_on(error):
                     raise self.fault(error.msg, error.pos) from None
             except RecursionError:
-                raise InputError("malformed JSON: nested too deep", self._place) from None
+                raise InputError("malformed JSON: nested too deeply", self._place) from None
             except ValueError as error:  # an integer of thousands of digits
                 raise InputError(f"malformed JSON: {error}", self._place) from None
             else:
@@ -252,7 +252,7 @@ def read_json(
             raise InputError(
                 error.message,
                 f"{place}: log.entries[{index}]: {where}",
-                "export it again, or use what can be read with --lenient",
+                "export it again, or skip the rest with --lenient",
             ) from None
         notes.add("cut" if error.ended else "broken")
         return not error.ended

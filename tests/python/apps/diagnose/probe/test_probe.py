@@ -82,7 +82,7 @@ class TestWords:
 
     def test_no_cookie_leaves_two_explanations(self) -> None:
         found = replace(WORKS, cookie=False, data_with_cookie=Handling.NOT_TRIED)
-        assert verdict(found) == "no Fast Open: no cookie was handed out"
+        assert verdict(found) == "no Fast Open: the server sent no cookie"
         assert "server" in next(meaning(found))
         assert "path" in next(meaning(found))
 
@@ -205,18 +205,18 @@ class TestServersAndPaths:
     def test_a_server_that_takes_data_without_a_cookie_is_warned_of(self, sandbox: list[str]) -> None:
         found = probed(sandbox, "none", setting=0x202)
         assert found["data_without_cookie"] == "accepted"
-        assert any("forges" in sentence for sentence in found["meaning"])
+        assert any("forged" in sentence for sentence in found["meaning"])
 
     def test_a_path_that_drops_syns_with_data_is_found(self, sandbox: list[str]) -> None:
         found = probed(sandbox, "drop-syn-data")
         assert (found["cookie"], found["data_with_cookie"]) == (True, "dropped")
         assert found["data_without_cookie"] == "dropped"
-        assert found["verdict"] == "hands out cookies, but SYNs with data are dropped"
+        assert found["verdict"] == "sends cookies, but SYNs with data are dropped"
 
     def test_a_path_that_drops_syns_with_the_option_is_found(self, sandbox: list[str]) -> None:
         found = probed(sandbox, "drop-option")
         assert (found["cookie"], found["asking_dropped"]) == (False, True)
-        assert found["verdict"] == "the path drops SYNs that ask for a cookie"
+        assert found["verdict"] == "the path drops SYNs that request a cookie"
 
     def test_a_path_that_strips_the_option_looks_like_a_server_without(self, sandbox: list[str]) -> None:
         found = probed(sandbox, "strip-option")
@@ -226,7 +226,7 @@ class TestServersAndPaths:
     def test_a_path_that_strips_the_data_is_told_from_one_that_drops_it(self, sandbox: list[str]) -> None:
         found = probed(sandbox, "strip-data")
         assert (found["cookie"], found["data_with_cookie"]) == (True, "not accepted")
-        assert "takes data or cookie out" in found["meaning"][0]
+        assert "removes data or cookie from" in found["meaning"][0]
 
 
 @pytest.mark.e2e

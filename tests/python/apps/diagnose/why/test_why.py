@@ -118,7 +118,7 @@ def test_connections_without_any_sign_of_tfo_are_no_fault_but_say_what_they_may_
     found = diagnose(machine(), {"ActiveOpens": 7})
     (idle,) = (one for one in found if one.key == "client-idle")
     assert not idle.fault
-    assert "the kernel keeps a cookie of no server" in idle.says
+    assert "the kernel stores no cookie" in idle.says
     assert "fastopen exec" in idle.todo
 
 
@@ -165,7 +165,7 @@ def test_what_this_user_may_not_look_into_is_named(monkeypatch: pytest.MonkeyPat
     assert all(listener.queue is None for listener in seen.listeners)
     key, queues, cookies = seen.unseen
     assert "only root may read" in key
-    assert "whose processes this user may not look into" in queues
+    assert "whose processes this user may not inspect" in queues
     assert "iproute2" in cookies
     assert isinstance(diagnose(seen, {}), Sequence)
 
