@@ -10,8 +10,8 @@ use fastopen_replay::quic::table::QuicEvidence;
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, Transport};
-use super::transactions::TransactionsRecord;
+use crate::job::{Cookies, Transport};
+use crate::transactions::TransactionsRecord;
 
 /// The address of the resolver, which is the host of connections to it. Its number is above those of hosts
 /// and of probes.
@@ -595,7 +595,7 @@ pub struct LinkDirectionRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::*;
 
     #[test]
     fn packets_accepted_before_and_dropped_in_a_load_are_none_of_its_own() {

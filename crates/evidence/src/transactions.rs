@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::FASTOPEN_COUNTERS;
-use crate::contract::{
+use fastopen_contract::{
     Arrivals, BothEnds, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, TransactionsPlan,
 };
 

@@ -13,9 +13,9 @@ use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::client::ClientSettings;
-use super::reading::object;
-use super::transactions::TransactionsPlan;
+use crate::client::ClientSettings;
+use crate::reading::object;
+use crate::transactions::TransactionsPlan;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]

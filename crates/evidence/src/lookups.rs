@@ -4,7 +4,7 @@ use fastopen_page::{alias_host, is_name};
 
 use super::first_bytes::round_trips;
 use super::{Observations, invalid};
-use crate::contract::{
+use fastopen_contract::{
     ConnectionRecord, Invalid, InvalidKind, LOOKUP_TIMEOUT, LookupRecord, NameLookup, RESOLVER,
 };
 

@@ -13,10 +13,10 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::VERSION;
-use super::client::{ClientSettings, RequestHeads, View};
-use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
-use super::transactions::{Arrivals, TransactionsPlan};
+use crate::VERSION;
+use crate::client::{ClientSettings, RequestHeads, View};
+use crate::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
+use crate::transactions::{Arrivals, TransactionsPlan};
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
