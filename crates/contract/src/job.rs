@@ -20,7 +20,6 @@ use crate::transactions::TransactionsPlan;
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Job {
     pub contract: u32,
     pub id: String,
@@ -63,7 +62,6 @@ fn default_load_timeout_us() -> u64 {
 /// The access link and what lies behind it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Network {
     pub rtt_us: u64,
     pub down: LinkDirection,
@@ -174,28 +172,16 @@ impl Network {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
 
-    /// Returns a feature of this link that the kernel's `netem` and `tbf` do not have.
-    pub fn kernel_lacks(&self) -> Option<&'static str> {
-        let any = |has: fn(&LinkDirection) -> bool| has(&self.down) || has(&self.up);
-        if any(|direction| direction.trace_ms.is_some()) {
-            return Some("traces");
-        }
-        // netem's jitter reorders packets, or with a rate is subtracted from the delay of every packet that
-        // waits (see the link's stage).
-        if any(|direction| direction.jitter.is_some()) {
-            return Some("jitter");
-        }
-        if any(|direction| direction.aqm == Aqm::Drr) {
-            return Some("drr");
-        }
-        let is_distant = self.resolver_rtt_us.is_some_and(|rtt_us| rtt_us != self.rtt_us)
-            || self.host_extra_rtt_us.values().any(|extra_us| *extra_us > 0);
-        is_distant.then_some("extra RTTs of hosts")
-    }
-
-    /// Returns true if the kernel's link has the same times as the link model, to the microsecond.
+    /// Returns true if the kernel's link (`netem`, `tbf`) has the same times as the link model, to the
+    /// microsecond. netem's jitter reorders packets, or with a rate is subtracted from the delay of every
+    /// packet that waits.
     pub fn kernel_matches_model(&self) -> bool {
-        self.kernel_lacks().is_none() && [self.down.aqm, self.up.aqm] == [Aqm::None; 2]
+        let is_plain =
+            |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
+        is_plain(&self.down)
+            && is_plain(&self.up)
+            && self.resolver_rtt_us.is_none_or(|rtt_us| rtt_us == self.rtt_us)
+            && self.host_extra_rtt_us.values().all(|extra_us| *extra_us == 0)
     }
 
     /// Whether delays vary from packet to packet.
@@ -211,7 +197,6 @@ fn default_mtu() -> u32 {
 /// One direction of the access link.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LinkDirection {
     #[serde(deserialize_with = "Option::deserialize")]
     pub rate_bit_per_s: Option<u64>,
@@ -305,7 +290,6 @@ impl LinkDirection {
 /// TCP at both ends.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Tcp {
     pub congestion_control: String,
     pub initial_window_segments: u32,
@@ -450,8 +434,7 @@ impl Job {
 /// How the origins serve.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
-#[allow(clippy::struct_excessive_bools)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct OriginSettings {
     pub http: HttpVersion,
     pub http2_hosts: BTreeSet<String>,
@@ -493,11 +476,6 @@ impl OriginSettings {
     pub fn is_served(&self, host: &str) -> bool {
         self.server.is_some() && self.server_hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
     }
-
-    /// Whether any host speaks a version with several requests at once.
-    pub fn multiplex(&self) -> bool {
-        self.http.is_multiplexed() || !self.http2_hosts.is_empty() || !self.http3_hosts.is_empty()
-    }
 }
 
 /// What bodies hold.
@@ -538,7 +516,6 @@ impl Default for OriginSettings {
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Transport {
     Tcp,
     Tfo,
@@ -562,7 +539,6 @@ impl Transport {
 /// Whether the client has been at the origins before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Cookies {
     Cold,
     Warm,
@@ -571,7 +547,6 @@ pub enum Cookies {
 /// One load that is asked for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LoadPlan {
     pub id: String,
     pub transport: Transport,
@@ -584,7 +559,6 @@ pub struct LoadPlan {
 /// How far a world may be off.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Tolerance {
     pub rtt_us: u64,
     pub rate_fraction: f64,

@@ -20,7 +20,6 @@ pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
 /// A record, as it is written.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum Record {
     World(Box<WorldRecord>),
     Load(Box<LoadRecord>),
@@ -33,7 +32,6 @@ pub enum Record {
 /// Who is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum Fault {
     Input,
     Machine,
@@ -56,7 +54,6 @@ impl Fault {
 /// A world as it came out.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct WorldRecord {
     pub job: String,
     pub contract: u32,
@@ -97,7 +94,6 @@ pub enum LinkKind {
 /// Something of the client's namespace, and of the origins'.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct BothEnds<T> {
     pub client: T,
     pub origins: T,
@@ -106,7 +102,6 @@ pub struct BothEnds<T> {
 /// TCP as a fresh connection has it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct RouteRecord {
     pub congestion_control: String,
     pub initial_window_segments: u32,
@@ -115,7 +110,6 @@ pub struct RouteRecord {
 /// The network as it was measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Measured {
     pub rtt_us: MeasuredRtt,
     pub down_bit_per_s: MeasuredRate,
@@ -125,7 +119,6 @@ pub struct Measured {
 /// A round-trip time in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct MeasuredRtt {
     pub asked: u64,
     pub expected: u64,
@@ -136,7 +129,6 @@ pub struct MeasuredRtt {
 /// A rate in bit/s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct MeasuredRate {
     pub asked: Option<u64>,
     pub median: Option<u64>,
@@ -145,7 +137,6 @@ pub struct MeasuredRate {
 /// One load as it went; times in nanoseconds since its start.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LoadRecord {
     pub job: String,
     pub id: String,
@@ -175,7 +166,6 @@ pub struct LoadRecord {
 /// What the kernel says of a server of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ServerRecord {
     pub listeners: Vec<ListenerRecord>,
     pub upstream: UpstreamRecord,
@@ -184,7 +174,6 @@ pub struct ServerRecord {
 /// The connections of a server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct UpstreamRecord {
     pub connections: usize,
     pub syn_data: usize,
@@ -193,7 +182,6 @@ pub struct UpstreamRecord {
 /// The listeners of a server on one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ListenerRecord {
     pub address: IpAddr,
     pub port: u16,
@@ -205,7 +193,6 @@ pub struct ListenerRecord {
 /// What cross traffic moved during a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct CrossRecord {
     pub down_bytes: Option<u64>,
     pub up_bytes: Option<u64>,
@@ -226,7 +213,6 @@ impl CrossRecord {
 /// What a browser measured besides the requests; nanoseconds since the navigation's start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct BrowserRecord {
     pub product: String,
     pub load_event_ns: u64,
@@ -243,7 +229,6 @@ pub struct BrowserRecord {
 /// What a browser showed from one moment on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct FrameRecord {
     pub at_ns: u64,
     pub jpeg: String,
@@ -252,7 +237,6 @@ pub struct FrameRecord {
 /// Where the times of requests and connections were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum SeenAt {
     Client,
     Origins,
@@ -262,7 +246,6 @@ pub enum SeenAt {
 /// write).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum InvalidKind {
     Incomplete,
     SynDataWithoutTfo,
@@ -305,7 +288,6 @@ pub struct Invalid {
 /// The lookup of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LookupRecord {
     pub host: String,
     pub asked_ns: u64,
@@ -318,7 +300,6 @@ pub struct LookupRecord {
 /// What the resolver saw of the lookup of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ResolverRecord {
     pub queries: usize,
     pub answers: usize,
@@ -327,7 +308,6 @@ pub struct ResolverRecord {
 /// One request.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct RequestRecord {
     pub resource: usize,
     pub url: Option<String>,
@@ -360,7 +340,6 @@ pub enum Cached {
 /// One connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ConnectionRecord {
     pub id: usize,
     pub host: String,
@@ -381,7 +360,6 @@ pub struct ConnectionRecord {
 /// What the sockets of both ends saw of a QUIC connection; of a program of others, its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct QuicRecord {
     pub client: QuicEnd,
     pub origin: Option<QuicEnd>,
@@ -398,7 +376,6 @@ impl QuicRecord {
 /// What crossed the socket of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct QuicEnd {
     pub sent: PacketCounts,
     pub received: PacketCounts,
@@ -416,7 +393,6 @@ impl From<QuicEvidence> for QuicEnd {
 /// What the kernel said of the origin's end of a connection at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TcpSample {
     pub at_ns: u64,
     pub congestion_window_segments: u32,
@@ -447,7 +423,6 @@ impl TcpSample {
 /// browsers do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct GivenUpRecord {
     pub connections: usize,
     pub syn_data: usize,
@@ -456,7 +431,6 @@ pub struct GivenUpRecord {
 /// What a connection's TLS handshake came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TlsRecord {
     pub secured_ns: u64,
     pub version: tls::Version,
@@ -505,7 +479,6 @@ impl TlsRecord {
 /// What the origin says of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct OriginTlsRecord {
     pub resumed: bool,
     pub early_bytes: u64,
@@ -515,7 +488,6 @@ pub struct OriginTlsRecord {
 /// What the kernel says of one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct EndEvidence {
     pub syn_data_acked: bool,
     pub options: u8,
@@ -549,7 +521,6 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
 /// What crossed the link during a load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct LinkRecord {
     pub down: LinkDirectionRecord,
     pub up: LinkDirectionRecord,
@@ -578,7 +549,6 @@ impl LinkRecord {
 /// What crossed one direction since it was configured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LinkDirectionRecord {
     pub packets: u64,
     pub bytes: u64,

@@ -11,7 +11,6 @@ use crate::records::{BothEnds, Invalid, LinkRecord};
 /// in turn, and its answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TransactionsPlan {
     pub arrivals: Arrivals,
     pub duration_us: u64,
@@ -61,7 +60,6 @@ pub enum NewKey {
 /// SYNs from addresses that never answer.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct FloodPlan {
     pub rate_per_s: u32,
     pub cookies: FloodCookies,
@@ -82,7 +80,6 @@ pub enum FloodCookies {
 /// The transactions of one plan as they went.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TransactionsRecord {
     pub job: String,
     pub id: String,
@@ -116,7 +113,6 @@ pub struct TransactionsRecord {
 /// Where the time of the server's core went.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct CoreRecord {
     pub number: usize,
     pub steered: bool,

@@ -121,50 +121,6 @@ fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_man
 }
 
 #[test]
-fn http2_is_refused_where_it_cannot_be() {
-    let refusal = |changes: Value| {
-        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
-        job.as_object_mut().expect("it is one").extend(changes.as_object().expect("it is one").clone());
-        read(&job.to_string()).err().unwrap_or_default()
-    };
-    assert!(
-        refusal(json!({"origins": {"http": "2", "keep_alive": false}})).starts_with("origins.keep_alive: ")
-    );
-    assert!(refusal(json!({"origins": {"http": "4"}})).starts_with("origins.http: "));
-    let chromium = json!({"origins": {"http": "2"}, "client": {"kind": "chromium"}});
-    assert!(refusal(chromium).ends_with("chromium speaks HTTP/2 over TLS alone"));
-}
-
-#[test]
-fn http3_is_refused_where_quic_cannot_be() {
-    let refusal = |changes: Value| {
-        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
-        job["origins"] = json!({"http": "3"});
-        job["loads"] = json!([{"id": "tls", "transport": "tls"}]);
-        for (key, change) in changes.as_object().expect("it is one") {
-            match (job.get_mut(key).and_then(Value::as_object_mut), change) {
-                (Some(part), Value::Object(change)) => part.extend(change.clone()),
-                _ => job[key] = change.clone(),
-            }
-        }
-        read(&job.to_string()).err().unwrap_or_default()
-    };
-    assert_eq!(refusal(json!({})), "");
-    let load =
-        |transport, cookies| json!({"loads": [{"id": "l", "transport": transport, "cookies": cookies}]});
-    assert!(refusal(load("tcp", Value::Null)).ends_with("loader speaks HTTP/3 over TLS alone"));
-    assert!(refusal(load("tls+tfo", json!("warm"))).ends_with("no SYN for TCP Fast Open"));
-    assert!(refusal(json!({"tls": {"version": "1.2"}})).starts_with("tls.version: "));
-    assert!(refusal(json!({"tcp": {"congestion_control": "bbr"}})).starts_with("tcp.congestion_control: "));
-    assert!(refusal(json!({"network": {"mtu_bytes": 1227}})).starts_with("network.mtu_bytes: "));
-    assert_eq!(refusal(json!({"network": {"mtu_bytes": 1228}})), "");
-    assert_eq!(refusal(json!({"client": {"kind": "chromium"}})), "");
-    assert_eq!(refusal(json!({"client": {"kind": "command", "command": ["curl"]}})), "");
-    let old = refusal(json!({"client": {"kind": "chromium"}, "origins": {"http": "1.0"}}));
-    assert_eq!(old, "origins.http: chromium does not speak HTTP/1.0");
-}
-
-#[test]
 fn the_golden_jobs_are_read() {
     let job = read(&golden("job.json")).expect("it is a job");
     assert_eq!((job.seed, job.loads.len(), job.page.resources.len()), (i64::MAX as u64, 5, 4));
