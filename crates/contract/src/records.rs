@@ -210,8 +210,8 @@ impl CrossRecord {
     }
 }
 
-/// What a browser measured besides the requests; nanoseconds since the navigation's start.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The browser's own metrics of a load, in nanoseconds since the navigation's start.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrowserRecord {
     pub product: String,
@@ -338,7 +338,7 @@ pub enum Cached {
 }
 
 /// One connection.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionRecord {
     pub id: usize,

@@ -163,11 +163,9 @@ impl ConnectionRecords {
             tls: accepted
                 .and_then(|one| one.tls.as_ref())
                 .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
-            requests: 0,
             client: info.map(Into::into),
-            origin: None,
             quic: quic.map(|passed| QuicRecord { client: (*passed).into(), origin: None }),
-            origin_samples: Vec::new(),
+            ..ConnectionRecord::default()
         });
     }
 
@@ -213,7 +211,6 @@ impl ConnectionRecords {
             resource,
             url: served.request.url.as_deref().map(str::to_owned),
             connection: id,
-            queued_ns: None,
             connect_start_ns: connection.map(|connection| connection.opened_ns),
             connected_ns: connection.and_then(|connection| connection.connected_ns),
             sent_ns: Some(self.since_start(served.request.at_ns)),
@@ -222,8 +219,8 @@ impl ConnectionRecords {
             status: Some(served.request.status),
             header_bytes: served.written.header_bytes,
             body_bytes: served.written.body_bytes,
-            cache: None,
             error,
+            ..RequestRecord::default()
         }
     }
 }

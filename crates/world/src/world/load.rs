@@ -394,19 +394,12 @@ impl<'w, 'a> Prepared<'w, 'a> {
         }
         add_origins_handshakes(&mut loaded, world.servers.origins.log());
         add_resolvers_queries(&mut loaded, world.servers.origins.log());
-        let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
-            after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
-        };
-        let counters = BothEnds {
-            client: growth(&before.client, &after.client),
-            origins: growth(&before.origins, &after.origins),
-        };
         Ok(Observed {
             prepared: self,
             started_unix_ms,
             ended_unix_ns,
             loaded,
-            counters,
+            counters: growth(&before, &after),
             link,
             cross,
             server,
@@ -415,7 +408,18 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Adds what the origins saw of the TLS handshakes.
+/// Returns the growth of each counter that grew.
+pub(super) fn growth(
+    before: &BothEnds<Counters>,
+    after: &BothEnds<Counters>,
+) -> BothEnds<BTreeMap<String, i64>> {
+    let since = |before: &Counters, after: &Counters| {
+        after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    BothEnds { client: since(&before.client, &after.client), origins: since(&before.origins, &after.origins) }
+}
+
+/// Adds the origins' view of the TLS handshakes.
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     let accepted: BTreeMap<_, _> =
         log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();

@@ -1,19 +1,17 @@
 //! Transactions with the server of a world: prepared, made by the generator, and judged.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns, thread_ns};
-use fastopen_netns::counters::Counters;
 use fastopen_page::PageUrl;
 
+use super::load::growth;
 use super::{World, cookie_key};
 use crate::clients::UserAgent;
 use crate::contract::{
-    Arrivals, BothEnds, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan,
-    TransactionsRecord,
+    Arrivals, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan, TransactionsRecord,
 };
 use crate::engine;
 use crate::evidence::transactions::{Outcome, Seen, judge};
@@ -92,10 +90,7 @@ impl World<'_> {
         let queues = servers.server.as_ref().map(|server| server.sockets.queues(server::PORT)).transpose()?;
         let own_queue = Some(u32::from(self.job.origins.tfo_queue));
         let fastopen_queue = queues.map_or(own_queue, |queues| queues.into_values().min().flatten());
-        let counters = BothEnds {
-            client: growth(&before.client, &after.client),
-            origins: growth(&before.origins, &after.origins),
-        };
+        let counters = growth(&before, &after);
         let seen = Seen {
             plan,
             asked,
@@ -260,8 +255,4 @@ impl Sources {
         let own = u64::from(self.first) + number;
         (own < end.into()).then(|| SocketAddrV4::new(client_address(own as u16), FIRST_PORT))
     }
-}
-
-fn growth(before: &Counters, after: &Counters) -> BTreeMap<String, i64> {
-    after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

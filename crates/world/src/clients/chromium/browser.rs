@@ -28,7 +28,7 @@ const OUTPUT: &str = "stderr";
 /// Timeout of the start, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call of the browser itself, in nanoseconds.
-pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
+const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// docs/dev/chromium.md has the reason of each.
 const FLAGS: [&str; 31] = [
@@ -154,7 +154,6 @@ impl Browser {
         let attach = json!({"targetId": target, "flatten": true});
         let session = self.call_for("Target.attachToTarget", &attach, "sessionId")?;
         let tab = Tab { target, session };
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         for (method, params) in [
             ("Page.enable", json!({})),
             ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
@@ -167,43 +166,49 @@ impl Browser {
         .chain(pauses.then(|| ("Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]}))))
         .chain(script.map(|source| ("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}))))
         {
-            self.pipe.call(Some(&tab.session), method, &params, until)?;
+            self.call(Some(&tab), method, &params)?;
         }
         Ok(tab)
     }
 
     /// Empties the HTTP cache of a tab's context.
     pub(super) fn clear_cache(&mut self, tab: &Tab) -> Result<(), PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        self.pipe.call(Some(&tab.session), "Network.clearBrowserCache", &json!({}), until).map(drop)
+        self.call(Some(tab), "Network.clearBrowserCache", &json!({})).map(drop)
+    }
+
+    /// Calls a method of a tab, or of the browser itself, and returns the result.
+    pub(super) fn call(
+        &mut self,
+        tab: Option<&Tab>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, PipeError> {
+        let until_ns = monotonic_ns() + ANSWER_TIMEOUT_NS;
+        self.pipe.call(tab.map(|tab| tab.session.as_str()), method, params, until_ns)
     }
 
     /// Calls a method of the browser itself, and returns one string of its result.
     fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
-        let answer = self.pipe.call(None, method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)?;
+        let answer = self.call(None, method, params)?;
         Ok(answer[key].as_str().unwrap_or_default().to_owned())
     }
 
     /// A screenshot of a tab: a PNG in base64.
     pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        let params = json!({"format": "png"});
-        let answer = self.pipe.call(Some(&tab.session), "Page.captureScreenshot", &params, until)?;
+        let answer = self.call(Some(tab), "Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
         data.map(str::to_owned).ok_or_else(|| PipeError::Refused("there is no picture".into()))
     }
 
     /// Closes a tab; its context stays.
     pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        self.pipe.call(None, "Target.closeTarget", &json!({"targetId": tab.target}), until).map(drop)
+        self.call(None, "Target.closeTarget", &json!({"targetId": tab.target})).map(drop)
     }
 
     /// Closes a context with its tabs and connections.
     pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         let context = json!({"browserContextId": context.0});
-        self.pipe.call(None, "Target.disposeBrowserContext", &context, until).map(drop)
+        self.call(None, "Target.disposeBrowserContext", &context).map(drop)
     }
 }
 

@@ -11,11 +11,12 @@ use std::thread;
 use std::time::Duration;
 
 use fastopen_netns::clock::monotonic_ns;
+use fastopen_page::is_name;
 use serde_json::{Value, json};
 
+use super::is_local;
 use super::observer::Resources;
 use super::pipe::Event;
-use super::{is_address, is_local};
 use crate::clients::Loading;
 use crate::engine;
 
@@ -202,7 +203,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     let site = |url: &str| {
         let host = host_of(url);
         let labels: Vec<_> = host.rsplit('.').take(2).collect();
-        if is_address(host) { host.to_owned() } else { labels.join(".") }
+        if is_name(host) { labels.join(".") } else { host.to_owned() }
     };
     let same_scheme = url.split(':').next() == asker.split(':').next();
     match (origin(url) == origin(asker), same_scheme && site(url) == site(asker)) {

@@ -11,10 +11,8 @@ mod heads;
 mod observer;
 mod pipe;
 
-use std::net::Ipv4Addr;
-
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_page::{SyntheticPage, UrlRewrite};
+use fastopen_page::{SyntheticPage, UrlRewrite, is_name};
 use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
@@ -191,17 +189,13 @@ impl UserAgent for Chromium {
     }
 }
 
-fn is_address(host: &str) -> bool {
-    host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
-}
-
 fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
 /// The browser's rules for hosts that it does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
-    let rules = loading.hosts.iter().filter(|(host, _)| is_address(host) || is_local(host));
+    let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
     rules.collect::<Vec<_>>().join(",")
 }
@@ -295,14 +289,13 @@ const METRICS_SCRIPT: &str = "(() => {
 
 impl Navigation {
     fn measure(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
-        let until = monotonic_ns() + browser::ANSWER_TIMEOUT_NS;
-        let mut call = |method, params: Value| browser.pipe.call(Some(&tab.session), method, &params, until);
-        let metrics = call("Performance.getMetrics", json!({}))?;
+        let metrics = browser.call(Some(tab), "Performance.getMetrics", &json!({}))?;
         let start = metrics["metrics"]
             .as_array()
             .and_then(|all| all.iter().find(|metric| metric["name"] == "NavigationStart"))
             .and_then(|metric| metric["value"].as_f64());
-        let answer = call("Runtime.evaluate", json!({"expression": METRICS_SCRIPT, "returnByValue": true}))?;
+        let script = json!({"expression": METRICS_SCRIPT, "returnByValue": true});
+        let answer = browser.call(Some(tab), "Runtime.evaluate", &script)?;
         let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
         let missing = || PipeError::Refused("the browser did not say when the page was loaded".into());
         let metrics = BrowserRecord {
@@ -311,11 +304,7 @@ impl Navigation {
             dom_content_loaded_ns: value(1).ok_or_else(missing)?,
             first_contentful_paint_ns: value(2),
             largest_contentful_paint_ns: value(3),
-            screenshot_png: None,
-            screenshot_error: None,
-            frames: Vec::new(),
-            frames_dropped: 0,
-            dialogs: 0,
+            ..BrowserRecord::default()
         };
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
