@@ -1,4 +1,4 @@
-//! The clients of jobs: their kinds, what each kind can do, and the settings of one.
+//! The clients of jobs: their kinds, the traits of each kind, and the settings of a client.
 
 use std::num::NonZeroU8;
 
@@ -85,7 +85,7 @@ pub enum View {
     Repeat,
 }
 
-/// Whose header sizes the requests of a client with headers of its own have.
+/// The header sizes of the requests of a client that has headers of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestHeads {
@@ -96,7 +96,7 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The client of a job; none stands for the profile's own value.
+/// The client of a job. None is the profile's value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
@@ -121,7 +121,7 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// The scheduler's policy with HTTP/1.
+    /// Returns the scheduler's policy with HTTP/1.
     pub(super) fn policy(&self) -> Policy {
         let own = match self.profile {
             Profile::Browser => Policy::browser(),

@@ -1,4 +1,4 @@
-//! What is asked for: a job, as it is read.
+//! Jobs, which the program reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ fn default_load_timeout_us() -> u64 {
     120_000_000
 }
 
-/// The access link and what lies behind it.
+/// The access link and the hosts behind it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
@@ -92,25 +92,25 @@ pub struct Network {
 /// The time for which the loader waits for the answer to a query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How the client learns the addresses of hosts.
+/// The client's source of hosts' addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameLookup {
-    /// It knows them.
+    /// The client knows them.
     #[default]
     None,
-    /// It asks the resolver over UDP.
+    /// Queries over UDP.
     Do53,
-    /// It asks the resolver over one connection of TCP.
+    /// Queries over one TCP connection.
     Tcp,
-    /// Over one connection of TLS (RFC 7858).
+    /// Queries over one TLS connection (RFC 7858).
     Dot,
-    /// Over one connection of HTTPS (RFC 8484).
+    /// Queries over one HTTPS connection (RFC 8484).
     Doh,
 }
 
 impl NameLookup {
-    /// Returns the port of the resolver; none where the client knows all addresses.
+    /// Returns the port of the resolver; None if the client knows all addresses.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::None => None,
@@ -120,7 +120,7 @@ impl NameLookup {
         }
     }
 
-    /// Returns the ALPN protocol of the resolver; none where the client asks in the clear.
+    /// Returns the ALPN protocol of the resolver; None if queries are in cleartext.
     pub fn alpn(self) -> Option<&'static [u8]> {
         match self {
             Self::None | Self::Do53 | Self::Tcp => None,
@@ -145,29 +145,29 @@ pub enum Way {
     Up,
 }
 
-/// What shares the link with a load.
+/// Traffic that shares the link with a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CrossTraffic {
-    /// A TCP flow that always has something to send.
+    /// A TCP flow that always has data to send.
     Bulk,
 }
 
-/// Who makes the link.
+/// The requested implementation of the link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMaker {
-    /// The engine's own: this program on `host`; on `virtual` the kernel where it can, else this program.
+    /// This program on `host`. On `virtual` the kernel if its link has the same times, else this program.
     #[default]
     Auto,
-    /// This program moves each packet, as the link model says.
+    /// This program forwards each packet according to the link model.
     Program,
     /// The kernel's `netem` and `tbf`.
     Kernel,
 }
 
 impl Network {
-    /// The RTT to a host, without queues.
+    /// Returns the RTT to a host without queues, in microseconds.
     pub fn rtt_us_to(&self, host: &str) -> u64 {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
@@ -184,7 +184,7 @@ impl Network {
             && self.host_extra_rtt_us.values().all(|extra_us| *extra_us == 0)
     }
 
-    /// Whether delays vary from packet to packet.
+    /// Returns true if delays vary from packet to packet.
     pub fn varies(&self) -> bool {
         self.down.jitter.is_some() || self.up.jitter.is_some()
     }
@@ -214,24 +214,24 @@ pub struct LinkDirection {
     pub reorder: bool,
 }
 
-/// How the delay of a direction varies from packet to packet.
+/// The distribution of each packet's delay around that of its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
-    /// Normal, with this standard deviation.
+    /// Normal, with this standard deviation in microseconds.
     NormalUs(u64),
-    /// Uniform, at most this far to either side.
+    /// Uniform, with at most this difference in microseconds.
     UniformUs(u64),
 }
 
 impl Jitter {
-    /// The standard deviation, or the distance to either side, in microseconds.
+    /// Returns the standard deviation or the largest difference, in microseconds.
     pub fn us(self) -> u64 {
         let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
         us
     }
 
-    /// What the link model is to do; none where it is 0 or larger than the link can do.
+    /// Returns the jitter of the link model; None if it is 0 or too large.
     fn model(self) -> Option<link::Jitter> {
         let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {
@@ -242,8 +242,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns how long a packet waits at most in a queue of `seen` bytes, or, where nobody looked, of the
-    /// largest length, in microseconds. None: there is no bound.
+    /// Returns the longest wait of a packet in microseconds, in a queue of `seen` bytes, or without that of
+    /// the largest length. None: there is no bound.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -252,10 +252,10 @@ impl LinkDirection {
         }
     }
 
-    /// What the link model is to be; `way` is its key in `network`.
+    /// Returns the configuration of the link model for the direction `network.{way}`.
     ///
     /// # Errors
-    /// What cannot be, with its place in `network`.
+    /// The fault with its place in `network`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -302,17 +302,17 @@ pub struct Tcp {
 /// `net.ipv4.tcp_fastopen` of the client in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ClientFastOpen {
-    /// `TFO_CLIENT_ENABLE`: data in a SYN goes with a cookie.
+    /// `TFO_CLIENT_ENABLE`: data in a SYN requires a cookie.
     #[default]
     #[serde(rename = "0x1")]
     WithCookie,
-    /// The same with `TFO_CLIENT_NO_COOKIE`: data in every first SYN, and never a cookie.
+    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: data in every first SYN, and never a cookie.
     #[serde(rename = "0x5")]
     WithoutCookie,
 }
 
 impl ClientFastOpen {
-    /// The value of the setting.
+    /// Returns the value of the sysctl.
     pub fn bits(self) -> u32 {
         match self {
             Self::WithCookie => 0x1,
@@ -324,18 +324,18 @@ impl ClientFastOpen {
 /// `net.ipv4.tcp_fastopen` of the hosts in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
-    /// Linux's default, which is for clients alone.
+    /// Linux's default, without TFO for servers.
     #[serde(rename = "0x1")]
     Off,
     /// `TFO_SERVER_ENABLE`.
     #[default]
     #[serde(rename = "0x2")]
     On,
-    /// The same with `TFO_SERVER_COOKIE_NOT_REQD`: data is taken with any cookie, and without.
+    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_COOKIE_NOT_REQD`: data is accepted with any cookie or none.
     #[serde(rename = "0x202")]
     CookieNotRequired,
-    /// `TFO_SERVER_ENABLE` with `TFO_SERVER_WO_SOCKOPT1`: listeners that ask for no queue have one as long as
-    /// their backlog.
+    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: each listener has a queue, as long as its backlog
+    /// unless it sets a length.
     #[serde(rename = "0x402")]
     EveryListener,
     /// All three.
@@ -344,7 +344,7 @@ pub enum ListenerFastOpen {
 }
 
 impl ListenerFastOpen {
-    /// The value of the setting.
+    /// Returns the value of the sysctl.
     pub fn bits(self) -> u32 {
         match self {
             Self::Off => 0x1,
@@ -355,12 +355,12 @@ impl ListenerFastOpen {
         }
     }
 
-    /// Whether listeners use Fast Open at all.
+    /// Returns true if listeners use Fast Open.
     pub fn is_on(self) -> bool {
         self != Self::Off
     }
 
-    /// Whether they take data in a SYN without a good cookie.
+    /// Returns true if listeners accept SYN data without a valid cookie.
     pub fn takes_data_without_cookie(self) -> bool {
         matches!(self, Self::CookieNotRequired | Self::EveryListenerCookieNotRequired)
     }
@@ -380,12 +380,12 @@ impl Default for Tcp {
 }
 
 impl Job {
-    /// Whether it asks for transactions, whose server has a core of its own.
+    /// Returns true if it has transactions, whose server has a core of its own.
     pub fn has_transactions(&self) -> bool {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
 
-    /// How QUIC is spoken, if any host of the page speaks HTTP/3; none as well where QUIC does not have the
+    /// Returns the settings of QUIC. None if no host of the page speaks HTTP/3, or if QUIC does not have the
     /// congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
@@ -397,7 +397,7 @@ impl Job {
         })
     }
 
-    /// The schemes of the page's URLs in a load with or without TLS.
+    /// Returns the schemes of the page's URLs in a load with or without TLS.
     pub fn schemes(&self, encrypted: bool) -> Schemes {
         match self.tls.security {
             _ if !encrypted => Schemes::Http,
@@ -406,8 +406,8 @@ impl Job {
         }
     }
 
-    /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as
-    /// browsers do.
+    /// Returns the scheduler's policy. A client with persistent connections opens only one to a host that
+    /// multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
@@ -431,7 +431,7 @@ impl Job {
     }
 }
 
-/// How the origins serve.
+/// The settings of the origin servers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
@@ -453,7 +453,7 @@ pub struct OriginSettings {
 }
 
 impl OriginSettings {
-    /// The version that a host speaks.
+    /// Returns the version of HTTP of a host.
     pub fn http_of(&self, host: &str) -> HttpVersion {
         match host {
             _ if self.http3_hosts.contains(host) => HttpVersion::Http3,
@@ -462,8 +462,8 @@ impl OriginSettings {
         }
     }
 
-    /// The version that a host speaks at a URL: where a load has URLs of both schemes, a cleartext server
-    /// speaks HTTP/1.1 whatever its host speaks over TLS, as on the web.
+    /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers speak
+    /// HTTP/1.1, whatever their hosts speak over TLS.
     pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
         match self.http_of(url.host()) {
             version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,
@@ -472,23 +472,22 @@ impl OriginSettings {
         }
     }
 
-    /// Whether clients talk to a server of others in place of a host's origins.
+    /// Returns true if clients talk to an external server instead of a host's origins.
     pub fn is_served(&self, host: &str) -> bool {
         self.server.is_some() && self.server_hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
     }
 }
 
-/// What bodies hold.
+/// The content of response bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bodies {
-    /// Recorded bytes where there are some, else dots.
+    /// Recorded bytes if there are any, else dots.
     #[default]
     Filler,
-    /// Made from the page's facts: HTML, CSS and scripts of the page's sizes that have a browser ask for
-    /// exactly its resources.
+    /// Synthetic HTML, CSS and scripts of the page's sizes that make a browser request exactly its resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests that differ in the query alone.
+    /// Recorded responses with their headers, also for requests that differ only in the query.
     Recorded,
 }
 
@@ -513,7 +512,7 @@ impl Default for OriginSettings {
     }
 }
 
-/// What is compared.
+/// The use of TCP Fast Open and TLS in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -525,18 +524,18 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether TCP Fast Open is on.
+    /// Returns true with TCP Fast Open.
     pub fn is_fast_open(self) -> bool {
         matches!(self, Self::Tfo | Self::TlsTfo)
     }
 
-    /// Whether every origin speaks TLS on its port; else all speak in the clear.
+    /// Returns true if every origin speaks TLS on its port, and false if all speak cleartext.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Self::Tls | Self::TlsTfo)
     }
 }
 
-/// Whether the client has been at the origins before.
+/// The TFO cookies that the client has when a load begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cookies {
@@ -544,7 +543,7 @@ pub enum Cookies {
     Warm,
 }
 
-/// One load that is asked for.
+/// One load to run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadPlan {
@@ -556,7 +555,7 @@ pub struct LoadPlan {
     pub transactions: Option<TransactionsPlan>,
 }
 
-/// How far a world may be off.
+/// The tolerated errors of a world.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tolerance {
@@ -566,7 +565,8 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// How late the link may release a packet at this RTT: where not given, a tenth of it, and 5 ms at least.
+    /// Returns the tolerated delay of a packet by the link in microseconds. The default is a tenth of the
+    /// RTT, and 5 ms at least.
     pub fn late_us_at(&self, rtt_us: u64) -> u64 {
         self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))
     }

@@ -1,4 +1,5 @@
-//! The jobs that the program reads and the records that it writes. `docs/dev/contract.md` describes their keys.
+//! The jobs that the program reads and the records that it writes. `docs/dev/contract.md` describes their
+//! keys.
 
 #![expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 

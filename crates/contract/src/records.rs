@@ -1,4 +1,4 @@
-//! What is answered: records, as they are written (and read, by tests).
+//! Records, which the program writes and tests read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::transactions::TransactionsRecord;
 /// and of probes.
 pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
 
-/// A record, as it is written.
+/// A record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Record {
@@ -29,7 +29,7 @@ pub enum Record {
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
 
-/// Who is at fault.
+/// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
@@ -40,7 +40,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The exit code of the program.
+    /// Returns the exit code of the program.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Input => 2,
@@ -51,7 +51,7 @@ impl Fault {
     }
 }
 
-/// A world as it came out.
+/// A world as it was built and measured.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorldRecord {
@@ -81,17 +81,17 @@ pub enum Engine {
     Virtual,
 }
 
-/// Who makes the link of a world.
+/// The implementation of a world's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
-    /// This program moves each packet, as the link model says.
+    /// This program forwards each packet according to the link model.
     Program,
-    /// The kernel's queueing disciplines do.
+    /// The kernel's queueing disciplines.
     Kernel,
 }
 
-/// Something of the client's namespace, and of the origins'.
+/// A value of the client's namespace, and one of the origins' namespace.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BothEnds<T> {
@@ -99,7 +99,7 @@ pub struct BothEnds<T> {
     pub origins: T,
 }
 
-/// TCP as a fresh connection has it.
+/// The TCP settings of a new connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteRecord {
@@ -107,7 +107,7 @@ pub struct RouteRecord {
     pub initial_window_segments: u32,
 }
 
-/// The network as it was measured.
+/// The measured network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
@@ -134,7 +134,7 @@ pub struct MeasuredRate {
     pub median: Option<u64>,
 }
 
-/// One load as it went; times in nanoseconds since its start.
+/// One load. Times are in nanoseconds since its start.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRecord {
@@ -163,7 +163,7 @@ pub struct LoadRecord {
     pub server: Option<ServerRecord>,
 }
 
-/// What the kernel says of a server of others.
+/// The kernel's data about an external server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRecord {
@@ -171,7 +171,7 @@ pub struct ServerRecord {
     pub upstream: UpstreamRecord,
 }
 
-/// The connections of a server to the origins behind it.
+/// The connections of an external server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamRecord {
@@ -179,7 +179,7 @@ pub struct UpstreamRecord {
     pub syn_data: usize,
 }
 
-/// The listeners of a server on one address.
+/// The listeners of an external server on one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerRecord {
@@ -190,7 +190,7 @@ pub struct ListenerRecord {
     pub syn_data: usize,
 }
 
-/// What cross traffic moved during a load.
+/// The bytes that cross traffic moved during a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossRecord {
@@ -199,7 +199,7 @@ pub struct CrossRecord {
 }
 
 impl CrossRecord {
-    /// What was moved since `before`.
+    /// Returns the bytes since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
@@ -226,7 +226,7 @@ pub struct BrowserRecord {
     pub dialogs: u64,
 }
 
-/// What a browser showed from one moment on.
+/// A picture that a browser showed from a time on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRecord {
@@ -234,7 +234,7 @@ pub struct FrameRecord {
     pub jpeg: String,
 }
 
-/// Where the times of requests and connections were seen.
+/// The end at which the times of requests and connections were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {
@@ -242,8 +242,8 @@ pub enum SeenAt {
     Origins,
 }
 
-/// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to
-/// write).
+/// The contradiction between a load's evidence and its expectation. Python writes the kind `fault` for a
+/// world that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -275,13 +275,13 @@ pub enum InvalidKind {
     GeneratorLate,
 }
 
-/// Why a load does not count.
+/// A reason why a load is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invalid {
-    /// What is wrong, for programs.
+    /// The kind of the contradiction.
     pub kind: InvalidKind,
-    /// What exactly.
+    /// The details, as text.
     pub detail: String,
 }
 
@@ -297,7 +297,7 @@ pub struct LookupRecord {
     pub resolver: ResolverRecord,
 }
 
-/// What the resolver saw of the lookup of one name.
+/// The resolver's view of the lookup of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolverRecord {
@@ -325,15 +325,15 @@ pub struct RequestRecord {
     pub error: Option<String>,
 }
 
-/// What a client that had kept an answer made of it.
+/// The use of a response in a client's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
-    /// It was used, and nobody asked.
+    /// It was used without a request.
     Fresh,
-    /// The origin was asked whether it is still good, and said so.
+    /// The origin validated it.
     Revalidated,
-    /// Its end is that of another answer of the same URL, which came at the same time; its own was cut off.
+    /// The response was cut off, and completed from a simultaneous response of the same URL.
     Shared,
 }
 
@@ -357,7 +357,8 @@ pub struct ConnectionRecord {
     pub origin_samples: Vec<TcpSample>,
 }
 
-/// What the sockets of both ends saw of a QUIC connection; of a program of others, its interface.
+/// The packets of a QUIC connection at the sockets of both ends. For an external client, they are counted at
+/// its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {
@@ -366,14 +367,15 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Whether either end held a packet for lost; `otherwise` where one does not say.
+    /// Returns true if either end declared a packet lost. `otherwise` is the answer for an end that reports
+    /// no losses.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
     }
 }
 
-/// What crossed the socket of one end.
+/// The packets that crossed the socket of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicEnd {
@@ -390,7 +392,7 @@ impl From<QuicEvidence> for QuicEnd {
     }
 }
 
-/// What the kernel said of the origin's end of a connection at one time.
+/// `TCP_INFO` of the origin's end of a connection at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSample {
@@ -402,7 +404,7 @@ pub struct TcpSample {
 }
 
 impl TcpSample {
-    /// A sample at a time of the monotonic clock.
+    /// Creates a sample at a time of the monotonic clock.
     pub fn new(at_ns: u64, info: &fastopen_netns::tcp::TcpInfo) -> Self {
         Self {
             at_ns,
@@ -413,14 +415,14 @@ impl TcpSample {
         }
     }
 
-    /// Whether the other differs in its time alone.
+    /// Returns true if the other differs at most in its time.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         Self { at_ns: other.at_ns, ..*self } == *other
     }
 }
 
-/// Connections that the client closed before it had a segment of the server, and that carried no request, as
-/// browsers do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
+/// Connections without a request that the client aborted before a segment of the server arrived, as browsers
+/// do with surplus connections. `syn_data` is the number of those whose SYN data the origin accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -428,7 +430,7 @@ pub struct GivenUpRecord {
     pub syn_data: usize,
 }
 
-/// What a connection's TLS handshake came to.
+/// The result of a connection's TLS handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsRecord {
@@ -446,7 +448,7 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// A handshake that came to this; the bytes of both directions are to be filled in.
+    /// Creates the record of a handshake, without the bytes of both directions.
     pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;

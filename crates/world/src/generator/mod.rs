@@ -1,9 +1,8 @@
-//! The load generator: transactions that begin when they are due, whatever became of those before (an open
-//! loop), or one after another for each of some clients (a closed one). One thread of the client's
-//! namespace.
+//! The load generator, in one thread of the client's namespace. Transactions begin when they are due,
+//! independently of earlier ones (open loop), or one after another for each client (closed loop).
 //!
-//! A latency counts from when its transaction was due, not from when it began: a generator or a server that
-//! stands still does not hide what waits meanwhile (no coordinated omission).
+//! A latency counts from the time when its transaction was due, so that a stalled generator or server does
+//! not hide the waiting time of later transactions (coordinated omission).
 
 pub mod flood;
 mod transaction;
@@ -24,45 +23,44 @@ use crate::evidence::transactions::Outcome;
 
 /// The most transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
-/// How long those under way at the end may take: three retransmissions of a SYN, of 1, 2 and 4 seconds.
+/// Time for the last transactions to end: three retransmissions of a SYN, after 1, 2 and 4 seconds.
 const DRAIN_NS: u64 = 10_000_000_000;
-/// Events taken at once.
+/// The most events of one `epoll_wait`.
 const EVENTS: usize = 256;
-/// The event that is the timer's.
+/// The token of the timer's event.
 const TIMER: u64 = u64::MAX;
 
-/// What is asked, of whom.
+/// A server and a request to it.
 pub struct Target {
     /// The server's address and port.
     pub server: SocketAddrV4,
     /// The request.
     pub request: Vec<u8>,
-    /// Status and bytes of the body of the answer.
+    /// Status and body bytes of the expected response.
     pub answer: (u16, u64),
 }
 
-/// What the generator is to do.
+/// The generator's task.
 pub struct Load {
-    /// Asked in turn.
+    /// The targets, which are requested in turn.
     pub targets: Vec<Target>,
-    /// When transactions begin.
+    /// The beginnings of transactions.
     pub arrivals: Arrivals,
-    /// For how long they begin.
+    /// The time in which transactions begin.
     pub duration_ns: u64,
-    /// One that begins later than this after it was due is late.
+    /// The delay after which a beginning is late.
     pub late_ns: u64,
-    /// Whether sockets ask for Fast Open.
+    /// True if sockets use Fast Open.
     pub fastopen: bool,
 }
 
-/// Names the address and port that a transaction's connection comes from, by the number of the transaction;
-/// none: there is no more.
+/// Returns the source address and port of the transaction with a number; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddrV4>;
 
-/// Runs the load. `halfway` is called once, when half of the duration is over.
+/// Runs the load. Calls `halfway` once, after half of the duration.
 ///
 /// # Errors
-/// Where there are no descriptors, or `halfway` fails.
+/// If no descriptors are left, or `halfway` fails.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -122,10 +120,10 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// How many arrivals were due so far.
+    /// The number of arrivals so far.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
-    /// Places in it that are free.
+    /// Free indices of `under_way`.
     free: Vec<usize>,
     /// When the last transaction began.
     last_began_ns: Option<u64>,
@@ -134,7 +132,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// When the next transaction is due that waits for no other; none: there is no more.
+    /// Returns the time of the next transaction that waits for no other; None if there are no more.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
@@ -147,7 +145,7 @@ impl Generator<'_> {
         (due_ns < self.end_ns).then_some(due_ns)
     }
 
-    /// Begins what is due.
+    /// Begins the transactions that are due.
     fn begin_due(&mut self, mut now_ns: u64) {
         while let Some(due_ns) = self.next_arrival_ns().filter(|due_ns| *due_ns <= now_ns) {
             self.arrived += 1;
@@ -188,7 +186,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Goes on with a transaction. Where it is over, its client begins the next one.
+    /// Continues a transaction. If it has ended, its client begins the next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);
@@ -209,7 +207,7 @@ impl Generator<'_> {
         self.under_way.len() == self.free.len()
     }
 
-    /// Resets what is still under way.
+    /// Resets the transactions that have not ended.
     fn give_up(&mut self) {
         for transaction in self.under_way.drain(..).flatten() {
             transaction.reset();
@@ -248,16 +246,16 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
     }
 }
 
-/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: there was no data in the SYN that could be refused.
+/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the SYN had no data.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// The values of a histogram that occurred, to four digits, and how often.
+/// Returns the values of a histogram, to four digits, with their numbers.
 pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
 }
 
-/// The distinct texts of failures, those alone that occurred most often where there are many.
+/// Returns the `most` most frequent failures.
 pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
     let mut sorted: Vec<_> = failures.iter().collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
