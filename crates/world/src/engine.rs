@@ -8,27 +8,27 @@ use fastopen_netns::{Result, init};
 
 use crate::contract::Engine;
 
-/// How long before a packet is due the link's thread polls the clock instead of sleeping in real time: a
-/// sleeping virtual machine mostly wakes within it.
+/// Time before a packet is due in which the link's thread polls the clock in real time instead of sleeping. A
+/// sleeping virtual machine usually wakes within this time.
 const SPIN_NS: u64 = 200_000;
-/// When a job begins in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
+/// The beginning of a job in virtual time, 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// The same of jobs whose bodies name hosts as they were recorded: 2036-01-01. Chromium asks hosts of its
-/// HSTS preload list over https, unless it was built more than ten weeks ago (`IsBuildTimely` of
+/// The beginning of a job with recorded bodies, 2036-01-01. Chromium requests hosts on its HSTS preload list
+/// over https unless it was built more than ten weeks ago (`IsBuildTimely` of
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ
 /// 250, the coarsest granularity of its timer wheel that matters (kernel/time/timer.c: expiries are rounded
-/// up to 8, 64, 512 or 4096 ticks since boot, by their distance). So every load meets the wheel in the same
-/// phase, whatever was loaded before.
+/// up to 8, 64, 512 or 4096 ticks since boot, by their distance). So every load has the same phase of the
+/// wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// How far apart a browser's requests of one moment reach its network stack in virtual time. On a real
-/// machine each takes the browser about as long, so that one is on its way before the next one comes.
+/// Time between a browser's simultaneous requests in virtual time. A browser on a real machine takes about as
+/// long for each request.
 const REQUEST_SPACING: Duration = Duration::from_micros(100);
 
-/// How long before a packet is due the link's thread polls the clock instead of sleeping. Virtual time
-/// advances only while all threads sleep.
+/// Returns the time before a packet is due in which the link's thread polls the clock instead of sleeping, in
+/// nanoseconds. Virtual time advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => SPIN_NS,
@@ -36,17 +36,16 @@ pub fn spin_ns(engine: Engine) -> u64 {
     }
 }
 
-/// The client port of a load's first connection; none: the kernel's choice, which depends on earlier
+/// Returns the client port of a load's first connection; None: the kernel's choice, which depends on earlier
 /// connections.
 pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// Sets the clocks of the engine to those at the beginning of every job; one with recorded bodies begins
-/// later.
+/// Sets the clocks of the engine for the beginning of a job.
 ///
 /// # Errors
-/// Where the clock cannot be set.
+/// If the clock cannot be set.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),
@@ -58,7 +57,7 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     }
 }
 
-/// How far apart requests that a browser has paused go on at least.
+/// Returns the least time between the continuations of a browser's paused requests.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,
@@ -66,7 +65,7 @@ pub fn request_spacing(engine: Engine) -> Duration {
     }
 }
 
-/// Waits for the phase of the timer wheel at which every load begins, and so much longer.
+/// Waits for the phase of the timer wheel at which every load begins, and then for `start_phase`.
 pub fn begin_load(engine: Engine, start_phase: Duration) {
     if engine == Engine::Virtual {
         wait_for_timer_wheel();

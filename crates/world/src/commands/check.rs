@@ -1,4 +1,4 @@
-//! `--check`: whether this machine can build a world, by building one.
+//! `--check`: tests whether this machine can build a world, by building one.
 
 use fastopen_intercept::write_line;
 use fastopen_netns::sandbox::View;

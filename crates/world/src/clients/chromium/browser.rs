@@ -21,16 +21,16 @@ use crate::failure::{Blame, Failure};
 
 /// Names of the program; the first that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// Where the program is looked for without a `PATH`.
+/// The `PATH` if there is none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What the browser writes to its standard error, in its folder.
+/// The file in its folder with the browser's standard error.
 const OUTPUT: &str = "stderr";
 /// Timeout of the start, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call of the browser itself, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// docs/dev/chromium.md has the reason of each.
+/// The browser's flags. docs/dev/chromium.md gives their reasons.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe",
@@ -71,7 +71,7 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Has the browser send early data over TCP; over QUIC it does by itself.
+/// Makes the browser send early data over TCP. Over QUIC it always does.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
@@ -230,8 +230,8 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The flag that has the browser speak QUIC to the hosts with HTTP/3 and to no others, without having heard
-/// of it by TCP.
+/// Returns the flag that makes the browser use QUIC for exactly the hosts with HTTP/3, without `Alt-Svc` over
+/// TCP.
 fn quic(loading: &Loading) -> String {
     let urls = loading.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
@@ -249,16 +249,16 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// The command line. The browser reads calls from file descriptor 3 and writes results to 4: a shell moves
-/// the pipes there.
+/// Returns the command line. The browser reads calls from file descriptor 3 and writes results to 4, to which
+/// a shell moves the pipes.
 fn command(
     program: &Path,
     folder: &Path,
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // Its handler of SECCOMP_RET_TRAP compares the number of the system call with the register that it was
-    // in, which User-Mode Linux does not restore (syscall_rollback): renderers crash under such a filter.
+    // The handler of SECCOMP_RET_TRAP compares the number of the system call with its register, which
+    // User-Mode Linux does not restore (syscall_rollback). Renderers crash under such a filter.
     let unfiltered: &[&str] =
         if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
     let mut command = Command::new("/bin/sh");
