@@ -68,8 +68,8 @@ impl Home {
         File::options().create(true).append(true).open(&self.output)
     }
 
-    /// Returns a colon and the last lines with a word, at most `lines`, or an empty text. Lines without a word
-    /// are empty, or point to a place in the line above.
+    /// Returns a colon and the last lines with a word, at most `lines`, or an empty text. Lines without a
+    /// word are empty, or point to a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
