@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use fastopen_page::Scheduler;
+use fastopen_replay::tls::Version;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -69,6 +70,10 @@ impl Job {
         let some_hosts = self.origins.server_hosts.as_ref().is_none_or(|hosts| !hosts.is_empty());
         demand(some_hosts, || "origins.server_hosts: is empty".into())?;
         within("origins.upstream_rtt_us", self.origins.upstream_rtt_us, RTT_US)?;
+        // QUIC endpoints panic without it (RFC 9001 section 4.2).
+        demand(self.quic().is_none() || self.tls.version == Version::Tls13, || {
+            "tls.version: HTTP/3 runs over QUIC, which needs 1.3".into()
+        })?;
         within("tls.chain_bytes", self.tls.chain_bytes, 0..=60_000)?;
         within("tls.tickets", self.tls.tickets, 0..=TICKETS)?;
         within("loads: their number", self.loads.len(), 1..=10_000)?;

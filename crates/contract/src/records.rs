@@ -472,13 +472,13 @@ impl TlsRecord {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }
 
-    /// Whether the ends disagree on whether a session was resumed.
+    /// Returns true if only one end reports a resumed session.
     pub fn disagrees(&self) -> bool {
         self.origin.as_ref().is_some_and(|origin| origin.resumed != self.resumed)
     }
 }
 
-/// What the origin says of a handshake.
+/// The origin's record of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginTlsRecord {
@@ -487,7 +487,7 @@ pub struct OriginTlsRecord {
     pub answer_held_ns: u64,
 }
 
-/// What the kernel says of one end of a connection.
+/// `TCP_INFO` of one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndEvidence {
@@ -520,7 +520,7 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
     }
 }
 
-/// What crossed the link during a load.
+/// The packets of a load on the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkRecord {
@@ -548,7 +548,7 @@ impl LinkRecord {
     }
 }
 
-/// What crossed one direction since it was configured.
+/// The packets of one direction since it was configured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirectionRecord {

@@ -121,6 +121,15 @@ fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_man
 }
 
 #[test]
+fn http3_needs_tls_13() {
+    let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+    job["tls"] = json!({"version": "1.2"});
+    assert!(read(&job.to_string()).is_ok());
+    job["origins"] = json!({"http3_hosts": ["a.test"]});
+    assert!(read(&job.to_string()).is_err_and(|error| error.starts_with("tls.version: ")));
+}
+
+#[test]
 fn the_golden_jobs_are_read() {
     let job = read(&golden("job.json")).expect("it is a job");
     assert_eq!((job.seed, job.loads.len(), job.page.resources.len()), (i64::MAX as u64, 5, 4));

@@ -44,9 +44,9 @@ pub struct FastOpen {
 /// The cookies that a client holds when a load begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CookiesBefore {
-    /// Of no host.
+    /// Cookies of no host.
     NoHost,
-    /// Of every host of the page.
+    /// A cookie of every host of the page.
     EveryHost,
 }
 

@@ -247,7 +247,7 @@ fn tail(output: &[u8]) -> String {
 /// Copies files and folders, with their permissions.
 ///
 /// # Errors
-/// As reading and writing.
+/// Errors of reading and writing.
 pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

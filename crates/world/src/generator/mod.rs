@@ -125,7 +125,7 @@ struct Generator<'a> {
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
     free: Vec<usize>,
-    /// When the last transaction began.
+    /// The beginning of the last transaction.
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,

@@ -26,9 +26,9 @@ use crate::server::{self, Server};
 /// Client ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
-/// How long segments that end connections may be under way when the last answer has come.
+/// Time for the last segments of connections after the last response.
 const REST: Duration = Duration::from_millis(20);
-/// How many kinds of failures are told.
+/// The most kinds of failures in a record.
 const FAILURES: usize = 10;
 /// A cookie that no key makes.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
@@ -137,7 +137,7 @@ impl World<'_> {
         })
     }
 
-    /// What the page's resources are asked by.
+    /// Returns the requests for the page's resources.
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name];
@@ -173,7 +173,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Where connections come from: one new address, or with cold cookies one for each.
+    /// Returns the source addresses of connections: one new address, or with cold cookies one for each.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -235,7 +235,7 @@ impl World<'_> {
     }
 }
 
-/// Where the connections of transactions come from.
+/// The source addresses of transactions' connections.
 struct Sources {
     /// The number of the first address.
     first: u16,
@@ -245,7 +245,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Of a transaction; none: there are no more addresses.
+    /// Returns the source of a transaction; None if no address is left.
     fn of(&self, number: u64) -> Option<SocketAddrV4> {
         let Some(end) = self.end else {
             // Ports to each host's address in turn.
