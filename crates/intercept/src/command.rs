@@ -1,5 +1,5 @@
-//! Runs a command under interception for a front process: forwards signals, returns the exit code, writes the
-//! report.
+//! Runs a command under interception for a front process: forwards signals, returns the exit code and writes
+//! the report.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,13 +30,14 @@ use crate::supervisor::{Observer, Supervisor};
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
 const SETTING: &str = "net.ipv4.tcp_fastopen";
-/// Its bits that let clients and servers use TCP Fast Open.
+/// Bits of the sysctl that enable TCP Fast Open for clients and servers.
 const CLIENT_OR_SERVER: u32 = 3;
 
-/// Runs what `arguments` say (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns the exit code: the command's
-/// own, or 128 + the signal that ended it.
+/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns its exit code, or 128 +
+/// the signal that ended it.
 ///
-/// Returns when the last process under the filter has ended; the report is written when the command has.
+/// Returns when the last process under the filter has ended. The report is written when the command has
+/// ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -85,8 +86,8 @@ fn run_with(command: &[OsString], mut records: Records, network: Network, isolat
     })
 }
 
-/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. None: it is not open,
-/// or a standard stream.
+/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. None if it is not open
+/// or is a standard stream.
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
@@ -107,7 +108,7 @@ fn supervise(
     }
     let before = Counters::read()?;
     let events = DestroyEvents::subscribe().map_err(Error::kernel("subscribing to destroy events"))?;
-    // An inherited SIG_IGN would have the kernel reap children without a SIGCHLD.
+    // With an inherited SIG_IGN, the kernel would reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::kernel("taking signals"))?;
     // All signals: they are forwarded to the command, and only its end ends this process.
@@ -116,7 +117,7 @@ fn supervise(
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
         .map_err(Error::kernel("taking signals"))?;
-    // Orphans become children of this process: Yama allows pidfd_getfd on descendants alone.
+    // Orphans become children of this process, because Yama allows pidfd_getfd only on descendants.
     nix::sys::prctl::set_child_subreaper(true).map_err(Error::kernel("becoming a subreaper"))?;
     let (listener, pid) = start(command, isolated)?;
     records.write(&Record::Started { pid: pid.as_raw() });
@@ -133,7 +134,7 @@ fn setting() -> u32 {
     sysctl::get(SETTING).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Starts the command under the filter; returns the filter's listener and the command's process.
+/// Starts the command under the filter. Returns the filter's listener and the command's process.
 fn start(command: &[OsString], isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     let mut starting = Command::new(&command[0]);
     starting.args(&command[1..]);
@@ -149,15 +150,15 @@ fn start(command: &[OsString], isolated: bool) -> Result<(OwnedFd, Pid), Error> 
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, which the command has now: otherwise a pipe's reader would wait for this
-/// process.
+/// Closes the inherited descriptors, which the command has now. Otherwise the reader of a pipe would wait for
+/// this process.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
         let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        // Descriptors that this process opened are close-on-exec; inherited ones are not.
+        // Only inherited descriptors are not close-on-exec.
         // SAFETY: no pointers; nothing in this process uses an inherited descriptor.
         if number > 2 && unsafe { libc::fcntl(number, libc::F_GETFD) } == 0 {
             // SAFETY: as above.
@@ -180,13 +181,13 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Runs until the last process under the filter has ended; returns the command's exit code.
+    /// Runs until the last process under the filter has ended. Returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;
             let descriptors = [listener.as_fd(), events.as_fd(), self.signals.as_fd()];
             let ready = wait_readable(&descriptors, self.supervisor.timeout_ns())?;
-            // First: a thread is blocked in it.
+            // Calls come first, because a thread waits for the answer.
             if ready[0].contains(PollFlags::POLLIN) {
                 self.supervisor.answer_call()?;
             }
@@ -206,7 +207,7 @@ impl Session<'_> {
         }
     }
 
-    /// Forwards signals that processes sent (`SI_USER`). Those of the terminal reach the command directly.
+    /// Forwards signals from processes (`SI_USER`). Signals from the terminal reach the command directly.
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
@@ -255,13 +256,13 @@ impl Session<'_> {
             goes_on: !self.supervisor.listener.ready().contains(PollFlags::POLLHUP),
         };
         self.records.write(&Record::Ended(Box::new(report)));
-        // Closed now: its reader waits for the end of file.
+        // Its reader waits for the end of file.
         self.records.0 = None;
         Ok(())
     }
 }
 
-/// Whether a process is a descendant of this one, whose `kill(0)` has signalled the command already.
+/// Returns true for a descendant of this process, whose `kill(0)` has already signalled the command.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

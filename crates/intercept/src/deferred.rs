@@ -1,35 +1,34 @@
-//! Connections whose SYN waits for the first write (`defer_connect` in the kernel), and when to look at them
-//! again.
+//! Connections whose SYN waits for the first write (`defer_connect` in the kernel), with the times of their
+//! checks.
 //!
-//! With a cookie at hand and `TCP_FASTOPEN_CONNECT` set, `connect` returns at once and the first write sends
-//! the SYN. Where the server speaks first (SMTP, FTP, databases) the client does not write: both would wait
-//! for ever.
+//! With a cookie and `TCP_FASTOPEN_CONNECT`, `connect` returns at once and the first write sends the SYN. If
+//! the server speaks first (SMTP, FTP, databases), the client does not write, and both would wait forever.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::task::Task;
 
-/// How long a connection may wait for its first write before its SYN is sent without data. Clients that write
-/// first do so within a millisecond or two.
+/// Time after which the SYN of a connection without a write is sent without data. Clients that write first do
+/// so within a millisecond or two.
 pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
-/// The same for clients that are known to write first: a busy browser is slow to.
+/// Timeout for clients that always write first. A busy browser may be slow.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// How many are queued at most: each holds a descriptor.
+/// The most queued connections. Each uses a descriptor.
 const CAPACITY: usize = 4096;
 
 /// A connection that may still wait for its first write.
 pub(crate) struct DeferredConnect {
     due_ns: u64,
-    /// The thread that called `connect`, and the descriptor that it gave.
+    /// The thread that called `connect`.
     pub(crate) task: Rc<Task>,
     pub(crate) descriptor: i32,
-    /// `SO_COOKIE` of the socket: the descriptor may be another socket's by then.
+    /// `SO_COOKIE` of the socket, since the descriptor may be reused.
     pub(crate) cookie: u64,
 }
 
-/// A queue of them, ordered by the time at which they are due.
+/// A queue of connections, ordered by the time of their checks.
 pub(crate) struct DeferredConnects {
     timeout_ns: u64,
     queue: VecDeque<DeferredConnect>,
@@ -40,7 +39,7 @@ impl DeferredConnects {
         Self { timeout_ns, queue: VecDeque::new() }
     }
 
-    /// Queues a connection, to be due one timeout after `now_ns`.
+    /// Queues a connection for a check one timeout after `now_ns`.
     pub(crate) fn push(&mut self, now_ns: u64, task: Rc<Task>, descriptor: i32, cookie: u64) {
         if self.queue.len() < CAPACITY {
             let due_ns = now_ns + self.timeout_ns;
@@ -48,13 +47,13 @@ impl DeferredConnects {
         }
     }
 
-    /// Removes and returns one that is due.
+    /// Removes and returns a connection that is due.
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<DeferredConnect> {
         let due = self.queue.front().is_some_and(|connect| connect.due_ns <= now_ns);
         if due { self.queue.pop_front() } else { None }
     }
 
-    /// How long until the first is due.
+    /// Returns the time until the first is due, in nanoseconds.
     pub(crate) fn timeout_ns(&self, now_ns: u64) -> Option<u64> {
         self.queue.front().map(|connect| connect.due_ns.saturating_sub(now_ns))
     }

@@ -1,4 +1,4 @@
-//! What is done to fetched sockets, and their addresses as system calls pass them.
+//! Operations on fetched sockets, and conversion of their addresses for system calls.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -13,18 +13,18 @@ pub(crate) fn begin_handshake(socket: impl AsFd) {
     let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
 }
 
-/// Whether `getpeername` succeeds, as on an established connection.
+/// Returns true if `getpeername` succeeds, as on an established connection.
 pub(crate) fn has_peer(socket: impl AsFd) -> bool {
     SockRef::from(&socket).peer_addr().is_ok()
 }
 
-/// The address that the socket is bound to; none where it is not bound, or not to IPv4 or IPv6.
+/// Returns the address that the socket is bound to; None if it has no address of IPv4 or IPv6.
 pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
     let name = SockRef::from(&socket).local_addr().ok()?;
     name.as_socket().filter(|address| address.port() != 0)
 }
 
-/// Binds an IPv4 socket to a port (none: a free one of the kernel's choice).
+/// Binds an IPv4 socket to a port (None: the kernel's choice).
 pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {
@@ -34,9 +34,9 @@ pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
     socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)).into())
 }
 
-/// Reads a `sockaddr_in` or `sockaddr_in6`. None: of another family, or too short.
+/// Reads a `sockaddr_in` or `sockaddr_in6`. None if it is of another family or too short.
 pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
-    // SAFETY: the bytes fit, and what they do not fill is 0.
+    // SAFETY: the bytes fit, and the rest is 0.
     let read = unsafe {
         SockAddr::try_init(|storage, length| {
             *length = bytes.len().min(*length as usize) as libc::socklen_t;
@@ -45,11 +45,11 @@ pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
         })
     };
     let address = read.ok()?.1.as_socket()?;
-    // Of IPv6 without the scope, which the oldest programs leave out (RFC 2133).
+    // The oldest programs omit the scope of IPv6 (RFC 2133).
     (bytes.len() >= if address.is_ipv4() { 8 } else { 24 }).then_some(address)
 }
 
-/// Writes an address as `getpeername` does; the inverse of [`address`].
+/// Returns an address in the form of `getpeername`, the inverse of [`address`].
 pub(crate) fn name(address: SocketAddr) -> Vec<u8> {
     let name = SockAddr::from(address);
     // SAFETY: the structure has as many bytes.

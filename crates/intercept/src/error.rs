@@ -1,23 +1,22 @@
-//! Why a command could not be run under interception, what to do about it, and the exit code that goes with
-//! it.
+//! Errors of commands under interception, with remedy and exit code.
 
 use std::io;
 
 use fastopen_netns::Errno;
 
-/// Why a command could not be run under interception.
+/// The reason why a command could not be run under interception.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The machine's sysctl allows Fast Open neither to clients nor to servers.
+    /// The machine's sysctl disables Fast Open for clients and servers.
     #[error("net.ipv4.tcp_fastopen is {0}: TCP Fast Open is off on this machine")]
     FastOpenOff(u32),
     /// The seccomp filter could not be installed.
     #[error("seccomp user notification: {reason} ({0})", reason = seccomp_advice(.0).0)]
     Seccomp(io::Error),
-    /// There is no such command.
+    /// The command does not exist.
     #[error("{0}: no such command")]
     NoSuchCommand(String),
-    /// The command, named first, could not be started (`execve`).
+    /// The command could not be started (`execve`).
     #[error("{0}: {1}")]
     Spawn(String, io::Error),
     /// The kernel refused an operation of the supervisor.
@@ -26,7 +25,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it; may be empty.
+    /// Returns the remedy, which may be empty.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::FastOpenOff(_) => "as root: sysctl -w net.ipv4.tcp_fastopen=3",
@@ -35,8 +34,8 @@ impl Error {
         }
     }
 
-    /// The exit code: as `env`, 127 where there is no such command and 126 where it cannot be run; 3 for all
-    /// else.
+    /// Returns the exit code: as for `env`, 127 if the command does not exist and 126 if it cannot be run. 3
+    /// for all other errors.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NoSuchCommand(_) => 127,
@@ -45,12 +44,12 @@ impl Error {
         }
     }
 
-    /// For `map_err`: an [`Error::Kernel`] of this operation.
+    /// Returns a function for `map_err` that creates an [`Error::Kernel`] of this operation.
     pub(crate) fn kernel<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
         move |error| fastopen_netns::Error::other(operation, error.into()).into()
     }
 
-    /// An error of `execve` of this command.
+    /// Converts an error of `execve` of this command.
     pub(crate) fn spawn(command: String, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSuchCommand(command),
@@ -59,7 +58,7 @@ impl Error {
     }
 }
 
-/// The reason and the remedy.
+/// Joins the reason and the remedy.
 fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => {

@@ -1,4 +1,4 @@
-//! The seccomp filter: which system calls are held until the supervisor answers.
+//! The seccomp filter, which holds system calls until the supervisor answers.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -25,8 +25,7 @@ const LONGEST: u32 = 128;
 /// address.
 const UNIX: u32 = 110;
 
-/// Holds `listen`, `getpeername`, and `connect` where `addrlen` may be an Internet address's. Ends in its
-/// last two lines.
+/// Holds `listen`, `getpeername`, and `connect` if `addrlen` may be that of an Internet address.
 static PROGRAM: [sock_filter; 12] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 8),
@@ -42,11 +41,11 @@ static PROGRAM: [sock_filter; 12] = [
     end(SECCOMP_RET_USER_NOTIF),
 ];
 
-/// Starts a command under the filter, by a thread on which `prepare` runs first; returns the filter's
-/// listener, the command's process and when its program was executed, in nanoseconds of the monotonic clock:
-/// what this process does between fork and exec is no time of the command.
+/// Starts a command under the filter, on a thread on which `prepare` runs first. Returns the filter's
+/// listener, the command's process, and the time at which its program was executed, in nanoseconds of the
+/// monotonic clock. That excludes the work of this process between fork and exec.
 ///
-/// A filter applies to its thread and the thread's children: the supervising thread stays outside.
+/// A filter applies to its thread and the thread's children, so the supervising thread is not affected.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
@@ -91,7 +90,7 @@ impl SharedNumber {
         self.number().load(Ordering::Acquire)
     }
 
-    /// Sets it to the time at which `command` is executed, after all that it does before by then.
+    /// Makes `command` set it to the time of exec, after all its earlier preparations.
     fn note_exec(self: &Arc<Self>, command: &mut Command) {
         let number = self.clone();
         let note = move || {
@@ -110,13 +109,12 @@ impl Drop for SharedNumber {
     }
 }
 
-/// Installs the filter on the calling thread and its later children, for good; returns its listener.
+/// Installs the filter permanently on the calling thread and its later children. Returns its listener.
 ///
-/// Without `CAP_SYS_ADMIN` it sets `no_new_privs`: set-user-ID programs below then run without that
-/// privilege.
+/// Without `CAP_SYS_ADMIN` it sets `no_new_privs`, so set-user-ID programs run without that privilege.
 ///
 /// # Errors
-/// EBUSY: a filter with a listener is installed already. ENOSYS or EINVAL: the kernel has no user
+/// EBUSY if a filter with a listener is already installed. ENOSYS or EINVAL if the kernel has no user
 /// notification.
 fn install() -> io::Result<OwnedFd> {
     match attach() {

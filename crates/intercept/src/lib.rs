@@ -1,8 +1,8 @@
-//! TCP Fast Open for any program: its `connect`, `listen` and `getpeername` calls are held (seccomp user
-//! notification), the socket is fetched (`pidfd_getfd`), the option set, and the call resumed. Evidence is
-//! each socket's `TCP_INFO`.
+//! TCP Fast Open for any program. It holds the program's `connect`, `listen` and `getpeername` calls (seccomp
+//! user notification), fetches the socket (`pidfd_getfd`), sets the option, and resumes the call. The
+//! evidence is `TCP_INFO` of each socket.
 //!
-//! With `fastopen-netns` the only crate with `unsafe` in it. See docs/real-network.md and
+//! Only this crate and `fastopen-netns` have `unsafe` code. See docs/real-network.md and
 //! docs/decisions/interception.md.
 #![allow(unsafe_code)]
 

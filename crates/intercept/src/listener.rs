@@ -1,4 +1,4 @@
-//! The listener of the seccomp filter: held system calls are received and answered through it.
+//! The listener of the seccomp filter, which receives held system calls and answers them.
 
 use std::io;
 use std::mem;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use fastopen_netns::poll::wait_readable;
 use nix::poll::PollFlags;
 
-/// Of include/uapi/linux/seccomp.h: the answered thread may run on this core at once, since the supervisor is
+/// `include/uapi/linux/seccomp.h`: the answered thread may run on this core at once, since the supervisor is
 /// about to wait.
 const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
 
@@ -46,12 +46,13 @@ impl Listener {
         Self(descriptor)
     }
 
-    /// POLLIN: a call is held; POLLHUP: no process is under the filter any more. Does not wait.
+    /// Returns POLLIN if a call is held, and POLLHUP if no process is under the filter any more. Does not
+    /// wait.
     pub(crate) fn ready(&self) -> PollFlags {
         wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }
 
-    /// The next held call. None: its thread was killed or interrupted before the call was received.
+    /// Returns the next held call; None if its thread was killed or interrupted before the call was received.
     pub(crate) fn receive(&self) -> io::Result<Option<Call>> {
         // SAFETY: all its fields are integers. The kernel requires it zeroed.
         let mut raw: libc::seccomp_notif = unsafe { mem::zeroed() };
@@ -69,7 +70,7 @@ impl Listener {
         Ok(Some(Call { id, thread, number, arguments: data.args }))
     }
 
-    /// Whether the call is still held, which proves that its thread's ID has not been reused.
+    /// Returns true if the call is still held, which proves that its thread's ID has not been reused.
     pub(crate) fn is_held(&self, call: &Call) -> bool {
         // SAFETY: the kernel reads eight bytes during the call.
         unsafe {
@@ -89,7 +90,7 @@ impl Listener {
 
     fn answer(&self, call: &Call, flags: u32) {
         let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
-        // ENOENT where the thread was killed.
+        // ENOENT if the thread was killed.
         // SAFETY: the kernel reads the structure during the call.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
     }

@@ -17,39 +17,39 @@ pub enum Record {
         /// Its process ID.
         pid: i32,
     },
-    /// The command was stopped (Ctrl-Z): the waiting front should stop as well.
+    /// The command was stopped (Ctrl-Z), so the waiting front should stop, too.
     Stopped {
         /// The signal.
         signal: i32,
     },
     /// The command could not be run.
     Failed {
-        /// Why.
+        /// The reason.
         message: String,
-        /// What to do about it; may be empty.
+        /// The remedy, which may be empty.
         remedy: String,
-        /// The exit code that goes with it.
+        /// The exit code.
         code: i32,
     },
     /// The command has ended. The last line.
     Ended(Box<Report>),
 }
 
-/// How the command ended, and the counts of its connections.
+/// The end of the command, and the counts of its connections.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Its exit code; null where a signal ended it.
+    /// Its exit code; null if a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Of the command and all that it started.
+    /// The traffic of the command and its children.
     #[serde(flatten)]
     pub traffic: Traffic,
     /// `net.ipv4.tcp_fastopen` at the end.
     pub tcp_fastopen: u32,
     /// Growth of the network namespace's Fast Open counters, by all its processes.
     pub counters: BTreeMap<String, i64>,
-    /// Whether processes that the command started still run.
+    /// True if processes that the command started still run.
     pub goes_on: bool,
 }
 
@@ -58,16 +58,15 @@ pub struct Report {
 pub struct Traffic {
     /// All connections together.
     pub total: Tally,
-    /// By peer (address and port), most connections first.
+    /// The connections by peer, in descending order of their number.
     pub peers: Vec<Peer>,
-    /// TCP listeners that had Fast Open enabled; `net.ipv4.tcp_fastopen` decides whether they hand out
-    /// cookies.
+    /// TCP listeners on which Fast Open was enabled. `net.ipv4.tcp_fastopen` decides if they give cookies.
     pub listeners: u64,
     /// Connections whose SYN was sent without data, since their client did not write in time.
     pub begun_without_data: u64,
     /// Calls on TCP sockets whose option could not be set, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
-    /// Whether destroy events were lost (ENOBUFS).
+    /// True if destroy events were lost (ENOBUFS).
     pub overrun: bool,
 }
 
@@ -81,11 +80,11 @@ pub struct Peer {
     pub tally: Tally,
 }
 
-/// The file that takes the records, if any.
+/// The file for the records, if any.
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes one. Errors are ignored: a reader that has ended does not end the command.
+    /// Writes a record. Errors are ignored, since the command continues without a reader.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);
@@ -96,7 +95,7 @@ impl Records {
 /// Writes a record as a line of JSON.
 ///
 /// # Errors
-/// As the write.
+/// Errors of the write.
 pub fn write_line(mut to: impl Write, record: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');

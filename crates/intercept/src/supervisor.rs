@@ -1,4 +1,4 @@
-//! Answers the held calls of a command and of all that it starts, and counts their connections.
+//! Answers the held calls of a command and its children, and counts their connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,47 +21,46 @@ use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
 use crate::task::Task;
 
-/// How many connections with data in the SYN a listener may hold unacknowledged; the world's origins have the
-/// same.
+/// The Fast Open queue of a listener, as long as that of a world's origins.
 const LISTENER_QUEUE: i32 = 4096;
-/// How many peers are counted each by itself.
+/// The most peers that are counted separately.
 const PEERS: usize = 1000;
-/// How long to wait for the destroy events of the command's sockets once it has ended.
+/// Timeout for the destroy events of the command's sockets after its end.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
-/// Why calls on sockets of Multipath TCP are not helped.
+/// The reason why calls on sockets of Multipath TCP are not helped.
 const MULTIPATH: &str = "its socket is one of Multipath TCP";
 
-/// A connection that no destroy event has come for.
+/// A connection without a destroy event so far.
 struct Connection {
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
     opened_ns: u64,
-    /// `TCP_INFO` of before its end, for the case that no event holds it.
+    /// An earlier `TCP_INFO`, in case no event has it.
     seen: Option<TcpInfo>,
 }
 
-/// The connections and listeners of a command, by the calls that were held and the kernel's events.
+/// The connections and listeners of a command, by its held calls and the kernel's events.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
     namespace: u64,
     deferred: DeferredConnects,
-    /// The thread whose call was held last.
+    /// The thread of the last held call.
     last_task: Option<Rc<Task>>,
-    /// By `SO_COOKIE`.
+    /// Open connections by `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
-    /// Where each connection is reported, not counts alone.
+    /// Set to report each connection in addition to the counts.
     pub(crate) observer: Option<Observer>,
-    /// Whether listeners without a Fast Open queue get one.
+    /// True if listeners without a Fast Open queue get one.
     pub(crate) gives_queues: bool,
 }
 
 /// Collects each connection, also those without Fast Open.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// The client port of the next connection; none: the kernel's choice.
+    /// The client port of the next connection; None: the kernel's choice.
     pub(crate) next_port: Option<u16>,
     /// The connections that have ended, or were open at the last request.
     pub(crate) connections: Vec<Opened>,
@@ -70,13 +69,13 @@ pub(crate) struct Observer {
 /// A connection that was opened under interception.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
-    /// When `connect` was called, in nanoseconds of the monotonic clock.
+    /// The time of `connect`, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// The client's end.
     pub local: Option<SocketAddr>,
     /// The server's end.
     pub peer: SocketAddr,
-    /// `TCP_INFO` of the client's socket; none where the kernel has cleared it.
+    /// `TCP_INFO` of the client's socket; None if the kernel has cleared it.
     pub info: Option<TcpInfo>,
 }
 
@@ -96,12 +95,12 @@ impl Supervisor {
         }
     }
 
-    /// How long until [`Supervisor::check_deferred`] has something to do.
+    /// Returns the time until the next call of [`Supervisor::check_deferred`], in nanoseconds.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         self.deferred.timeout_ns(monotonic_ns())
     }
 
-    /// Answers a held call if there is one; false: no process is under the filter any more.
+    /// Answers a held call if there is one. Returns false if no process is under the filter any more.
     pub(crate) fn answer_if_held(&mut self) -> io::Result<bool> {
         let ready = self.listener.ready();
         if ready.contains(PollFlags::POLLIN) {
@@ -121,22 +120,22 @@ impl Supervisor {
         if let Err(error) = &answered {
             self.count_failure(error);
         }
-        // Also after a failure: the kernel runs the call as if it had not been held.
+        // Also after a failure, so that the kernel runs the call.
         if !answered.unwrap_or(false) {
             self.listener.resume(&call);
         }
         Ok(())
     }
 
-    /// The thread of a call and a duplicate of its TCP socket. None: its descriptor is no TCP socket.
-    /// Connections of Multipath TCP are counted: their subflows are the kernel's, and no call shows them.
+    /// Returns the thread of a call and a duplicate of its TCP socket; None if its descriptor is not a TCP
+    /// socket. Counts connections of Multipath TCP, whose subflows the kernel creates without a call.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
-        // After the fetch: as long as the call is held, the thread's ID has not been reused.
+        // While the call is held, the thread's ID is not reused.
         if call.number == libc::SYS_connect && is_mptcp(&descriptor) && self.listener.is_held(call) {
             *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
         }
@@ -144,8 +143,8 @@ impl Supervisor {
         Ok(is_meant.then_some((task, descriptor)))
     }
 
-    /// The thread of a call and a duplicate of its descriptor. The last thread's handle is kept, since one
-    /// thread often makes many calls.
+    /// Returns the thread of a call and a duplicate of its descriptor. Keeps the handle of the last thread,
+    /// since one thread often makes many calls.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
@@ -169,9 +168,9 @@ impl Supervisor {
         };
         let cookie = cookie(&socket)?;
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
-            // Not in TCP_CLOSE: a program may call connect again to ask for the result.
+            // The socket is not in TCP_CLOSE. A program may call connect again to get the result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
-            // Fast Open is off, and the observer reports these connections as well.
+            // Fast Open is off, and the observer also reports these connections.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && self.observer.is_some() => {
                 if self.open.contains_key(&cookie) {
                     return Ok(());
@@ -193,12 +192,12 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds an observed connection to a port before `connect` would, and returns its address, by which the
-    /// origin's evidence is found.
+    /// Binds an observed connection to a port before `connect`, and returns its address, which identifies it
+    /// in the origin's evidence.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         if peer.is_some_and(|peer| peer.is_ipv4() && !peer.ip().is_loopback()) {
-            // EINVAL where the program has bound the socket itself.
+            // EINVAL if the program has bound the socket itself.
             if descriptor::bind(socket, observer.next_port).is_ok() {
                 observer.next_port = observer.next_port.and_then(|port| port.checked_add(1));
             }
@@ -208,7 +207,7 @@ impl Supervisor {
 
     fn listen(&mut self, call: &Call) -> io::Result<()> {
         if let Some((_, socket)) = self.socket_of(call)? {
-            // A program that asks for Fast Open itself keeps its own queue.
+            // A program that sets a queue itself keeps it.
             if self.gives_queues && tcp::fastopen_queue(&socket)? == 0 {
                 tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
             }
@@ -217,9 +216,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Answers `getpeername` for a connection whose SYN waits for the first write; true: the call is
-    /// answered. The kernel returns ENOTCONN there, though `connect` succeeded, and a TLS library that takes
-    /// the socket for unconnected sends in the clear.
+    /// Answers `getpeername` for a connection whose SYN waits for the first write. Returns true if it has
+    /// answered the call. The kernel would return ENOTCONN although `connect` succeeded, and TLS libraries
+    /// send cleartext on a socket that is not connected.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);
@@ -245,11 +244,11 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Sends the SYN of connections whose first write has not come in time.
+    /// Sends the SYN of connections whose first write is late.
     pub(crate) fn check_deferred(&mut self) {
         let now_ns = monotonic_ns();
         while let Some(connect) = self.deferred.pop_due(now_ns) {
-            // Most are closed by now: EBADF or ESRCH.
+            // Most are already closed (EBADF or ESRCH).
             let _ = self.check(&connect);
         }
     }
@@ -271,7 +270,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Counts the sockets whose destroy events have come.
+    /// Counts the sockets whose destroy events have arrived.
     pub(crate) fn handle_events(&mut self) {
         while let Some(report) = self.events.try_next() {
             self.count(report.cookie, &report.outcome);
@@ -296,8 +295,8 @@ impl Supervisor {
         self.tally(connection.peer).add(&counted);
     }
 
-    /// The connections since the last call, open ones included, in order of opening. Later ones get client
-    /// ports from `next_port` on.
+    /// Returns the connections since the last call with the open ones, in order of opening. Later ones get
+    /// client ports from `next_port` on.
     pub(crate) fn connections(&mut self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         self.count_all()?;
         let observer = self.observer.get_or_insert_default();
@@ -307,7 +306,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// The counts since the last call, open connections included, which are not counted again.
+    /// Returns the counts since the last call, with open connections, which are not counted again.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);
@@ -327,7 +326,7 @@ impl Supervisor {
         for report in open_sockets()? {
             self.count(report.cookie, &report.outcome);
         }
-        // A socket that was just destroyed is in no dump, and its event is sent later, by a workqueue.
+        // A recently destroyed socket is in no dump, and a workqueue sends its event later.
         let until_ns = monotonic_ns() + DESTROY_EVENTS_TIMEOUT_NS;
         while !self.open.is_empty() {
             let Some(left_ns) = until_ns.checked_sub(monotonic_ns()) else { break };

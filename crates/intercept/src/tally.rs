@@ -1,45 +1,45 @@
-//! Counts of connections by what became of them, from `TCP_INFO`.
+//! Counts of connections by outcome, from `TCP_INFO`.
 
 use fastopen_netns::tcp::TcpInfo;
 use serde::Serialize;
 
-/// `TFO_*` of include/uapi/linux/tcp.h, values of `tcpi_fastopen_client_fail`: why no data in the SYN was
-/// acknowledged.
+/// Values of `tcpi_fastopen_client_fail`, `TFO_*` of include/uapi/linux/tcp.h: the reason why SYN data was
+/// not acknowledged.
 const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of connections. Every one is among `connections`, and in one of `established`, `failed`, `unused`,
+/// Counts of connections. Each is in `connections`, and in one of `established`, `failed`, `unused`,
 /// `elsewhere` and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// TCP sockets whose `connect` was seen.
+    /// TCP sockets with a `connect`.
     pub connections: u64,
-    /// Their handshake was completed.
+    /// Connections with a complete handshake.
     pub established: u64,
-    /// It was never established: refused, timed out, closed before, no route. The kernel mostly clears its
-    /// counts.
+    /// Connections that were never established: refused, timed out, closed earlier, no route. The kernel
+    /// usually clears their counts.
     pub failed: u64,
-    /// Nothing was ever sent: closed before the first write.
+    /// Connections that were closed before the first write, without a packet.
     pub unused: u64,
-    /// In another network namespace, whose destroy events are sent there alone.
+    /// Connections in another network namespace, whose destroy events are sent only there.
     pub elsewhere: u64,
-    /// No destroy event came, or an abortive close cleared its counts.
+    /// Connections without a destroy event, or whose counts an abortive close cleared.
     pub unknown: u64,
-    /// The SYN asked for a cookie, since the kernel held none for that address.
+    /// Connections whose SYN requested a cookie, because the kernel had none for the address.
     pub cookie_requested: u64,
-    /// The SYN carried data.
+    /// Connections whose SYN carried data.
     pub syn_data_sent: u64,
-    /// The server acknowledged that data with its SYN-ACK: a round trip was saved.
+    /// Connections whose SYN data the SYN-ACK acknowledged, which saves a round trip.
     pub syn_data_acked: u64,
-    /// The server acknowledged the SYN alone: it did not take the cookie.
+    /// Connections of which the server acknowledged only the SYN, because it did not accept the cookie.
     pub data_not_acked: u64,
-    /// The SYN with data was lost or dropped on its way, and sent again without.
+    /// Connections whose SYN with data was lost or dropped, and was retransmitted without data.
     pub syn_retransmitted: u64,
 }
 
 impl Tally {
-    /// One connection, by its `TCP_INFO`.
+    /// Counts one connection by its `TCP_INFO`.
     pub(crate) fn of(info: &TcpInfo) -> Self {
         if info.segments_out == 0 {
             return Self { connections: 1, unused: 1, ..Self::default() };

@@ -8,22 +8,22 @@ use fastopen_netns::process::{pidfd_getfd, pidfd_open};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-/// A thread, by a pidfd: unlike its ID, that is never reused.
+/// A thread, by a pidfd, which unlike its ID is never reused.
 pub(crate) struct Task {
     thread: i32,
     handle: OwnedFd,
-    /// Whether the pidfd is the thread's own (`PIDFD_THREAD`), not its process's.
+    /// True if the pidfd is the thread's own (`PIDFD_THREAD`), false if it is that of its process.
     own: bool,
 }
 
 impl Task {
-    /// The thread with this ID. Its ID was not reused if a call of it is still held afterwards.
+    /// Opens the thread with this ID. Its ID was not reused if a call of it is still held afterwards.
     ///
     /// # Errors
-    /// ESRCH: it has ended.
+    /// ESRCH if it has ended.
     pub(crate) fn open(thread: i32) -> io::Result<Self> {
         match pidfd_open(thread, libc::PIDFD_THREAD) {
-            // Before Linux 6.9 only a process has a pidfd; its threads share its descriptors.
+            // Before Linux 6.9 only processes have a pidfd. Threads share the descriptors of their process.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 Ok(Self { thread, handle: pidfd_open(process_of(thread)?, 0)?, own: false })
             }
@@ -31,13 +31,13 @@ impl Task {
         }
     }
 
-    /// Whether it is the thread that has this ID now, or an ended one (then its pidfd gives ESRCH). False
-    /// where the pidfd is the process's, which may outlive the thread.
+    /// Returns true if this is the thread with this ID, or one that has ended, whose pidfd returns ESRCH.
+    /// Returns false if the pidfd is that of the process, which may outlive the thread.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }
 
-    /// A duplicate of a descriptor of the thread.
+    /// Returns a duplicate of a descriptor of the thread.
     ///
     /// # Errors
     /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: the thread
@@ -46,7 +46,7 @@ impl Task {
         pidfd_getfd(&self.handle, descriptor)
     }
 
-    /// Reads memory at `address`; fewer bytes than asked for are an error.
+    /// Reads memory at `address`. Fewer bytes than requested are an error.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         let wanted = bytes.len();
@@ -70,7 +70,7 @@ fn complete(moved: usize, wanted: usize) -> io::Result<()> {
     if moved == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// The process that a thread belongs to.
+/// Returns the process of a thread.
 fn process_of(thread: i32) -> io::Result<i32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! A command as a child of this process under interception: a thread supervises it and reports each
+//! A command as a child of this process under interception. A thread supervises it and reports each
 //! connection.
 
 use std::io;
@@ -17,15 +17,15 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// The supervision of a command. Once dropped, further `connect` calls of the command fail with ENOSYS: end
-/// it before.
+/// The supervision of a command. After it is dropped, `connect` calls of the command fail with ENOSYS, so end
+/// the command before.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Asks the thread for the connections of before; the next ones get ports from `next_port` on.
+/// A request to the thread for the connections so far. Later ones get ports from `next_port` on.
 struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,
@@ -35,7 +35,7 @@ struct Request {
 pub struct Started {
     /// Its process.
     pub child: Child,
-    /// When its program was executed, in nanoseconds of the monotonic clock.
+    /// The time at which its program was executed, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// Its supervision.
     pub watch: Watch,
@@ -43,11 +43,11 @@ pub struct Started {
 
 impl Watch {
     /// Starts `command` from a new thread in the caller's namespaces, on which `prepare` runs first.
-    /// Connections get client ports from `first_port` on (none: the kernel's choice); listeners stay as they
-    /// are.
+    /// Connections get client ports from `first_port` on (None: the kernel's choice). Listeners are not
+    /// changed.
     ///
     /// # Errors
-    /// Where `prepare` fails, there is no such command, or the filter cannot be installed.
+    /// If `prepare` fails, the command does not exist, or the filter cannot be installed.
     pub fn start(
         command: Command,
         first_port: Option<u16>,
@@ -74,11 +74,11 @@ impl Watch {
         Ok(Self { requests: Some(requests), waker, thread: Some(thread) })
     }
 
-    /// The connections since the last call, open ones included, in order of opening. Later ones get client
-    /// ports from `next_port` on (none: the kernel's choice).
+    /// Returns the connections since the last call with the open ones, in order of opening. Later ones get
+    /// client ports from `next_port` on (None: the kernel's choice).
     ///
     /// # Errors
-    /// Where the kernel does not dump its sockets (`sock_diag`).
+    /// If the kernel does not dump its sockets (`sock_diag`).
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();
@@ -101,7 +101,7 @@ impl Drop for Watch {
 
 /// Answers held calls and requests until the [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
-    // A listener that has hung up would be ready at each poll.
+    // A listener after POLLHUP would be ready at each poll.
     let mut anybody = true;
     loop {
         let mut descriptors = vec![waker.as_fd(), supervisor.events.as_fd()];

@@ -57,7 +57,7 @@ pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
 /// without an fsync on the host.
 ///
 /// # Errors
-/// As the write: ENOSPC if the host's disk is full.
+/// Errors of the write: ENOSPC if the host's disk is full.
 pub fn write_back(file: &File) -> Result<()> {
     const NOW: u32 = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: no pointers; the descriptor is open for the call.

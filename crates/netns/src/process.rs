@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::poll::PollFlags;
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -208,17 +208,21 @@ pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }
 
+/// Returns the entries of a folder of `/proc` whose names are numbers, such as processes or descriptors.
+fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+}
+
 /// Returns a duplicate of the socket with this inode from any process in `/proc` that holds it. Returns none
 /// if no process with readable descriptors holds it.
 pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
     let link = format!("socket:[{inode}]");
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-    let entries = |folder: String| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries("/proc".into()).filter_map(number).find_map(|pid| {
-        let is_it = |entry: &std::fs::DirEntry| {
-            std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == link.as_str())
+    numbered("/proc").find_map(|(pid, _)| {
+        let is_it = |(_, path): &(i32, PathBuf)| {
+            std::fs::read_link(path).is_ok_and(|target| target.as_os_str() == link.as_str())
         };
-        let descriptor = entries(format!("/proc/{pid}/fd")).find(is_it).and_then(number)?;
+        let (descriptor, _) = numbered(&format!("/proc/{pid}/fd")).find(is_it)?;
         pidfd_getfd(&pidfd_open(pid, 0).ok()?, descriptor).ok()
     })
 }
@@ -271,7 +275,6 @@ pub fn end_all_others() {
 
 /// Sets the limit of core files to 0, for this process and its children.
 pub fn disable_core_dumps() {
-    use nix::sys::resource::{Resource, setrlimit};
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
@@ -282,17 +285,15 @@ pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;
     }
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let kibibytes = |pid: u32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kibibytes = |path: PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
         };
         field("RssAnon:").unwrap_or_default() + field("RssShmem:").unwrap_or_default()
     };
-    pids.filter(|pid| *pid != 1).map(kibibytes).sum::<u64>() << 10
+    numbered("/proc").filter(|(pid, _)| *pid != 1).map(|(_, path)| kibibytes(path)).sum::<u64>() << 10
 }
 
 /// Kills all other processes of this PID namespace, which their parents reap. Does nothing unless the caller
@@ -325,13 +326,12 @@ pub fn computed_in_namespace() -> Duration {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return Duration::ZERO;
     }
-    let user_ticks = |entry: std::fs::DirEntry| {
-        entry.file_name().to_str()?.parse::<u32>().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+    let user_ticks = |(_, path): (i32, PathBuf)| {
+        let stat = std::fs::read_to_string(path.join("stat")).ok()?;
         // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
         stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse::<u64>().ok()
     };
-    let ticks: u64 = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(user_ticks).sum();
+    let ticks: u64 = numbered("/proc").filter_map(user_ticks).sum();
     Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
 }
 
@@ -457,7 +457,6 @@ pub fn set_time_slice(slice_ns: u64) {
 
 /// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard one.
 pub fn raise_file_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }

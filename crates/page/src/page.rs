@@ -16,9 +16,9 @@ pub struct Page {
     pub name: String,
     /// The URL that a person types.
     pub url: PageUrl,
-    /// Where the page comes from.
+    /// The source of the page.
     pub source: String,
-    /// How the initiators became known.
+    /// The origin of the initiators.
     pub initiators: Initiators,
     /// Notes of the importer on missing, guessed and omitted facts.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub enum Format {
     One,
 }
 
-/// How the initiator of each resource became known.
+/// The origin of the initiators of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initiators {

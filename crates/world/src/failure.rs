@@ -1,4 +1,4 @@
-//! Why a job could not be done: whose fault it is, what was wrong, and what to do about it.
+//! Failures of jobs, with cause, message and remedy.
 
 use std::fmt::Display;
 use std::io;
@@ -8,30 +8,37 @@ use fastopen_replay::tls;
 
 use crate::contract::{Fault, Record};
 
-/// How to allow namespaces to ordinary users.
+/// The remedy if ordinary users may not create namespaces.
 const ALLOW_NAMESPACES: &str = "run as root: sysctl -w user.max_user_namespaces=15000 \
     user.max_net_namespaces=15000, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0, on old Debian \
     kernels also kernel.unprivileged_userns_clone=1; in a container, allow unshare in the seccomp profile";
 
-/// Why a job could not be done.
+/// The reason why a job could not be done.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Who is at fault.
+    /// The cause.
     pub fault: Fault,
-    /// What was wrong, and where.
+    /// The place and the fault.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The remedy, which may be empty.
     pub remedy: String,
 }
 
 impl Failure {
-    /// A failure without a remedy.
+    /// Creates a failure without a remedy.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// A name that this kernel does not know; `kernel.modprobe` is there where it has modules to load.
+    /// Returns the record of this failure of a job; None: the program failed before the first job.
+    pub fn record(&self, job: Option<String>) -> Record {
+        let Self { fault, message, remedy } = self.clone();
+        Record::Error { job, fault, message, remedy }
+    }
+
+    /// Creates the failure for a name that this kernel does not know. `kernel.modprobe` exists if it can load
+    /// modules.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -44,20 +51,12 @@ impl Failure {
     }
 }
 
-impl Record {
-    /// The record of a failure, of a job or before all jobs.
-    pub fn error(job: Option<String>, failure: &Failure) -> Self {
-        let Failure { fault, message, remedy } = failure.clone();
-        Self::Error { job, fault, message, remedy }
-    }
-}
-
-/// Makes any error a [`Failure`].
+/// Converts any error to a [`Failure`].
 pub trait Blame<T> {
-    /// Adds who is at fault and what was being done.
+    /// Adds the cause and the operation.
     ///
     /// # Errors
-    /// The failure.
+    /// The failure of the operation.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 
@@ -67,7 +66,7 @@ impl<T, E: Display> Blame<T> for Result<T, E> {
     }
 }
 
-/// What to do about an error that any operation may meet.
+/// Returns the remedy for an error that any operation may have.
 pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => {
@@ -77,7 +76,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
         Some(Errno::EMFILE | Errno::ENFILE) => {
             Some("the limit of open files is reached: raise the limit (ulimit -n)")
         }
-        // A container's /proc/sys: namespaces of its own have settings of their own, which it hides.
+        // A container hides /proc/sys, also that of its own namespaces.
         Some(Errno::EROFS) => Some(
             "in a container: podman run --security-opt unmask=ALL (docker: systempaths=unconfined), or \
              --engine virtual",
@@ -86,8 +85,8 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// The machine is at fault, but for a name that its kernel does not know; the remedy follows from the
-/// operation and its errno.
+/// Converts an error of the machine. The remedy depends on the operation and its errno. An unknown congestion
+/// control is an error of the input.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

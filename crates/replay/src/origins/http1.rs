@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use fastopen_netns::clock::{monotonic_ns, sleep_until};
+use fastopen_netns::clock::sleep_until;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use super::{Connection, Shared, site};
 use crate::body::SizedBody;
 use crate::counters::{CountersHandle, Duplex, SerialTraffic, Traffic, counted};
-use crate::log::{Arrived, Written};
+use crate::log::Written;
 
 /// Serves a connection until its client closes it.
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
@@ -37,17 +37,12 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Response<SizedBody> {
     let (request, body) = request.into_parts();
-    let (resource, url) = shared.find(connection, &request);
+    let found = shared.find(connection, &request);
     let _ = body.collect().await;
-    connection.may_process(&request.method, shared).await;
-    let at_ns = monotonic_ns();
-    let served = resource.and_then(|number| shared.resources().get(number));
-    let response = shared.site.response(served, &request);
+    let (response, arrived) = shared.respond(connection, &request, found).await;
     let (header_bytes, body_bytes) = (site::response_header_bytes(&response), response.body().len());
     let number = counters.with(SerialTraffic::start_request);
-    let status = response.status().as_u16();
-    let due_ns = super::due_ns(served, at_ns);
-    let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, due_ns, status };
+    let due_ns = arrived.due_ns;
     shared.log.arrived(arrived, move || {
         written(&counters.with(|traffic| traffic.of_request(number)), header_bytes, body_bytes)
     });

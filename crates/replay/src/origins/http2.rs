@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use fastopen_netns::clock::{monotonic_ns, sleep_until};
+use fastopen_netns::clock::sleep_until;
 use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
 use hyper::{Method, Request, Response};
@@ -19,7 +19,7 @@ use crate::http2::send::{MAX_DATA_BYTES, send_body};
 use crate::http2::stream_scheduler::StreamScheduler;
 use crate::http2::{CONNECTION_WINDOW, MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, STREAM_WINDOW, receive};
 use crate::lock;
-use crate::log::{Arrived, Written};
+use crate::log::Written;
 use crate::names::{self, Asked, HTTPS_QUERIES_MAX, Names};
 use crate::priority::Priority;
 
@@ -69,17 +69,13 @@ impl Streams {
         }
         let Self { connection, shared, counters, scheduler, .. } = self;
         let (request, body) = request.into_parts();
-        let (resource, url) = shared.find(&connection, &request);
+        let found = shared.find(&connection, &request);
         receive(body, 0).await?;
-        connection.may_process(&request.method, &shared).await;
-        let at_ns = monotonic_ns();
-        let served = resource.and_then(|number| shared.resources().get(number));
-        let (head, body) = shared.site.response(served, &request).into_parts();
+        let (response, arrived) = shared.respond(&connection, &request, found).await;
+        let (head, body) = response.into_parts();
         let body = if request.method == Method::HEAD { SizedBody::default() } else { body };
         let stream = respond.stream_id().as_u32();
-        let status = head.status.as_u16();
-        let due_ns = super::due_ns(served, at_ns);
-        let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, due_ns, status };
+        let due_ns = arrived.due_ns;
         shared.log.arrived(arrived, move || {
             let written = counters.with(|counters| counters.stream(stream)).written;
             Written {

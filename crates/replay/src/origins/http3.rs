@@ -21,7 +21,7 @@ use crate::body::SizedBody;
 use crate::http2::MAX_HEADER_LIST_SIZE;
 use crate::http3::{Quic, StreamTable};
 use crate::lock;
-use crate::log::{Arrived, TlsHandshake, Written};
+use crate::log::{TlsHandshake, Written};
 use crate::priority::Priority;
 use crate::quic::{QuicOrigin, accept};
 use crate::sockets::FourTuple;
@@ -120,17 +120,13 @@ impl Streams {
         let Self { connection, shared, table } = self;
         let (request, mut stream) = request.resolve_request().await?;
         let request = request.into_parts().0;
-        let (resource, url) = shared.find(&connection, &request);
+        let found = shared.find(&connection, &request);
         while stream.recv_data().await?.is_some() {}
-        connection.may_process(&request.method, &shared).await;
-        let at_ns = monotonic_ns();
-        let served = resource.and_then(|number| shared.resources().get(number));
-        let (head, body) = shared.site.response(served, &request).into_parts();
+        let (response, arrived) = shared.respond(&connection, &request, found).await;
+        let (head, body) = response.into_parts();
         let mut body = if request.method == Method::HEAD { SizedBody::default() } else { body };
         let id = stream.id();
-        let status = head.status.as_u16();
-        let due_ns = super::due_ns(served, at_ns);
-        let arrived = Arrived { four_tuple: connection.four_tuple, resource, url, at_ns, due_ns, status };
+        let due_ns = arrived.due_ns;
         let (counters, body_bytes) = (table.clone(), body.len());
         shared.log.arrived(arrived, move || {
             let written = counters.stream(id).written;

@@ -17,20 +17,21 @@ use fastopen_netns::clock::{exact_timers, monotonic_ns, sleep_until};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::sandbox::renounce;
 use fastopen_netns::tcp::set_fastopen_queue;
-use hyper::Method;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
+use hyper::{Method, Response};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 use tokio::sync::oneshot;
 
 use self::index::Index;
 use crate::HttpVersion;
+use crate::body::SizedBody;
 use crate::counters::{Duplex, Traffic, counted};
 use crate::http2::NOTSENT_LOWAT;
 use crate::lock;
-use crate::log::{OriginLog, TlsHandshake};
+use crate::log::{Arrived, OriginLog, TlsHandshake};
 use crate::names::{self, Names, Transport};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
@@ -389,6 +390,23 @@ impl Shared {
         (found.map(|found| found.resource), (!exact).then(url))
     }
 
+    /// Waits until a request that was [`found`](Self::find) may be processed. Returns its response, and its entry
+    /// for the log.
+    async fn respond(
+        &self,
+        connection: &Connection,
+        request: &Parts,
+        (resource, url): (Option<usize>, Option<Arc<str>>),
+    ) -> (Response<SizedBody>, Arrived) {
+        connection.may_process(&request.method, self).await;
+        let at_ns = monotonic_ns();
+        let served = resource.and_then(|number| self.resources().get(number));
+        let response = self.site.response(served, request);
+        let due_ns = at_ns + served.map_or(0, |served| served.think_ns);
+        let (four_tuple, status) = (connection.four_tuple, response.status().as_u16());
+        (response, Arrived { four_tuple, resource, url, at_ns, due_ns, status })
+    }
+
     /// Returns the resources of the current load.
     fn resources(&self) -> &[ServedResource] {
         match &self.site.tls {
@@ -396,9 +414,4 @@ impl Shared {
             _ => &self.site.resources,
         }
     }
-}
-
-/// Returns the end of the server think time for a request that arrived at `arrived_ns`.
-fn due_ns(served: Option<&ServedResource>, arrived_ns: u64) -> u64 {
-    arrived_ns + served.map_or(0, |served| served.think_ns)
 }

@@ -30,9 +30,6 @@ pub(crate) use self::server::{QuicOrigin, accept};
 /// probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
-/// Headers of UDP and IPv4.
-pub const UDP_HEADER_BYTES: u32 = 28;
-
 /// Payload of a TCP segment on Ethernet with timestamps. QUIC's initial window has the bytes of as many
 /// segments.
 const TCP_SEGMENT_BYTES: u64 = 1448;

@@ -1,4 +1,4 @@
-//! QUIC packets at the client's interface: the client's end of the evidence where its sockets are not ours.
+//! QUIC packets at the client's interface, which are the evidence of an external client's end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ pub struct ClientTap {
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
 }
 
-/// What passed of one connection.
+/// The packets of one connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
-    /// When the first datagram did, in nanoseconds of the monotonic clock.
+    /// The time of the first datagram, in nanoseconds of the monotonic clock.
     pub first_ns: u64,
     sent: PacketCounts,
     received: PacketCounts,
@@ -40,7 +40,7 @@ impl From<Passed> for QuicEnd {
 }
 
 impl ClientTap {
-    /// Whether a job needs one: its client is a program of others, and speaks QUIC.
+    /// Returns true if a job needs a tap, because it has an external client and QUIC.
     pub fn is_needed(job: &Job) -> bool {
         job.client.kind.capabilities().is_foreign && job.quic().is_some()
     }
@@ -48,18 +48,18 @@ impl ClientTap {
     /// Opens the tap.
     ///
     /// # Errors
-    /// Where there is no memory for it.
+    /// If there is not enough memory.
     pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
         Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
     }
 
-    /// Forgets what was before the load.
+    /// Discards everything before the load.
     pub fn begin_load(&self) {
         self.tap.borrow_mut().clear();
         self.seen.borrow_mut().clear();
     }
 
-    /// What passed since the load began.
+    /// Returns the packets since the load began, by connection.
     pub fn seen(&self) -> BTreeMap<FourTuple, Passed> {
         let mut seen = self.seen.borrow_mut();
         let offset = monotonic_ns() as i64 - realtime_ns() as i64;
@@ -74,7 +74,7 @@ impl ClientTap {
     }
 }
 
-/// The connection of a frame, and the datagram in it; none of what is not UDP over IPv4.
+/// Returns the connection of a frame and the datagram in it; None if it is not UDP over IPv4.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header_bytes = usize::from(packet.first()? & 0xf) * 4;

@@ -1,4 +1,4 @@
-//! The packets of a load, as they pass the interfaces of both ends.
+//! The packets of a load at the interfaces of both ends.
 
 pub mod client_tap;
 pub mod pcapng;
@@ -19,9 +19,9 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::network::topology::Topology;
 
-/// Frames that a tap has room for, at least and at most: 8 and 128 MiB an end.
+/// The least and the most frames of a tap: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Bytes of a frame's place in a tap.
+/// Bytes of a frame in a tap.
 const FRAME_BYTES: u64 = 2048;
 
 /// Taps at both ends of a world, and the secrets of its TLS connections.
@@ -35,29 +35,29 @@ impl Capture {
     /// Opens the taps.
     ///
     /// # Errors
-    /// Where there is no memory for them.
+    /// If there is not enough memory.
     pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
         let (client, origins) = topology.taps(frames(job))?;
         Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
     }
 
-    /// Where TLS leaves its secrets.
+    /// Returns the collector of TLS secrets.
     pub fn keys(&self) -> Arc<KeyLines> {
         self.keys.clone()
     }
 
-    /// Forgets what was before the load.
+    /// Discards everything before the load.
     pub fn begin_load(&self) {
         self.client.borrow_mut().clear();
         self.origins.borrow_mut().clear();
         self.keys.take();
     }
 
-    /// The packets until `unix_ns` as a pcapng file, and how many found no room at one end or the other;
-    /// `comment` says what they are of.
+    /// Returns the packets until `unix_ns` as a pcapng file with this comment, and the number of dropped
+    /// packets.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn end_load(
         &self,
         comment: &str,
@@ -81,7 +81,7 @@ impl Capture {
     }
 }
 
-/// Frames of a tap: twice what the page's bytes need, with an acknowledgement for every second segment.
+/// Returns the frames of a tap, twice the page's need with an acknowledgement for every second segment.
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes).saturating_sub(52).max(1);
     let bytes: u64 = job
@@ -94,8 +94,8 @@ pub fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// The most memory that keeping the packets of a job's loads takes: two taps, and a file of as much; and a
-/// tap that counts QUIC's.
+/// Returns the most memory for the packets of a job's loads, in bytes: two taps and a file of their size, and
+/// a tap that counts QUIC packets.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
     taps * u64::from(frames(job)) * FRAME_BYTES

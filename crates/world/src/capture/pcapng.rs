@@ -33,19 +33,19 @@ const EPB_FLAGS: u16 = 2;
 const ISB_IF_RECEIVED: u16 = 4;
 const ISB_IF_DROPPED: u16 = 5;
 
-/// What one interface saw.
+/// The packets of one interface.
 pub struct Interface {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Its description.
     pub description: &'static str,
-    /// In the order in which they passed.
+    /// The packets, in their order.
     pub packets: Vec<Captured>,
-    /// How many packets passed that were not kept.
+    /// The number of packets that were not kept.
     pub dropped: u32,
 }
 
-/// A file of these packets, in the order of their stamps; `comment` says what of.
+/// Returns a file with a comment and these packets, in the order of their timestamps.
 pub fn file(
     comment: &str,
     names: &[(Ipv4Addr, &str)],
@@ -83,7 +83,7 @@ pub fn file(
         }
         end_of_options(body);
     });
-    // Before the packets: readers go through the file once.
+    // Secrets precede the packets, because readers read the file once.
     if !key_log.is_empty() {
         block(&mut out, DECRYPTION_SECRETS, |body| {
             body.extend(TLS_KEY_LOG.to_le_bytes());
@@ -124,7 +124,7 @@ pub fn file(
     out
 }
 
-/// A block: its type and length, what `fill` writes, and its length once more.
+/// Writes a block: type and length, the content from `fill`, and the length again.
 fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -135,13 +135,13 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(length);
 }
 
-/// A stamp: its upper half, then its lower.
+/// Writes a timestamp: the upper half, then the lower.
 fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend(((unix_ns >> 32) as u32).to_le_bytes());
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// An option, or a record of a block of names. Lengths have 16 bits, which names of hosts do not fill.
+/// Writes an option, or a record of a block of names. Lengths have 16 bits, enough for host names.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());
@@ -154,7 +154,7 @@ fn end_of_options(out: &mut Vec<u8>) {
     out.extend([0; 4]);
 }
 
-/// Fills up to a multiple of 32 bits. Blocks begin at one.
+/// Pads to a multiple of 32 bits, at which blocks begin.
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }

@@ -1,7 +1,7 @@
 //! Congestion window, round-trip time and bytes in flight of connections over time, from samples of the
 //! origins' sockets (`TCP_INFO`).
 //!
-//! Reading it changes nothing in a socket, and the thread that reads does nothing else.
+//! Reading it does not change a socket. A separate thread reads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,14 +16,14 @@ use fastopen_replay::sockets::{FourTuple, SocketTable};
 
 use crate::contract::TcpSample;
 
-/// The samples of each connection that an origin accepted, on the monotonic clock; those alone that differ
-/// from the one before.
+/// The samples of each connection that an origin accepted, on the monotonic clock. Samples that equal the
+/// previous one are omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// The most samples of a load: records of more could not be read (`MAX_RECORD_BYTES` of
+/// The most samples of a load. Longer records could not be read (`MAX_RECORD_BYTES` of
 /// python/fastopen/runs/limits.py).
 const MOST: usize = 40_000;
-/// Shortest and longest time between two samples; a twentieth of the RTT lies between.
+/// Bounds of the interval of samples, which is a twentieth of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace.
@@ -42,7 +42,7 @@ impl TcpTrace {
     /// Samples these sockets until it is taken.
     ///
     /// # Errors
-    /// Where there are no more descriptors or threads.
+    /// If no descriptor or thread is left.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             kept: Mutex::default(),
@@ -84,7 +84,7 @@ impl Shared {
     fn sample(&self, sockets: &SocketTable, mut timer: Timer, mut interval_ns: u64) {
         let mut next_ns = monotonic_ns();
         loop {
-            // No sooner than the next whole interval, so that a late thread does not catch up.
+            // At the next whole interval, so that a late thread does not catch up.
             next_ns = (next_ns + interval_ns).max(monotonic_ns());
             let waited = timer
                 .set(Some(next_ns))
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-/// What is kept of the samples that were taken.
+/// The kept samples.
 #[derive(Default)]
 struct Kept {
     samples: Samples,

@@ -1,6 +1,6 @@
-//! Any command as a client: it runs under interception once for each load, in a folder of its own; for a
-//! load that begins with a session of an earlier visit twice, and what it keeps there is the session. Its
-//! load ends with its exit.
+//! Any command as a client. It runs under interception once for each load, in a folder of its own, and the
+//! load ends with its exit. For a load that begins with a session of an earlier visit, it runs twice in the
+//! same folder, which keeps the session.
 
 use std::num::NonZeroU8;
 use std::process::{Child, ExitStatus};
@@ -19,25 +19,25 @@ use crate::sandbox::program::{Home, how_ended};
 pub struct CommandLine {
     words: Vec<String>,
     isolated: bool,
-    /// Exit codes besides 0 by which it says that it loaded the page.
+    /// Exit codes in addition to 0 of a complete load.
     exit_codes: Vec<NonZeroU8>,
     /// The folder of the earlier visit, if there was one for the next load.
     visited: Option<Home>,
 }
 
-/// A run of the command that is over, or that has had its time.
+/// A run of the command that has ended or timed out.
 struct Run {
     child: Child,
     watch: Watch,
-    /// When its program was executed.
+    /// The time at which its program was executed.
     start_ns: u64,
     end_ns: u64,
-    /// Why the page is not loaded, if it is not.
+    /// The reason if the page is not loaded.
     unfinished: Option<String>,
 }
 
 impl Run {
-    /// Ends it and what it has started.
+    /// Ends the command and its children.
     fn end(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -46,7 +46,7 @@ impl Run {
 }
 
 impl CommandLine {
-    /// The command of these settings, which have one.
+    /// Creates the client from settings with a command.
     pub fn new(settings: &ClientSettings) -> Self {
         let words = settings.command.clone().unwrap_or_default();
         let exit_codes = settings.exit_codes.clone();
@@ -62,14 +62,14 @@ impl CommandLine {
         format!("{} {}{}", self.words[0], how_ended(status), home.last_lines(1))
     }
 
-    /// Runs the command to its end, or until the load's time is over.
+    /// Runs the command until its end or the load's timeout.
     fn run(&self, loading: &Loading, home: &Home) -> Result<Run, Failure> {
         let command = home.command(&self.words).blame(Fault::Machine, "making a file for the client")?;
         let folder = home.folder.clone();
         let isolated = self.isolated;
         let started = Watch::start(command, loading.first_port, move || {
             protect_files(&folder)?;
-            // All of the machine's files hold UNIX sockets too.
+            // The machine's files include UNIX sockets.
             restrict_sockets(isolated)
         });
         let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {
@@ -95,7 +95,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command; the next load has the folder in which it ran, with the sessions that it kept there.
+    /// Runs the command. The next load has the same folder, with the sessions in it.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;

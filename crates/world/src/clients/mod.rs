@@ -18,10 +18,9 @@ use rustls::ClientConfig;
 
 use crate::capture::client_tap::ClientTap;
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Job, LookupRecord, NameLookup, OriginSettings,
+    BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, NameLookup, OriginSettings,
     RequestRecord, SeenAt,
 };
-use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::network::link_config::LinkConfig;
 
@@ -31,11 +30,11 @@ pub mod loader;
 pub mod seen_at_origins;
 pub mod tls;
 
-/// What a client is to load, and how.
+/// A load for a client.
 pub struct Loading<'a> {
     /// The page.
     pub page: &'a Page,
-    /// How the loader behaves. Other clients only take its phases and processing times, by synthetic bodies.
+    /// The loader's policy. Other clients get only its phases and processing times, through synthetic bodies.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddrV4],
@@ -43,7 +42,7 @@ pub struct Loading<'a> {
     pub hosts: &'a BTreeMap<String, Ipv4Addr>,
     /// The link of the job.
     pub link: &'a LinkConfig,
-    /// Whether the loader sets `TCP_FASTOPEN_CONNECT`. The sysctl of the namespace agrees.
+    /// True if the loader sets `TCP_FASTOPEN_CONNECT`, in agreement with the namespace's sysctl.
     pub fastopen: bool,
     /// The settings of the origins.
     pub origins: &'a OriginSettings,
@@ -51,19 +50,19 @@ pub struct Loading<'a> {
     pub recorded_date: Option<&'a str>,
     /// The schemes of the page's URLs.
     pub schemes: Schemes,
-    /// The loader's TLS configuration with its session tickets; none in the clear.
+    /// The loader's TLS configuration with its session tickets; None in cleartext.
     pub tls: Option<Arc<ClientConfig>>,
-    /// How the loader's QUIC connections begin; none where no host speaks HTTP/3.
+    /// The loader's QUIC client; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
     /// The TLS settings of the job.
     pub tls_settings: &'a Settings,
-    /// QUIC packets at the client's interface, where its sockets are not ours.
+    /// QUIC packets at the interface of an external client.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority, if any load of the job uses TLS, or lookups do.
     pub authority: Option<&'a Authority>,
-    /// The resolver of the world; none where clients know all addresses.
+    /// The resolver of the world; None if clients know all addresses.
     pub resolver: Option<Resolver>,
-    /// The client port of the first connection, which later ones continue; none for the kernel's choice.
+    /// The client port of the first connection, which later ones continue; None for the kernel's choice.
     pub first_port: Option<u16>,
     /// Timeout of the load, in nanoseconds.
     pub timeout_ns: u64,
@@ -73,48 +72,48 @@ pub struct Loading<'a> {
     pub synthetic_page: Option<&'a SyntheticPage>,
     /// The engine, whose clock runs.
     pub engine: Engine,
-    /// How long after its engine's phase the load begins.
+    /// The delay of the load's beginning after its engine's phase.
     pub start_phase: Duration,
 }
 
-/// The resolver of a world, as the loader asks it.
+/// The resolver of a world for the loader.
 #[derive(Debug, Clone)]
 pub struct Resolver {
     /// Its address.
     pub address: SocketAddrV4,
-    /// Over which protocol it is asked.
+    /// The protocol of queries.
     pub names: NameLookup,
     /// The loader's TLS configuration with its session tickets; none in the clear.
     pub tls: Option<Arc<ClientConfig>>,
 }
 
 impl Loading<'_> {
-    /// The version of HTTP that the server of a URL speaks in this load.
+    /// Returns the version of HTTP of a URL's server in this load.
     pub fn http_at(&self, url: &PageUrl) -> HttpVersion {
         self.origins.http_at(url, self.schemes)
     }
 }
 
-/// A load; times in nanoseconds since its start.
+/// The results of a load, with times in nanoseconds since its start.
 #[derive(Debug)]
 pub struct Loaded {
-    /// When it started, on the monotonic clock.
+    /// The start, on the monotonic clock.
     pub start_ns: u64,
-    /// Page load time; none if a resource that the load event waits for is missing.
+    /// Page load time; None if a resource that the load event waits for is missing.
     pub plt_ns: Option<u64>,
-    /// Why the load did not finish, if it did not.
+    /// The reason if the load did not finish.
     pub unfinished: Option<String>,
-    /// Which end took the times.
+    /// The end that took the times.
     pub seen_at: SeenAt,
-    /// The method and URL of each request for what the page does not have.
+    /// The method and URL of each request that the page does not have.
     pub unmatched: Vec<String>,
     /// The requests.
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening. The world adds the origins' evidence later.
     pub connections: Vec<ConnectionRecord>,
-    /// The four-tuple of each connection; none for one that was never established.
+    /// The four-tuple of each connection; None if it was never established.
     pub four_tuples: Vec<Option<FourTuple>>,
-    /// The lookups of names, as the client saw them; the world adds what the resolver saw.
+    /// The client's view of the lookups of names. The world adds the resolver's.
     pub lookups: Vec<LookupRecord>,
     /// The browser's own metrics.
     pub browser: Option<BrowserRecord>,
@@ -122,8 +121,8 @@ pub struct Loaded {
 
 /// The client of a world (RFC 9110 section 3.5). The caller is on a thread inside the client's namespace.
 pub trait UserAgent {
-    /// The earlier visit: leaves what the next load begins with, session tickets and, for a repeat view, the
-    /// cache; nothing for a client that keeps neither.
+    /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache to the next
+    /// load. Does nothing for a client that keeps neither.
     ///
     /// # Errors
     /// If the client cannot start, or the visit fails.
@@ -135,11 +134,11 @@ pub trait UserAgent {
     /// load left them.
     ///
     /// # Errors
-    /// If the client cannot start. A load that fails is in the answer.
+    /// If the client cannot start. A failed load is not an error.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 
-/// The client of `job`.
+/// Returns the client of `job`.
 pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
     match job.client.kind {
         ClientKind::Loader => Box::new(loader::Loader),

@@ -59,8 +59,8 @@ pub fn loaded(
     }
 }
 
-/// The lookups of a client of others, as the resolver saw them: for each name the first query, and when its
-/// first answer reached the client.
+/// Returns the lookups of an external client by the resolver's log. For each name they have the time of the
+/// first query, and the time at which its first answer reached the client.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(IpAddr::V4(*resolver.address.ip()));
@@ -133,7 +133,7 @@ impl ConnectionRecords {
         let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
         let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
-        // Closed in SYN_SENT, though the origin may have accepted it by the data in its SYN.
+        // It was closed in SYN_SENT, but the origin may have accepted it by its SYN data.
         let established = info.is_none_or(|info| info.segments_in > 0);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;
@@ -163,17 +163,15 @@ impl ConnectionRecords {
             tls: accepted
                 .and_then(|one| one.tls.as_ref())
                 .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
-            requests: 0,
             client: info.map(Into::into),
-            origin: None,
             quic: quic.map(|passed| QuicRecord { client: (*passed).into(), origin: None }),
-            origin_samples: Vec::new(),
+            ..ConnectionRecord::default()
         });
     }
 
-    /// The origin's record of a TLS handshake. The client had finished when it sent the message that ended it
-    /// at the origin; where that has not come, at the earliest when the origin's messages came that answered
-    /// what was early.
+    /// Converts the origin's record of a TLS handshake. The client finished when it sent the message that
+    /// ended the handshake at the origin. If that has not arrived, it finished at the earliest when the
+    /// origin's response to the early data arrived.
     fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;
@@ -190,7 +188,7 @@ impl ConnectionRecords {
         at_ns.saturating_sub(self.start_ns)
     }
 
-    /// Counts a request on a connection, and returns whether it was the first.
+    /// Counts a request on a connection. Returns true for the first one.
     fn count_request(&mut self, four_tuple: FourTuple) -> bool {
         let Some(connection) = self.numbers.get(&four_tuple).map(|id| &mut self.records[*id]) else {
             return false;
@@ -213,7 +211,6 @@ impl ConnectionRecords {
             resource,
             url: served.request.url.as_deref().map(str::to_owned),
             connection: id,
-            queued_ns: None,
             connect_start_ns: connection.map(|connection| connection.opened_ns),
             connected_ns: connection.and_then(|connection| connection.connected_ns),
             sent_ns: Some(self.since_start(served.request.at_ns)),
@@ -222,8 +219,8 @@ impl ConnectionRecords {
             status: Some(served.request.status),
             header_bytes: served.written.header_bytes,
             body_bytes: served.written.body_bytes,
-            cache: None,
             error,
+            ..RequestRecord::default()
         }
     }
 }

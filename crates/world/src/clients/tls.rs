@@ -42,12 +42,12 @@ pub fn connect(
     })
 }
 
-/// What a client of TLS and QUIC has of earlier connections.
+/// TLS and QUIC of a client, with its session tickets.
 #[derive(Debug, Clone)]
 pub struct Secure {
-    /// Of TLS on TCP.
+    /// TLS over TCP.
     pub tls: Arc<ClientConfig>,
-    /// Of QUIC, where any host speaks HTTP/3.
+    /// QUIC, if a host speaks HTTP/3.
     pub quic: Option<QuicClient>,
 }
 

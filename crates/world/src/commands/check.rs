@@ -1,12 +1,11 @@
-//! `--check`: whether this machine can build a world, by building one.
+//! `--check`: tests whether this machine can build a world, by building one.
 
 use fastopen_intercept::write_line;
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{process, sysctl};
 use serde::Serialize;
 
-use crate::contract::{Job, Record};
-use crate::engine::Engine;
+use crate::contract::{Engine, Job, Record};
 use crate::failure::Failure;
 use crate::{sandbox, world};
 

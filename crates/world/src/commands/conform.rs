@@ -1,7 +1,7 @@
-//! `--conform`: packetdrill scripts, each in a network namespace of its own, and what this program's readers
-//! of evidence say of the same sockets.
+//! `--conform`: runs packetdrill scripts, each in a network namespace of its own, and reads the evidence of
+//! the same sockets.
 //!
-//! The same code runs as a child of this machine's kernel and as PID 1 of the virtual engine's.
+//! The same code runs on this machine's kernel and as PID 1 of the virtual engine's.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -22,11 +22,11 @@ use fastopen_netns::sock_diag::{self, DestroyEvents, Outcome, SocketReport};
 use fastopen_netns::tcp::LISTEN;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Fault, Record};
+use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox;
 
-/// What is to be run, as the Python half writes it.
+/// The scripts to run, which Python writes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -34,9 +34,9 @@ pub struct Plan {
     pub folder: PathBuf,
     /// packetdrill, below the folder.
     pub program: PathBuf,
-    /// How long a script may take, in seconds of the engine's clock.
+    /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
-    /// In their order.
+    /// The scripts, in their order.
     pub scripts: Vec<Script>,
 }
 
@@ -44,39 +44,39 @@ pub struct Plan {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// What its record is called.
+    /// The name, repeated in its record.
     pub name: String,
-    /// Below the folder; it runs in the folder that it lies in.
+    /// The path below the folder. It runs in its own folder.
     pub path: PathBuf,
-    /// Of packetdrill, before the script.
+    /// Arguments of packetdrill before the script.
     pub arguments: Vec<String>,
 }
 
-/// What became of a script.
+/// The result of a script.
 #[derive(Debug, Serialize)]
 pub struct ScriptRecord {
     /// `script`.
     pub r#type: &'static str,
-    /// The script's.
+    /// The script's name.
     pub name: String,
-    /// packetdrill's; none: a signal ended it, or it was not done in time.
+    /// The exit code of packetdrill; None: a signal ended it, or it timed out.
     pub exit_code: Option<i32>,
-    /// Whether it was not done in time.
+    /// True if it timed out.
     pub timed_out: bool,
-    /// By the engine's clock.
+    /// Its duration by the engine's clock.
     pub took_ms: u64,
-    /// What it and the script's commands wrote, its last 4,096 bytes.
+    /// The last 4,096 bytes of its output and that of the script's commands.
     pub output: String,
     /// The growth of the namespace's TCP counters.
     pub counters: Vec<(String, i64)>,
-    /// What the kernel says of the script's sockets, by `sock_diag`.
+    /// The script's sockets, by `sock_diag`.
     pub sockets: Vec<SocketRecord>,
 }
 
-/// A socket of a script, as evidence reads it.
+/// The evidence of a script's socket.
 #[derive(Debug, Serialize)]
 pub struct SocketRecord {
-    /// Whether its counts were there to be read: a disconnect clears them (`tcp_disconnect`).
+    /// True if its counts are known. A disconnect clears them (`tcp_disconnect`).
     pub is_known: bool,
     /// `TCPI_OPT_SYN_DATA`.
     pub syn_data_acked: bool,
@@ -84,13 +84,13 @@ pub struct SocketRecord {
     pub fastopen_client_fail: u8,
 }
 
-/// How much of what a script wrote is kept.
+/// The kept bytes of a script's output.
 const OUTPUT_BYTES: usize = 4096;
-/// How long the kernel's work queue may take to tell of a destroyed socket, at most (`net/core/sock_diag.c`).
+/// The longest time for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
-/// Of each thread of packetdrill.
+/// The stack of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;
-/// Where scripts leave files.
+/// The folder of scripts' temporary files.
 const TMP: &str = "/tmp";
 const BASH: &str = "/bin/bash";
 const SHELL: &str = "/bin/sh";
@@ -101,12 +101,12 @@ impl Plan {
     /// Parses a plan.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If it is not a plan.
     pub fn read(text: &[u8]) -> Result<Self, Failure> {
         serde_json::from_slice(text).blame(Fault::Input, "the plan")
     }
 
-    /// What the scripts see of the machine's files.
+    /// Returns the scripts' view of the machine's files.
     pub fn view(&self) -> View {
         let files = vec![self.folder.clone(), TUN.into()];
         View { all: false, files, writable: Vec::new(), scratch_bytes: 1 << 28 }
@@ -116,7 +116,7 @@ impl Plan {
 /// Runs the plan's scripts on this machine's kernel, in namespaces of their own, and returns the exit code.
 pub fn run_on_host(plan: &Plan) -> i32 {
     let report = |failure: Failure| {
-        let _ = write_line(io::stdout().lock(), &Record::error(None, &failure));
+        let _ = write_line(io::stdout().lock(), &failure.record(None));
         failure.fault.exit_code()
     };
     let emit = |record: &ScriptRecord| {
@@ -127,11 +127,11 @@ pub fn run_on_host(plan: &Plan) -> i32 {
     sandbox::run(&plan.view(), inside).unwrap_or_else(report)
 }
 
-/// Runs each script of the plan and hands on its record. The scripts write to `/tmp`, which becomes a file
-/// system of their own.
+/// Runs each script of the plan and passes its record to `emit`. The scripts write to `/tmp`, over which a
+/// file system of their own is mounted.
 ///
 /// # Errors
-/// Where the kernel refuses a namespace, or `emit` fails. What a script does is in its record.
+/// If the kernel refuses a namespace, or `emit` fails. The failure of a script is in its record.
 pub fn run_all(
     plan: &Plan,
     mut emit: impl FnMut(&ScriptRecord) -> Result<(), Failure>,
@@ -142,7 +142,7 @@ pub fn run_all(
     if !namespace::scratch().starts_with(TMP) {
         mount_temporary(Path::new(TMP))?;
     }
-    // Commands of the scripts redirect as only bash does (`&>`), by way of system(3).
+    // The scripts' commands use redirections of bash (`&>`) through system(3).
     if Path::new(BASH).exists() {
         bind_file(Path::new(BASH), Path::new(SHELL))?;
     }
@@ -174,7 +174,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
     let file = File::create(&output).map_err(machine("making a file for output"))?;
     let started_ns = monotonic_ns();
     let mut command = Command::new(folder.join(&plan.program));
-    // It locks its memory, to which threads add their stacks, and not everybody may lock much.
+    // packetdrill locks its memory, with the stacks of its threads, and users may lock only a little.
     process::limit_stack(&mut command, STACK_BYTES);
     let mut child = command
         .args(&script.arguments)
@@ -185,7 +185,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(machine("making a file for output"))?)
         .stderr(file)
-        // What it has started ends with it.
+        // Its children end with it.
         .process_group(0)
         .spawn()
         .map_err(machine("starting packetdrill"))?;
@@ -212,7 +212,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
 }
 
 impl SocketRecord {
-    /// None: a listener.
+    /// Converts a report; None for a listener.
     fn of(report: &SocketReport) -> Option<Self> {
         let Outcome::Known(info) = &report.outcome else {
             return Some(Self { is_known: false, syn_data_acked: false, fastopen_client_fail: 0 });
@@ -247,7 +247,7 @@ fn tail(output: &[u8]) -> String {
 /// Copies files and folders, with their permissions.
 ///
 /// # Errors
-/// As reading and writing.
+/// Errors of reading and writing.
 pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

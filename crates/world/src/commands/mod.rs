@@ -1,4 +1,4 @@
-//! What the program does besides jobs.
+//! Modes of the program that run no jobs.
 
 pub mod check;
 pub mod conform;

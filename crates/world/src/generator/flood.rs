@@ -1,8 +1,8 @@
-//! SYN floods: crafted SYNs at a fixed rate, from addresses of the client's network that never answer. Each
-//! comes somewhere in its interval: in virtual time equal intervals would meet those of the transactions at
-//! the same instants, always in the same order.
+//! SYN floods: crafted SYNs at a fixed rate, from addresses of the client's network that never answer. They
+//! leave through a raw socket of the client's namespace, which leads only to the origins.
 //!
-//! They are sent through a raw socket of the client's namespace, which leads nowhere but to the origins.
+//! Each SYN has a pseudorandom time within its interval. Otherwise, in virtual time, SYNs and transactions
+//! would arrive at the same instants, always in the same order.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -18,32 +18,32 @@ use super::Target;
 
 /// The network of the flood's addresses, a part of the client's.
 pub const NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 254, 0), 24);
-/// How many addresses it has. A client's kernel keeps the cookies of six for one server (`tcp_metrics` has a
-/// list for each server's address, and `TCP_METRICS_RECLAIM_DEPTH` ends it).
+/// The number of addresses. A kernel keeps the cookies of six clients for one server: `tcp_metrics` has a
+/// list for each server's address, whose length `TCP_METRICS_RECLAIM_DEPTH` limits.
 pub const ADDRESSES: u8 = 4;
-/// Linux's `IPPROTO_RAW`: the header of IP is ours.
+/// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// How long it may sleep without looking whether it is to stop.
+/// The longest sleep between two checks for the end.
 const LOOK_NS: u64 = 100_000_000;
 
-/// The addresses of a flood.
+/// Returns the addresses of a flood.
 pub fn addresses() -> impl Iterator<Item = Ipv4Addr> {
     let [one, two, three, _] = NETWORK.0.octets();
     (1..=ADDRESSES).map(move |last| Ipv4Addr::new(one, two, three, last))
 }
 
-/// What the SYNs of an address carry: a Fast Open cookie and data, or neither.
+/// The SYNs of an address, with a Fast Open cookie and data, or without both.
 #[derive(Clone)]
 pub struct Source {
-    /// Whom they come from.
+    /// The source address.
     pub address: Ipv4Addr,
-    /// The cookie, with which goes data.
+    /// The cookie; data is sent only with it.
     pub cookie: Option<Vec<u8>>,
 }
 
-/// A flood that goes on until it is stopped.
+/// A running flood.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<u64>>,
@@ -53,7 +53,7 @@ impl Flood {
     /// Starts it from the calling thread's namespace.
     ///
     /// # Errors
-    /// Where raw sockets are not to be had.
+    /// If no raw socket can be opened.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();
@@ -86,28 +86,28 @@ impl Flood {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it, and says how many SYNs it has sent.
+    /// Ends it, and returns the number of SYNs.
     ///
     /// # Errors
-    /// Why it ended before.
+    /// The reason why it ended earlier.
     pub fn stop(self) -> io::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("sending does not panic")
     }
 }
 
-/// When the SYN of this number is due after the first.
+/// Returns the time of a SYN after the first one, in nanoseconds.
 fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
     let interval_ns = u128::from(1_000_000_000 / rate_per_s);
     number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64
 }
 
-/// Spreads numbers evenly over all, in the same way each time (by the golden ratio).
+/// Spreads numbers evenly over the range of u64 (Fibonacci hashing).
 fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A SYN in a packet of IPv4: with a cookie (RFC 7413 section 4.1.1) and data, or without both.
+/// Returns a SYN as an IPv4 packet, with a cookie (RFC 7413 section 4.1.1) and data or without both.
 fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32, cookie: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
     let mut options = vec![2, 4, 0x05, 0xb4]; // The largest segment: 1460 bytes.
     let data = cookie.map_or(&[][..], |cookie| {
@@ -139,7 +139,7 @@ fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32, cookie: Option<&[u8]
     packet
 }
 
-/// Of TCP over IPv4 (RFC 9293 section 3.1).
+/// Returns the checksum of TCP over IPv4 (RFC 9293 section 3.1).
 fn checksum(from: Ipv4Addr, to: Ipv4Addr, segment: &[u8]) -> u16 {
     let mut bytes = [from.octets(), to.octets()].concat();
     bytes.extend([0, 6]);

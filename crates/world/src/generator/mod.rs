@@ -1,9 +1,8 @@
-//! The load generator: transactions that begin when they are due, whatever became of those before (an open
-//! loop), or one after another for each of some clients (a closed one). One thread of the client's
-//! namespace.
+//! The load generator, in one thread of the client's namespace. Transactions begin when they are due,
+//! independently of earlier ones (open loop), or one after another for each client (closed loop).
 //!
-//! A latency counts from when its transaction was due, not from when it began: a generator or a server that
-//! stands still does not hide what waits meanwhile (no coordinated omission).
+//! A latency counts from the time when its transaction was due, so that a stalled generator or server does
+//! not hide the waiting time of later transactions (coordinated omission).
 
 pub mod flood;
 mod transaction;
@@ -20,84 +19,48 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use self::transaction::{Progress, Transaction};
 use crate::contract::Arrivals;
+use crate::evidence::transactions::Outcome;
 
-/// The longest latency that is told from longer ones: ten minutes, in microseconds.
-const LONGEST_US: u64 = 600_000_000;
-/// Digits of a latency that count.
-const DIGITS: u8 = 4;
 /// The most transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
-/// How long those under way at the end may take: three retransmissions of a SYN, of 1, 2 and 4 seconds.
+/// Time for the last transactions to end: three retransmissions of a SYN, after 1, 2 and 4 seconds.
 const DRAIN_NS: u64 = 10_000_000_000;
-/// Events taken at once.
+/// The most events of one `epoll_wait`.
 const EVENTS: usize = 256;
-/// The event that is the timer's.
+/// The token of the timer's event.
 const TIMER: u64 = u64::MAX;
 
-/// What is asked, of whom.
+/// A server and a request to it.
 pub struct Target {
     /// The server's address and port.
     pub server: SocketAddrV4,
     /// The request.
     pub request: Vec<u8>,
-    /// Status and bytes of the body of the answer.
+    /// Status and body bytes of the expected response.
     pub answer: (u16, u64),
 }
 
-/// What the generator is to do.
+/// The generator's task.
 pub struct Load {
-    /// Asked in turn.
+    /// The targets, which are requested in turn.
     pub targets: Vec<Target>,
-    /// When transactions begin.
+    /// The beginnings of transactions.
     pub arrivals: Arrivals,
-    /// For how long they begin.
+    /// The time in which transactions begin.
     pub duration_ns: u64,
-    /// One that begins later than this after it was due is late.
+    /// The delay after which a beginning is late.
     pub late_ns: u64,
-    /// Whether sockets ask for Fast Open.
+    /// True if sockets use Fast Open.
     pub fastopen: bool,
 }
 
-/// What came of it.
-pub struct Outcome {
-    /// Transactions that began.
-    pub begun: u64,
-    /// Those that were due and did not begin: too many were under way, or there was no address left.
-    pub not_begun: u64,
-    /// From when the first was due to when the last began: that the first is late does not change the rate.
-    pub arrived_over_ns: u64,
-    /// From the start to the end of the last.
-    pub elapsed_ns: u64,
-    /// Those that got their whole answer.
-    pub answered: u64,
-    /// When the first and the last of these had it.
-    answered_ns: Option<(u64, u64)>,
-    /// Those whose answer was another than the page's.
-    pub wrong: u64,
-    /// What those that were not answered met, and how often.
-    pub failures: BTreeMap<String, u64>,
-    /// Connections whose SYN's data was acknowledged.
-    pub syn_data: u64,
-    /// Connections whose SYN's data was not.
-    pub fallbacks: u64,
-    /// Segments that the client's end sent again.
-    pub retransmits: u64,
-    /// Of those that were answered, in microseconds since they were due.
-    pub latency_us: Histogram<u64>,
-    /// How much later than due transactions began, in microseconds.
-    pub lateness_us: Histogram<u64>,
-    /// Those that began too late.
-    pub late: u64,
-}
-
-/// Names the address and port that a transaction's connection comes from, by the number of the transaction;
-/// none: there is no more.
+/// Returns the source address and port of the transaction with a number; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddrV4>;
 
-/// Runs the load. `halfway` is called once, when half of the duration is over.
+/// Runs the load. Calls `halfway` once, after half of the duration.
 ///
 /// # Errors
-/// Where there are no descriptors, or `halfway` fails.
+/// If no descriptors are left, or `halfway` fails.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -117,7 +80,7 @@ pub fn run(
         under_way: Vec::new(),
         free: Vec::new(),
         last_began_ns: None,
-        outcome: Outcome::new(),
+        outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
     };
     let half_ns = start_ns + load.duration_ns / 2;
@@ -157,19 +120,19 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// How many arrivals were due so far.
+    /// The number of arrivals so far.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
-    /// Places in it that are free.
+    /// Free indices of `under_way`.
     free: Vec<usize>,
-    /// When the last transaction began.
+    /// The beginning of the last transaction.
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
 }
 
 impl Generator<'_> {
-    /// When the next transaction is due that waits for no other; none: there is no more.
+    /// Returns the time of the next transaction that waits for no other; None if there are no more.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
@@ -182,7 +145,7 @@ impl Generator<'_> {
         (due_ns < self.end_ns).then_some(due_ns)
     }
 
-    /// Begins what is due.
+    /// Begins the transactions that are due.
     fn begin_due(&mut self, mut now_ns: u64) {
         while let Some(due_ns) = self.next_arrival_ns().filter(|due_ns| *due_ns <= now_ns) {
             self.arrived += 1;
@@ -223,7 +186,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Goes on with a transaction. Where it is over, its client begins the next one.
+    /// Continues a transaction. If it has ended, its client begins the next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);
@@ -232,7 +195,7 @@ impl Generator<'_> {
         }
         let transaction = self.under_way[place].take().expect("it is under way");
         self.free.push(place);
-        self.outcome.count(&transaction, progress);
+        count(&mut self.outcome, &transaction, progress);
         drop(transaction);
         let now_ns = monotonic_ns();
         if matches!(self.load.arrivals, Arrivals::Clients(_)) && now_ns < self.end_ns {
@@ -244,12 +207,12 @@ impl Generator<'_> {
         self.under_way.len() == self.free.len()
     }
 
-    /// Resets what is still under way.
+    /// Resets the transactions that have not ended.
     fn give_up(&mut self) {
         for transaction in self.under_way.drain(..).flatten() {
             transaction.reset();
             let what = format!("no answer {} s after the end", DRAIN_NS / 1_000_000_000);
-            self.outcome.count(&transaction, Progress::Failed(what));
+            count(&mut self.outcome, &transaction, Progress::Failed(what));
         }
     }
 
@@ -260,70 +223,39 @@ impl Generator<'_> {
     }
 }
 
-impl Outcome {
-    fn new() -> Self {
-        let histogram =
-            || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order");
-        Self {
-            begun: 0,
-            not_begun: 0,
-            arrived_over_ns: 0,
-            elapsed_ns: 0,
-            answered: 0,
-            answered_ns: None,
-            wrong: 0,
-            failures: BTreeMap::new(),
-            syn_data: 0,
-            fallbacks: 0,
-            retransmits: 0,
-            latency_us: histogram(),
-            lateness_us: histogram(),
-            late: 0,
-        }
+/// Counts a transaction that has ended.
+fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
+    if let Some(info) = transaction.info() {
+        outcome.syn_data += u64::from(info.syn_data_acked());
+        outcome.fallbacks += u64::from(info.fastopen_client_fail > COOKIE_UNAVAILABLE);
+        outcome.retransmits += u64::from(info.retransmits);
     }
-
-    /// From the first answer to the last one.
-    pub fn answered_over_ns(&self) -> u64 {
-        self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
-    }
-
-    fn failed(&mut self, what: &str) {
-        *self.failures.entry(what.to_owned()).or_default() += 1;
-    }
-
-    fn count(&mut self, transaction: &Transaction, progress: Progress) {
-        if let Some(info) = transaction.info() {
-            self.syn_data += u64::from(info.syn_data_acked());
-            self.fallbacks += u64::from(info.fastopen_client_fail > COOKIE_UNAVAILABLE);
-            self.retransmits += u64::from(info.retransmits);
+    match progress {
+        Progress::Answered { at_ns, latency_ns } => {
+            outcome.answered += 1;
+            let (first_ns, _) = outcome.answered_ns.unwrap_or((at_ns, at_ns));
+            outcome.answered_ns = Some((first_ns, at_ns));
+            outcome.latency_us.saturating_record(latency_ns / 1000);
         }
-        match progress {
-            Progress::Answered { at_ns, latency_ns } => {
-                self.answered += 1;
-                let (first_ns, _) = self.answered_ns.unwrap_or((at_ns, at_ns));
-                self.answered_ns = Some((first_ns, at_ns));
-                self.latency_us.saturating_record(latency_ns / 1000);
-            }
-            Progress::Wrong(what) => {
-                self.wrong += 1;
-                self.failed(&what);
-            }
-            Progress::Failed(what) => self.failed(&what),
-            Progress::Waiting => {}
+        Progress::Wrong(what) => {
+            outcome.wrong += 1;
+            outcome.failed(&what);
         }
+        Progress::Failed(what) => outcome.failed(&what),
+        Progress::Waiting => {}
     }
 }
 
-/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: there was no data in the SYN that could be refused.
+/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the SYN had no data.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// The values of a histogram that occurred, to four digits, and how often.
+/// Returns the values of a histogram, to four digits, with their numbers.
 pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
 }
 
-/// The distinct texts of failures, those alone that occurred most often where there are many.
+/// Returns the `most` most frequent failures.
 pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
     let mut sorted: Vec<_> = failures.iter().collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -1,4 +1,4 @@
-//! One transaction: a new connection, the request, its whole answer, and the server's FIN.
+//! One transaction: a new connection, the request, its complete response, and the server's FIN.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Target;
 
-/// The longest head of an answer.
+/// The longest head of a response, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// A transaction under way.
@@ -24,24 +24,24 @@ pub(super) struct Transaction<'a> {
     /// Bytes of the request that were written.
     sent: usize,
     answer: Answer,
-    /// When the last byte of the answer came.
+    /// The time of the last byte of the response.
     answered_ns: Option<u64>,
 }
 
-/// How far a transaction is.
+/// The state of a transaction.
 pub(super) enum Progress {
     Waiting,
     Answered {
         at_ns: u64,
         latency_ns: u64,
     },
-    /// The answer is not the page's.
+    /// The response is not the page's.
     Wrong(String),
     Failed(String),
 }
 
 impl<'a> Transaction<'a> {
-    /// Opens its connection from this address and port.
+    /// Opens a connection from this address and port.
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
@@ -51,7 +51,7 @@ impl<'a> Transaction<'a> {
         token: u64,
     ) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
-        // One port goes to several hosts.
+        // Connections to several hosts share a port.
         socket.set_reuse_address(true)?;
         socket.bind(&from.into())?;
         if fastopen {
@@ -66,7 +66,7 @@ impl<'a> Transaction<'a> {
         Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
     }
 
-    /// Writes and reads what it can.
+    /// Writes and reads until the socket would block.
     pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Progress {
         match self.exchange(buffer) {
             Ok(progress) => progress,
@@ -91,7 +91,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// What it is when the server has closed the connection.
+    /// Returns the state after the server has closed the connection.
     fn ended(&self) -> Progress {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);
@@ -104,29 +104,29 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// What the kernel says of its connection.
+    /// Returns `TCP_INFO` of its connection.
     pub(super) fn info(&self) -> Option<TcpInfo> {
         tcp::info(&self.socket).ok()
     }
 
-    /// Has it end with a reset when it is dropped.
+    /// Makes the kernel reset the connection when this is dropped.
     pub(super) fn reset(&self) {
         let _ = self.socket.set_linger(Some(Duration::ZERO));
     }
 }
 
-/// Of the error that says that a connection is being made.
+/// The error of connect(2) on a nonblocking socket.
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
-/// Whether the kernel will tell when to go on. The first write without a cookie returns EINPROGRESS.
+/// Returns true if epoll will report when to continue. The first write without a cookie returns EINPROGRESS.
 fn is_not_yet(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }
 
-/// What came of an answer.
+/// The received part of a response.
 #[derive(Default)]
 struct Answer {
-    /// Its head as far as it came, until it is whole.
+    /// The incomplete head.
     head: Vec<u8>,
     status: Option<u16>,
     body_bytes: u64,

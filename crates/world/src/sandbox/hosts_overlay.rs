@@ -1,12 +1,11 @@
-//! Name resolution and trust inside a world: the hosts file, and the certificate authority that programs
-//! trust.
+//! Name resolution and trust inside a world: the hosts file, and the trusted certificate authority.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, ToSocketAddrs};
 
 use fastopen_netns::namespace;
-use fastopen_page::alias_host;
+use fastopen_page::{alias_host, is_name};
 use fastopen_replay::tls::Authority;
 
 use crate::contract::{Bodies, Fault, Job};
@@ -23,9 +22,9 @@ impl HostsOverlay {
     /// The certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files and looks each host up, as clients do. Programs ask the `resolver` for names, over
-    /// TCP if that is said; without one the hosts file has them. The authority, if any, is the only trusted
-    /// one.
+    /// Mounts the files and looks up each host, as clients do. Programs query the `resolver`, over TCP if its
+    /// flag is set. Without a resolver the hosts file has the names. The authority, if any, is the only
+    /// trusted one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a host resolves to another address.
@@ -34,7 +33,7 @@ impl HostsOverlay {
         authority: Option<&Authority>,
         resolver: Option<(Ipv4Addr, bool)>,
     ) -> Result<Self, Failure> {
-        // What is local is in the file in any case: no resolver is asked for it.
+        // Local names are always in the file, since they are never sent to a resolver.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
         let mut file = String::new();
         // A page may be served as localhost.
@@ -59,7 +58,7 @@ impl HostsOverlay {
         namespace::overlay_files(&files)?;
         for (host, address) in hosts.iter().filter(|(host, _)| in_file(host)) {
             let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
-            // An address written as a host needs no name.
+            // Addresses need no lookup.
             if is_name(host) && found.is_none_or(|found| found.ip() != *address) {
                 let found = found.map_or("nothing".to_owned(), |found| found.ip().to_string());
                 let message = format!("{host} is known inside as {found} instead of {address}");
@@ -78,7 +77,7 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// The hosts and, if the world has them, their aliases.
+/// Returns the hosts and, if the world has them, their aliases.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -94,7 +93,7 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<S
     named
 }
 
-/// A host and, if the world has aliases, its alias.
+/// Returns a host and, if the world has aliases, its alias.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -107,8 +106,8 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     names
 }
 
-/// The hosts that differ from one in a single digit, the first of its name: scripts choose among such at
-/// random, and a recording has the choice of that day. None for an address.
+/// Returns the hosts whose names differ from `host` in its first digit, and none for an address. Scripts
+/// choose among such hosts at random, and a recording has only one choice.
 fn siblings(host: &str) -> impl Iterator<Item = String> {
     let at = host.find(|letter: char| letter.is_ascii_digit()).filter(|_| is_name(host));
     let others =
@@ -116,7 +115,7 @@ fn siblings(host: &str) -> impl Iterator<Item = String> {
     others.into_iter().flatten().filter(move |name| name != host)
 }
 
-/// Whether two hosts differ in digits alone.
+/// Returns true if two hosts differ only in digits.
 pub fn are_siblings(one: &str, other: &str) -> bool {
     let masked = |host: &str| -> String {
         host.chars().map(|letter| if letter.is_ascii_digit() { '#' } else { letter }).collect()
@@ -124,12 +123,8 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
 }
 
-/// Whether a host is no address.
-pub fn is_name(host: &str) -> bool {
-    host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[')
-}
-
-/// Whether bodies name alias hosts, since the client contacts some hosts by https alone (HSTS preload list).
+/// Returns true if bodies name alias hosts, because the client requests some hosts only over https (HSTS
+/// preload list).
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

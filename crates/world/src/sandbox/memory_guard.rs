@@ -1,7 +1,7 @@
-//! The memory of a client, all its processes together: a limit of each process alone is none.
+//! Limits the memory of all processes of a client together.
 //!
-//! cgroups would do it in the kernel, but whoever has no group delegated to him that is empty, as in a
-//! session or a container, can make none with a limit.
+//! cgroups do this in the kernel, but a user without an empty delegated group, as in a session or a
+//! container, cannot create one with a limit.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use fastopen_netns::process::{kill_all_others, memory_of_others};
 
 /// The most memory of a client, in bytes.
 const MOST_BYTES: u64 = 2 << 30;
-/// Time between two looks: some 200 MB are touched within it.
+/// Interval of checks. A process touches about 200 MB in it.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Ends the processes of a client that have too much memory. Ends with its drop.
+/// Kills the processes of a client that use too much memory, until it is dropped.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -28,7 +28,7 @@ impl MemoryGuard {
     /// Starts the guard of the other processes of this PID namespace.
     ///
     /// # Errors
-    /// Where there can be no more threads.
+    /// If no thread can be started.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = channel();
@@ -44,7 +44,7 @@ impl MemoryGuard {
         Ok(Self { exceeded, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Why the client was ended since the last call, if it was.
+    /// Returns the reason if it has killed the client since the last call.
     pub fn reason(&self) -> Option<String> {
         let exceeded = self.exceeded.swap(false, Ordering::SeqCst);
         exceeded

@@ -1,4 +1,4 @@
-//! The namespaces of a world, and what it sees of the machine's files.
+//! The namespaces of a world, and its view of the machine's files.
 
 pub mod hosts_overlay;
 pub mod memory_guard;
@@ -13,10 +13,10 @@ use fastopen_netns::{namespace, process};
 use crate::contract::Job;
 use crate::failure::Failure;
 
-/// What clients may keep in their folders, in bytes. Memory.
+/// The most bytes in the folders of clients, which are in memory.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// The view that the jobs need: all of the machine's files where a command is to have them.
+/// Returns the view that the jobs need. A command that is not isolated sees all of the machine's files.
 pub fn view(jobs: &[Job]) -> View {
     let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
     let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);
@@ -29,7 +29,7 @@ pub fn view(jobs: &[Job]) -> View {
         files: jobs
             .iter()
             .filter_map(command)
-            // Of a server also the files that its words name.
+            // Also the files in the command line of a server.
             .chain(jobs.iter().flat_map(server).filter(|word| word.is_absolute()))
             .chain(bodies)
             .collect(),
@@ -38,11 +38,11 @@ pub fn view(jobs: &[Job]) -> View {
     }
 }
 
-/// Runs `inside` as PID 1 of new namespaces, with this view of the machine's files or the reason why there is
-/// none, and returns its exit code.
+/// Runs `inside` as PID 1 of new namespaces, and returns its exit code. `inside` gets the error if this view
+/// of the machine's files cannot be set up.
 ///
 /// # Errors
-/// Where the machine allows no namespaces.
+/// If the machine allows no namespaces.
 pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
     namespace::enter_sandbox()?;
     Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)

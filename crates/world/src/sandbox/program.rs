@@ -1,4 +1,5 @@
-//! Programs of others in a world: their environment, the folder that they may write to, and their last words.
+//! External programs in a world: their environment, their writable folder, and the last lines of their
+//! output.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use fastopen_netns::namespace::scratch;
 use fastopen_netns::sandbox::confine;
 
-/// The environment besides `PATH`, `HOME` and `TMPDIR`.
+/// The environment without `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
 /// The `PATH` if this program has none.
@@ -22,26 +23,26 @@ const TAIL_BYTES: u64 = 4096;
 pub struct Home {
     /// `HOME`, `TMPDIR` and the working directory.
     pub folder: PathBuf,
-    /// What the program says, outside the folder, whose contents are the program's.
+    /// The program's output, outside the folder, which belongs to the program.
     output: PathBuf,
 }
 
 impl Home {
-    /// Makes them.
+    /// Creates the files.
     ///
     /// # Errors
-    /// Where one of that name is there, or there is no memory left.
+    /// If the name exists, or no memory is left.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: scratch().join(format!("{name}.output")) };
         fs::create_dir(&home.folder)?;
         Ok(home)
     }
 
-    /// The command with these words, at least one, confined to this folder, without input; its standard error
-    /// is kept. It still lacks a view of the files (`protect_files`).
+    /// Returns the command with these words, at least one, confined to this folder, without input. Its
+    /// standard error is kept. The caller adds a view of the files (`protect_files`).
     ///
     /// # Errors
-    /// Where there is no memory left.
+    /// If no memory is left.
     pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
         let mut command = Command::new(&words[0]);
         command
@@ -59,16 +60,16 @@ impl Home {
         Ok(command)
     }
 
-    /// The file of standard error, to write to its end.
+    /// Opens the file of standard error for appending.
     ///
     /// # Errors
-    /// Where there is no memory left.
+    /// If no memory is left.
     pub fn output(&self) -> io::Result<File> {
         File::options().create(true).append(true).open(&self.output)
     }
 
-    /// A colon and the last lines that have a word, at most so many; nothing where there are none. Lines
-    /// without are empty, or point at a place in the line above.
+    /// Returns a colon and the last lines with a word, at most `lines`, or an empty text. Lines without a
+    /// word are empty, or point to a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -96,7 +97,7 @@ impl Drop for Home {
     }
 }
 
-/// How a program ended.
+/// Describes how a program ended.
 pub fn how_ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),

@@ -1,5 +1,5 @@
-//! A core of the machine's own for the server of a benchmark: its threads run there, and the kernel receives
-//! its packets there, so that what the core is not idle is what the server costs.
+//! A separate core for the server of a benchmark. Its threads run there, and the kernel receives its packets
+//! there, so that the time of the core that is not idle is the server's.
 
 use std::io;
 
@@ -7,25 +7,24 @@ use fastopen_netns::cores::{self, CoreTime};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::sysctl;
 
-use crate::contract::CoreRecord;
-use crate::engine::Engine;
+use crate::contract::{CoreRecord, Engine};
 
-/// The cores that receive the packets of interfaces which are made later in a namespace (Linux 6.3).
+/// The cores that receive packets of later interfaces in a namespace (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
 /// The thread of the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core, and those of everything else. The calling thread has its own back when this is dropped.
+/// The core of the server, and the others. Dropping it restores the cores of the calling thread.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
 }
 
 impl ServerCore {
-    /// Keeps the calling thread from the last of its cores; none: it has one alone, or time is virtual.
+    /// Excludes the calling thread from the last of its cores; None if it has only one, or time is virtual.
     ///
     /// # Errors
-    /// Where the kernel does not let it choose.
+    /// If the kernel refuses it.
     pub fn reserve(engine: Engine) -> io::Result<Option<Self>> {
         let mut others = cores::allowed()?;
         let core = others.pop().filter(|_| engine == Engine::Host && !others.is_empty());
@@ -34,10 +33,10 @@ impl ServerCore {
         Ok(Some(Self { core, others }))
     }
 
-    /// Runs `work` on the server's core; what it starts stays there.
+    /// Runs `work` on the server's core. Threads that it starts stay there.
     ///
     /// # Errors
-    /// Where the kernel does not let the thread choose.
+    /// If the kernel refuses it.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         cores::stay_on(&[self.core])?;
         let done = work();
@@ -45,8 +44,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Has the kernel receive packets for the `origins`, whose interfaces are yet to be made, on the server's
-    /// core, and those of the other namespaces elsewhere. A kernel may not know how.
+    /// Makes the kernel receive the packets of later interfaces of the `origins` on the server's core, and
+    /// those of other namespaces elsewhere. Older kernels cannot do this.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -57,17 +56,17 @@ impl ServerCore {
         }
     }
 
-    /// How much of its time was used so far; `foreign` is whether the server is a program of others.
+    /// Returns the use of its time so far. `foreign` is set for an external server.
     ///
     /// # Errors
-    /// Where the kernel does not say it.
+    /// If the kernel does not report it.
     pub fn used(&self, foreign: bool) -> io::Result<(CoreTime, u64)> {
         let own = std::process::id();
         let of_server = |pid, name: &str| if foreign { pid != own } else { pid == own && name == ORIGINS };
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// What was used between two moments.
+    /// Returns the use between two readings.
     pub fn record(
         &self,
         origins: &NetNs,

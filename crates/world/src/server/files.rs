@@ -1,4 +1,4 @@
-//! The page's bodies as files for a server: `HOST/PATH`, a path that ends with a slash as `index.html`.
+//! The page's bodies as files `HOST/PATH` for a server. A path that ends with a slash becomes `index.html`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -12,14 +12,14 @@ use crate::contract::Job;
 
 /// The longest name of a file (`NAME_MAX`).
 const NAME_BYTES: usize = 255;
-/// What a folder is asked for.
+/// The file of a path that ends with a slash.
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes those of the server's hosts below `folder`; `resources` are the page's as they are served.
+/// Writes the bodies of the server's hosts below `folder`. `resources` are those of the origins.
 ///
 /// # Errors
-/// Where there is no room left.
+/// If no space is left.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
@@ -32,8 +32,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// The paths of what can be a file, each with the number of its resource: what is got with status 200, has a
-/// path that a file can have, and has the same body whatever query and method it is asked for with.
+/// Returns the resources that can be files, by path. They have method GET, status 200, a path that is valid
+/// for a file, and the same size for all queries.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {
@@ -63,7 +63,7 @@ fn path_of(resource: &Resource) -> Option<PathBuf> {
     parts.iter().all(fits).then(|| parts.iter().collect())
 }
 
-/// A path with its percent-encoded bytes decoded, as servers do; none where it is no text then.
+/// Decodes percent-encoded bytes of a path, as servers do; None if the result is not text.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

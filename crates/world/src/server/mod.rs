@@ -1,6 +1,6 @@
-//! A server of others in place of the origins: a command that listens in the origins' namespace, on one port
-//! of its hosts. The origins themselves stand behind it, on another port of the same addresses, where clients
-//! meet those of all other hosts.
+//! An external server between client and origins: a command that listens in the origins' namespace, on one
+//! port of its hosts. The origins listen behind it, on another port of the same addresses. Clients reach the
+//! origins of all other hosts there.
 
 mod files;
 mod sockets;
@@ -31,17 +31,18 @@ pub const PORT: u16 = 80;
 pub const UPSTREAM_PORT: u16 = 8080;
 /// The folder in the server's own that holds the page's bodies: `site/HOST/PATH`.
 const SITE: &str = "site";
-/// How long a server may take until it listens.
+/// Timeout for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same, once it listens elsewhere or its first process has ended.
+/// Timeout for a server that listens elsewhere, or whose first process has ended.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time between two looks at its sockets: until it listens, and when a load ends.
+/// Interval of checks of its sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
+/// Interval of checks of its sockets when a load ends.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// What to do about a server that could not write a file.
+/// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
-/// How many of its last lines are shown.
+/// The number of its last lines in an error.
 const LAST_LINES: usize = 4;
 
 /// A running server. It is ended when dropped.
@@ -49,10 +50,10 @@ pub struct Server {
     name: String,
     /// Its hosts.
     hosts: BTreeMap<String, Ipv4Addr>,
-    /// The Fast Open queue of listeners that have none; none: they stay as they are.
+    /// The Fast Open queue for listeners without one; None: listeners are not changed.
     queue: Option<u16>,
     child: RefCell<Child>,
-    /// Has its connections to the origins use Fast Open.
+    /// Makes its connections to the origins use Fast Open.
     _watch: Option<Watch>,
     /// Its sockets.
     pub sockets: ServerSockets,
@@ -60,11 +61,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server of a job in the namespace of its origins, and waits until it listens; `resources`
-    /// are the page's as the origins serve them.
+    /// Starts the server of a job in the namespace of its origins, and waits until it listens. `resources`
+    /// are those of the origins.
     ///
     /// # Errors
-    /// Where it cannot be started, ends, or listens elsewhere: with its last lines.
+    /// If it cannot be started, ends, or listens elsewhere, with its last lines.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -76,7 +77,7 @@ impl Server {
         let written = files::write(&home.folder.join(SITE), job, resources);
         written.blame(Fault::Machine, "writing the page's bodies for the server")?;
         let sockets = namespace.run(|| {
-            // It has no capability, and listens on a port below 1024.
+            // It listens on a port below 1024 without a capability.
             sysctl::set("net.ipv4.ip_unprivileged_port_start", "0")?;
             let failed = |error| Error::other("subscribing to destroy events", error);
             ServerSockets::observe(namespace.clone(), !job.has_transactions()).map_err(failed)
@@ -118,10 +119,10 @@ impl Server {
         }
     }
 
-    /// Makes it ready for a load: gives its listeners a Fast Open queue where the job asks for that.
+    /// Prepares it for a load. Sets the Fast Open queue of its listeners if the job requests it.
     ///
     /// # Errors
-    /// Where it has ended, or no longer listens: with its last lines.
+    /// If it has ended or no longer listens, with its last lines.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -131,10 +132,10 @@ impl Server {
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
-    /// Why it serves no longer, if it does not.
+    /// Returns the reason if it no longer serves.
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// If the kernel does not list its sockets.
     pub fn failure(&self) -> Result<Option<String>, Failure> {
         Ok(self.problem()?.map(|problem| self.described(&problem)))
     }
@@ -181,25 +182,25 @@ impl Drop for Server {
         let child = self.child.get_mut();
         kill_group(child);
         let _ = child.wait();
-        // What made itself a daemon.
+        // Processes that have become daemons.
         end_all_others();
     }
 }
 
-/// Why a server does not serve.
+/// The reason why a server does not serve.
 enum Problem {
-    /// Its first process ended, and not well.
+    /// Its first process failed.
     Failed(String),
-    /// It listens, but not where the page's hosts are.
+    /// It listens, but not on the addresses of the page's hosts.
     Elsewhere(String),
-    /// Its first process ended well, as that of a daemon does.
+    /// Its first process ended without an error, as that of a daemon.
     Ended(String),
     /// It does not listen.
     Silent,
 }
 
-/// Starts the command from a new thread in `namespace`, which keeps the restrictions of the command; with
-/// Fast Open on its own connections under interception.
+/// Starts the command from a new thread in `namespace`, so that its restrictions do not affect this thread.
+/// With Fast Open, the command is intercepted.
 fn spawn(
     command: Command,
     namespace: NetNs,
@@ -209,7 +210,7 @@ fn spawn(
 ) -> Result<(Child, Option<Watch>), Failure> {
     let prepare = move || {
         protect_files(&folder)?;
-        // All of the machine's files hold UNIX sockets too.
+        // The machine's files include UNIX sockets.
         restrict_sockets(isolated)
     };
     let start = move || {

@@ -1,5 +1,4 @@
-//! The sockets of a server of others, by the kernel's word alone: `sock_diag`, and `TCP_FASTOPEN` of its
-//! listeners.
+//! The sockets of an external server, from the kernel: `sock_diag`, and `TCP_FASTOPEN` of its listeners.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,13 +18,13 @@ use fastopen_replay::sockets::FourTuple;
 
 use super::{INTERVAL, PORT};
 
-/// How long the kernel's work queue may take to tell of a destroyed socket (`net/core/sock_diag.c`).
+/// The longest time for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Where something listens.
+/// The address and port of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listening {
-    /// The address, perhaps that of every host.
+    /// The address, which may be unspecified.
     pub address: IpAddr,
     /// The port.
     pub port: u16,
@@ -33,7 +32,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Whether it takes connections to this address.
+    /// Returns true if it accepts connections to this address.
     pub fn is_of(&self, address: Ipv4Addr) -> bool {
         self.address.is_unspecified() || self.address == IpAddr::V4(address)
     }
@@ -45,21 +44,21 @@ impl fmt::Display for Listening {
     }
 }
 
-/// The sockets of one network namespace, those of the server's port.
+/// The sockets of the server's port in one network namespace.
 pub struct ServerSockets {
     namespace: NetNs,
-    /// None: only those that are open are looked at.
+    /// None if only open sockets are observed.
     events: Option<RefCell<DestroyEvents>>,
     /// The last `TCP_INFO` of each connection that was destroyed.
     closed: RefCell<BTreeMap<FourTuple, TcpInfo>>,
 }
 
 impl ServerSockets {
-    /// Observes the sockets of the calling thread's network namespace, which is `namespace`; `destroyed` is
-    /// whether also as they end, which costs the server's kernel something for each.
+    /// Observes the sockets of the calling thread's network namespace, which is `namespace`. If `destroyed`
+    /// is set, also when they end, which costs the kernel time for each.
     ///
     /// # Errors
-    /// Where there are no descriptors left.
+    /// If no descriptors are left.
     pub fn observe(namespace: NetNs, destroyed: bool) -> io::Result<Self> {
         let events = destroyed.then(DestroyEvents::subscribe).transpose()?.map(RefCell::new);
         Ok(Self { namespace, events, closed: RefCell::default() })
@@ -69,10 +68,10 @@ impl ServerSockets {
         self.namespace.run(|| open_sockets().map_err(|error| Error::other("listing TCP sockets", error)))
     }
 
-    /// All listeners, of whatever port.
+    /// Returns the listeners of all ports.
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// If the kernel does not list its sockets.
     pub fn listening(&self) -> Result<Vec<Listening>> {
         let listening = |report: SocketReport| {
             let Outcome::Known(info) = report.outcome else { return None };
@@ -82,11 +81,11 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// The listeners of a port, with the least Fast Open queue of those that share an address; none where it
-    /// cannot be read.
+    /// Returns the addresses of the listeners of a port, with the smallest Fast Open queue of those that
+    /// share an address; None if it cannot be read.
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// If the kernel does not list its sockets.
     pub fn queues(&self, port: u16) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
@@ -98,10 +97,10 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Gives the listeners of a port this Fast Open queue that have none.
+    /// Sets the Fast Open queue of the listeners of a port that have none.
     ///
     /// # Errors
-    /// Where the kernel refuses it.
+    /// If the kernel refuses it.
     pub fn set_missing_queues(&self, port: u16, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
             let set = || {
@@ -116,10 +115,10 @@ impl ServerSockets {
         Ok(())
     }
 
-    /// `TCP_INFO` of every connection since [`ServerSockets::forget`], open or destroyed.
+    /// Returns `TCP_INFO` of every connection since [`ServerSockets::forget`], open or destroyed.
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// If the kernel does not list its sockets.
     pub fn evidence(&self) -> Result<BTreeMap<FourTuple, TcpInfo>> {
         let open = self.open()?;
         self.handle_events();
@@ -128,7 +127,8 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds to `evidence` what destroy events say of these connections, for which it waits for a moment.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits for a short time until it has those of
+    /// `wanted`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -145,10 +145,10 @@ impl ServerSockets {
         }
     }
 
-    /// Waits until the connection from `client` is established. Returns whether it is.
+    /// Waits until the connection from `client` is established. Returns false after `timeout`.
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// If the kernel does not list its sockets.
     pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| {
             let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
@@ -158,10 +158,10 @@ impl ServerSockets {
         })
     }
 
-    /// Waits until no connection is open. Returns whether none is.
+    /// Waits until no connection is open. Returns false after `timeout`.
     ///
     /// # Errors
-    /// Where the kernel does not list its sockets.
+    /// If the kernel does not list its sockets.
     pub fn wait_until_closed(&self, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| !sockets.iter().any(|one| connection(one).is_some()))
     }
@@ -192,7 +192,7 @@ impl ServerSockets {
     }
 }
 
-/// The four-tuple of a connection to the server, and what the kernel says of it.
+/// Returns the four-tuple and `TCP_INFO` of a connection to the server.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (SocketAddr::V4(origin), SocketAddr::V4(client)) = (report.local, report.peer) else { return None };
     match &report.outcome {

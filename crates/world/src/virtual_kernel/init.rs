@@ -13,11 +13,11 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;
 
-/// Where the host's folder is mounted, below [`namespace::scratch`], the only writable place.
+/// Mount point of the host's folder below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
-/// Name of the file that holds the jobs.
+/// Name of the file with the jobs.
 pub const JOBS: &str = "jobs";
-/// Name of the file that takes the records.
+/// Name of the file with the records.
 pub const RECORDS: &str = "records";
 
 /// Name of each file of recorded bodies, followed by its number.
@@ -26,7 +26,7 @@ pub const BODIES: &str = "bodies-";
 /// Name of the folder of packetdrill and its scripts.
 pub const SCRIPTS: &str = "scripts";
 
-/// Path of a file of recorded bodies inside the kernel.
+/// Returns the path of a file of recorded bodies inside the kernel.
 pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
@@ -45,7 +45,7 @@ pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     init::power_off()
 }
 
-/// Runs packetdrill's scripts of the plan that lies where jobs do, and powers off.
+/// Runs the packetdrill scripts of the plan in the file of jobs, and powers off.
 pub fn run_scripts(folder: &str) -> ! {
     let done = init::mount_devices().map_err(Failure::from).and_then(|()| {
         let (plan, records) = prepare(folder)?;
@@ -67,7 +67,7 @@ fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     Ok((jobs, records.blame(Fault::Machine, "opening the file for records")?))
 }
 
-/// Appends a record; it is in the host's file when this returns. Fails where the host's disk is full.
+/// Appends a record, and returns when it is in the host's file. Fails if the host's disk is full.
 fn append(records: &File, record: &impl Serialize) -> Result<(), Failure> {
     write_line(records, record).blame(Fault::Machine, "writing a record")?;
     Ok(init::write_back(records)?)

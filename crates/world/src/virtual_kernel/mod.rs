@@ -2,7 +2,7 @@
 //! PID 1, copies its records to the output, and kills a kernel that hangs.
 //!
 //! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
-//! removed at the end, by a cleanup process where this program is killed before. See docs/virtual.md.
+//! removed at the end, or by a cleanup process if this program is killed. See docs/virtual.md.
 
 pub mod init;
 
@@ -31,7 +31,7 @@ use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
 
 /// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// What the kernel may have in files, in addition to its memory.
+/// Space for the kernel's files, in addition to its memory, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
 /// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
 const FREE_CLOCK: &str = "free-clock";
@@ -39,17 +39,17 @@ const FREE_CLOCK: &str = "free-clock";
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
-/// How long a script of packetdrill may take in real time, in seconds.
+/// Timeout of a packetdrill script in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
-/// How many connections of transactions a kernel makes in a second of real time, at least.
+/// The least number of connections of transactions that a kernel makes in a second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
-/// How long a program in the kernel may compute without giving the kernel a turn.
+/// The longest time for which a program in the kernel may compute without a system call.
 const SPINNING: Duration = Duration::from_secs(10);
-/// Time between two looks for new records.
+/// Interval of checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest time for the console's thread to read the rest when the kernel has ended.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many lines of the console's end an error quotes.
+/// The number of the console's last lines in an error.
 const CONSOLE_TAIL_LINES: usize = 6;
 
 /// A User-Mode Linux kernel.
@@ -60,17 +60,17 @@ pub struct Kernel {
     pub arguments: Vec<String>,
 }
 
-/// What a kernel is started for.
+/// The work of a kernel.
 #[derive(Clone, Copy)]
 pub enum Task<'a> {
-    /// Jobs; each ends with a record of its own.
+    /// Jobs. The last record of each is `end` or `error`.
     Jobs(&'a [Job]),
-    /// packetdrill's scripts; each has one record.
+    /// packetdrill scripts. Each has one record.
     Scripts(&'a Plan),
 }
 
 impl<'a> Task<'a> {
-    /// The mode of this program as PID 1.
+    /// Returns the mode of this program as PID 1.
     fn mode(self) -> &'static str {
         match self {
             Self::Jobs(_) => "--init",
@@ -85,7 +85,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// How many records end a part of it.
+    /// Returns the number of jobs or scripts.
     fn parts(self) -> usize {
         match self {
             Self::Jobs(jobs) => jobs.len(),
@@ -93,7 +93,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// The name of a part.
+    /// Returns the name of a job or script.
     fn name(self, part: usize) -> Option<String> {
         match self {
             Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
@@ -108,7 +108,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Whether its programs are of others.
+    /// Returns true if it runs external programs.
     fn is_foreign(self) -> bool {
         match self {
             Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
@@ -116,8 +116,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Whether one of its programs reads the clock until that has advanced, for ever where reading it takes
-    /// no virtual time.
+    /// Returns true if one of its programs reads the clock until the clock has advanced. Such a program never
+    /// ends if reading the clock takes no virtual time.
     fn polls_clock(self) -> bool {
         match self {
             Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
@@ -125,7 +125,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// How long, in real time, it may be without a record.
+    /// Returns the longest real time between two records, in seconds.
     fn silence_s(self) -> u64 {
         match self {
             Self::Jobs(jobs) => {
@@ -139,11 +139,11 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Runs the task that `text` holds on `kernel`, writes the records to standard output, and returns the exit
-/// code: that of `report` where the kernel does not start, hangs, or ends before all is done.
+/// Runs the task in `text` on `kernel`, writes the records to standard output, and returns the exit code. If
+/// the kernel does not start, hangs, or ends too early, that is the exit code of `report`.
 ///
-/// The kernel runs in namespaces of its own with a [`View`] of the machine's files: whoever is root inside
-/// may mount any of what this process sees (`hostfs`).
+/// The kernel runs in namespaces of its own with a [`View`] of the machine's files, because its root can
+/// mount everything that this process sees (`hostfs`).
 pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfinished) -> i32) -> i32 {
     let jobs = task.jobs();
     let starting = |failure: Failure| Unfinished { job: None, failure };
@@ -154,7 +154,7 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
     };
     let folder = Folder::make(text, jobs).and_then(|folder| {
         if let Task::Scripts(plan) = task {
-            // The kernel mounts file systems of its own over /tmp, where they may lie.
+            // The kernel mounts its own file system over /tmp, which may contain the scripts.
             conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?;
         }
         Ok(folder)
@@ -168,7 +168,7 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
     let mut view = task.view();
     view.files.extend([kernel.program.clone(), init.clone()]);
     view.writable.push(folder.path().to_owned());
-    // The kernel's memory is a file there.
+    // The kernel's memory is a file in the scratch space.
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
         let result = match bounded(&view, entered, task) {
@@ -180,7 +180,8 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view by Landlock too. One of the two must hold where programs of others run.
+/// Also restricts this process to the view by Landlock. Namespaces or Landlock must work if external programs
+/// run.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -201,7 +202,7 @@ fn boot(
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
     loop {
-        // Checked before the records are read, so that the last ones are read as well.
+        // Checked before the records are read, so that the last ones are not missed.
         let ended = running.has_ended();
         match running.copy_records(out, &mut progress) {
             Ok(true) => (last_record, booted) = (Instant::now(), true),
@@ -240,18 +241,18 @@ fn boot(
     }
 }
 
-/// Whether a program in the kernel spins: virtual time stands still while it does, and no other process runs
+/// Detects a program in the kernel that spins. Virtual time stands still meanwhile, and no other process runs
 /// that could end it.
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// How often the kernel's process had waited, and the time that all processes had computed, when the
-    /// former changed last.
+    /// The number of waits of the kernel's process, and the computing time of all processes when that number
+    /// changed.
     changed: Option<(String, Duration)>,
 }
 
 impl Spinning {
-    /// Looks, once a second, whether the kernel was not asked for anything while the processes of this PID
+    /// Checks once a second. Returns true if the kernel was not called while the processes of this PID
     /// namespace computed for [`SPINNING`].
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
@@ -270,12 +271,12 @@ impl Spinning {
     }
 }
 
-/// Why not all jobs were done.
+/// The reason why not all jobs were done.
 #[derive(Debug)]
 pub struct Unfinished {
     /// The job that was running.
     pub job: Option<String>,
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
 }
 
@@ -288,7 +289,7 @@ fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// The kernel's own arguments, without [`FREE_CLOCK`] for a task that polls the clock.
+/// Returns the kernel's own arguments, without [`FREE_CLOCK`] for a task that polls the clock.
 fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
     let polled = task.polls_clock();
     let all = kernel.arguments.iter().map(String::as_str);
@@ -327,7 +328,7 @@ fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
     }
 }
 
-/// Of a kernel that ended before it wrote a record.
+/// Returns the failure of a kernel that ended before its first record.
 fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     let remedy = format!(
         "a kernel needs {} MB of memory, space in {}, and processes: run fewer worlds in parallel (--jobs), \
@@ -338,7 +339,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     Failure { fault: Fault::Machine, message, remedy }
 }
 
-/// Which jobs are done, by their records.
+/// The progress of a task, by its records.
 struct Progress<'a> {
     task: Task<'a>,
     done: usize,
@@ -352,7 +353,7 @@ impl Progress<'_> {
             r#type: String,
             fault: Option<Fault>,
         }
-        // `end` or `error` ends a job; others are many and long, and need not be parsed.
+        // Skips long and frequent records that end no job.
         if [&br#"{"type":"load""#[..], br#"{"type":"packets""#].iter().any(|start| line.starts_with(start)) {
             return;
         }
@@ -369,7 +370,7 @@ impl Progress<'_> {
     }
 }
 
-/// The folder that the kernel reads its jobs from and writes its records to.
+/// The folder with the kernel's jobs and records.
 struct Folder {
     private: PrivateFolder,
     records: File,
@@ -399,7 +400,7 @@ impl Folder {
     }
 }
 
-/// The jobs with `origins.bodies_file` replaced by the file's path inside the kernel.
+/// Replaces each `origins.bodies_file` of jobs by the file's path inside the kernel.
 fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {
@@ -420,11 +421,12 @@ fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> 
 struct Running {
     child: Child,
     records: File,
-    /// How many bytes of the records were read, and the incomplete line at their end.
+    /// The number of bytes of records that were read.
     read: u64,
+    /// The incomplete line at their end.
     rest: Vec<u8>,
     console: Arc<Mutex<VecDeque<String>>>,
-    /// Receives nothing; disconnects when the console is closed.
+    /// Receives nothing, and disconnects when the console is closed.
     console_open: Receiver<()>,
 }
 
@@ -447,7 +449,7 @@ impl Running {
             .args(arguments(kernel, task))
             .arg(format!("init=\"{}\"", init.display()))
             .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
-            // A fixed environment; with an empty one the kernel crashes at its start.
+            // The kernel crashes at its start with an empty environment.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/")
@@ -468,13 +470,13 @@ impl Running {
         Ok(Self { child, records, read: 0, rest: Vec::new(), console, console_open })
     }
 
-    /// Waits for [`POLL_INTERVAL`] at most. Returns whether the kernel has ended.
+    /// Waits for at most [`POLL_INTERVAL`]. Returns true if the kernel has ended.
     fn has_ended(&mut self) -> bool {
         self.console_open.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected)
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Writes the complete lines that are new to `out`. Returns whether there were any.
+    /// Writes new complete lines to `out`. Returns true if there were any.
     fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;

@@ -1,5 +1,5 @@
-//! Fast Open cookies of an earlier visit: the client's of every host, and a server's of the origins behind
-//! it.
+//! Fetches the Fast Open cookies of an earlier visit: those of all hosts for the client, and those of the
+//! origins for an external server.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,8 +15,7 @@ use super::load::SETTLE_TIMEOUT;
 use crate::server;
 
 impl Servers {
-    /// Gets `client` a cookie from each host. To be called with an unshaped link: what the cookie costs is
-    /// what a cold load measures.
+    /// Gets `client` a cookie from each host. Call it with an unshaped link.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses: Vec<_> = self.addresses.iter().copied().chain(self.resolver).collect();
         self.fetch(client, of_each_host(&addresses))
@@ -27,15 +26,16 @@ impl Servers {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Gets a server of others the cookies of the origins behind it, as one has them that has been running.
+    /// Gets an external server the cookies of the origins behind it, which a server has that has run for a
+    /// while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddrV4::new(*address.ip(), server::UPSTREAM_PORT));
         self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Gets cookies by connections from `namespace` that request one and are then reset, each from an address
-    /// of its own where one is named.
+    /// Gets cookies through connections from `namespace` that request one and are then reset. Each pair has
+    /// the client's address, or None for the default, and the server's address.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -53,9 +53,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&SocketAddr::V4(address).into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // A connection that is accepted later would count as the load's. A reset that overtakes the
-                // last packet of the handshake, from one processor to the other, would end the connection
-                // before.
+                // A connection that is accepted later would count for the load. A reset that overtakes the
+                // last packet of the handshake, on another processor, would end the connection too early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;
@@ -76,8 +75,8 @@ impl Servers {
     }
 }
 
-/// The first address of each host: a second connection to a host would use the cookie, and wait for a first
-/// write.
+/// Returns the first address of each host. A second connection to a host would use the cookie and wait for
+/// the first write.
 fn of_each_host(addresses: &[SocketAddrV4]) -> Vec<(Option<Ipv4Addr>, SocketAddrV4)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(*address.ip()));

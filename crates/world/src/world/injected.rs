@@ -1,5 +1,5 @@
-//! Faults on purpose: what is changed of a load's observations before it is judged, so that a soak can tell
-//! whether the evidence finds each.
+//! Injected faults: changes of a load's observations before it is judged, with which a soak tests whether the
+//! evidence finds each fault.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -7,19 +7,19 @@ use std::net::Ipv4Addr;
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
 
-/// What was observed of a load, before it is judged.
+/// The observations of a load before it is judged.
 pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
     pub link: &'a mut LinkRecord,
     pub cookies: &'a mut Vec<Ipv4Addr>,
-    /// Whether the load begins with the cookies of all hosts; none: it does not use Fast Open.
+    /// True if the load begins with the cookies of all hosts; None: it does not use Fast Open.
     pub warm: Option<bool>,
-    /// Whether the time of a first answer has a bound.
+    /// True if the time of a first response has a bound.
     pub timed: bool,
 }
 
-/// A fault, which is false where the load has nothing that it could change.
+/// A fault. It returns false if it cannot change anything in the load.
 type Fault = fn(&mut Observed) -> bool;
 
 /// The last one is possible in every load.
@@ -42,7 +42,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects the fault of this number; of those that are not possible the next.
+/// Injects the fault with this number, or the next possible one.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
@@ -70,7 +70,7 @@ fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> bool {
     true
 }
 
-/// The first answer of a connection comes when the connection is opened.
+/// Makes the first response of a connection arrive when the connection is opened.
 fn answered_at_once(observed: &mut Observed) -> bool {
     if !observed.timed {
         return false;
@@ -87,7 +87,7 @@ fn answered_at_once(observed: &mut Observed) -> bool {
     true
 }
 
-/// The client alone says of a session that it was resumed, or the origin alone.
+/// Makes only one end report a resumed session.
 fn resumed_at_one_end(observed: &mut Observed) -> bool {
     let mut secured = observed.loaded.connections.iter_mut().filter_map(|one| one.tls.as_mut());
     let Some(tls) = secured.find(|tls| tls.origin.is_some()) else { return false };
@@ -95,7 +95,7 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     true
 }
 
-/// The resolver has seen a query that nobody sent.
+/// Adds a query at the resolver that nobody sent.
 fn another_query(observed: &mut Observed) -> bool {
     observed.loaded.lookups.first_mut().is_some_and(|lookup| {
         lookup.resolver.queries += 1;

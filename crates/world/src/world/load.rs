@@ -1,6 +1,6 @@
-//! One load: its world is prepared, the client runs, and what was observed becomes a record.
+//! One load: the world is prepared, the client runs, and the observations become a record.
 //!
-//! Each step consumes the step before: [`Prepared`], [`Observed`], [`LoadRecord`].
+//! Each step consumes the previous one: [`Prepared`], [`Observed`], [`LoadRecord`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,6 +25,7 @@ use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
     OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
+use crate::engine;
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
 use crate::network::addresses::{client_address, origin_number};
@@ -34,15 +35,15 @@ use crate::network::topology::FastOpenUse;
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::server::{self, Server};
 
-/// A pcapng file, and how many packets are not in it for want of room.
+/// A pcapng file, and the number of packets that were dropped because buffers were full.
 pub(super) type Packets = (Vec<u8>, u32);
 
-/// How long the last packets of a load may take on an unshaped link.
+/// Timeout for the last packets of a load on an unshaped link.
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
-    /// Loads the page as `plan` says, with its packets where the job asks for them; `number` counts the job's
-    /// loads.
+    /// Loads the page according to `plan`, and returns its packets if the job requests them. `number` is the
+    /// index of the load.
     pub(super) fn load(
         &self,
         number: usize,
@@ -63,14 +64,14 @@ impl<'a> World<'a> {
         Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
-    /// Gives the client a new address, and the cookies, cache and link that the load begins with.
+    /// Gives the client a new address, and sets up the cookies, cache and link for the load.
     pub(super) fn prepare(
         &self,
         address: Ipv4Addr,
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
-        // Before the link is configured, which drops packets: the resets of the last load must arrive.
+        // The resets of the last load must arrive before the link is configured, which drops packets.
         self.settle()?;
         self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
         self.network.link.configure(&LinkConfig::default())?;
@@ -97,8 +98,8 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// The client's earlier visit, to its cache or session tickets: over an unshaped link and without Fast
-    /// Open, so that it leaves no cookie. Ends its connections.
+    /// Makes the client's earlier visit, for its cache or session tickets, over an unshaped link and without
+    /// Fast Open, so that it leaves no cookie. Ends its connections.
     fn visit(
         &self,
         expected: Expectation,
@@ -115,8 +116,8 @@ impl<'a> World<'a> {
         self.servers.origins.sockets().reset();
         self.servers.origins.quic().close_all();
         self.settle()?;
-        // The resets must reach the client before the link is configured, which drops packets; of QUIC's the
-        // client closes its sockets.
+        // The resets must reach the client before the link is configured, which drops packets. After those of
+        // QUIC the client closes its sockets.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
         let files = &self.network.counters.client;
         while files.read()?.get("CurrEstab") > 0 || self.tap.is_some() && files.udp_sockets()? > 0 {
@@ -131,13 +132,13 @@ impl<'a> World<'a> {
     /// Waits until all earlier connections have ended, and forgets them.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
-        // A client that is gone does not say so.
+        // A client that has ended does not close its QUIC connections.
         origins.quic().close_all();
         let mut tcp = true;
         if let Some(server) = server {
             tcp = server.sockets.wait_until_closed(SETTLE_TIMEOUT)?;
             server.sockets.forget();
-            // A server keeps connections to the origins.
+            // An external server keeps connections to the origins.
             origins.sockets().reset();
         }
         tcp &= origins.sockets().wait_until_closed(SETTLE_TIMEOUT);
@@ -149,7 +150,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The cross traffic of the job's loads, after its warm-up.
+    /// Starts the cross traffic of a load, and waits for its warm-up.
     fn cross_traffic(&self) -> Result<Option<CrossTraffic>, Failure> {
         let Some(asked) = &self.job.network.cross else { return Ok(None) };
         let begin_ns = monotonic_ns();
@@ -159,7 +160,7 @@ impl<'a> World<'a> {
         Ok(Some(cross))
     }
 
-    /// A trace of the origins' connections, where the job asks for it.
+    /// Starts a trace of the origins' connections if the job requests it.
     fn tcp_trace(&self) -> Result<Option<TcpTrace>, Failure> {
         let start = || {
             let sockets = self.servers.origins.shared_sockets();
@@ -168,7 +169,7 @@ impl<'a> World<'a> {
         self.job.tcp_trace.then(start).transpose()
     }
 
-    /// The load as a client gets it.
+    /// Returns the load for the client.
     fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
         let ClientTls { page, lookups } = secure;
         let (tls, quic) = page.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
@@ -189,7 +190,7 @@ impl<'a> World<'a> {
             tls_settings: &self.job.tls,
             tap: self.tap.as_ref(),
             resolver,
-            first_port: self.engine.first_port(),
+            first_port: engine::first_port(self.engine),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
             synthetic_page: self.servers.synthetic_pages.as_ref().map(|pages| pages.select(expected.tls)),
@@ -199,7 +200,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// TLS and QUIC of a client without sessions.
+    /// Returns TLS and QUIC of a client without sessions.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -211,7 +212,7 @@ impl<'a> World<'a> {
         let spoken: BTreeSet<_> = spoken.collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(ClientTls::default()) };
-        // And the resolver.
+        // The hosts and the resolver.
         let servers = self.hosts.len() + 1;
         let mut config = tls::client(&self.job.tls, authority, &offered, servers)?;
         let early = expected.early_data != EarlyData::None;
@@ -231,7 +232,7 @@ impl<'a> World<'a> {
         Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
-    /// The hosts of this world whose cookie the client at `address` holds.
+    /// Returns the hosts of this world whose cookie the client at `address` holds.
     fn cookies(&self, address: Ipv4Addr) -> fastopen_netns::Result<Vec<Ipv4Addr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = Vec::new();
@@ -252,7 +253,7 @@ impl<'a> World<'a> {
 }
 
 impl Servers {
-    /// `TCP_INFO` of the connections that origins and a server of others accepted.
+    /// Returns `TCP_INFO` of the connections that origins and an external server accepted.
     fn evidence(&self) -> fastopen_netns::Result<BTreeMap<FourTuple, TcpInfo>> {
         let mut evidence = self.origins.sockets().evidence();
         if let Some(server) = &self.server {
@@ -261,8 +262,8 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds what the kernel says later of connections to a server of others, and counts them by its
-    /// listeners, as well as its own to the origins.
+    /// Adds late `TCP_INFO` of connections to an external server. Counts these connections by listener, and
+    /// the server's own ones to the origins.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -289,7 +290,7 @@ impl Servers {
                 syn_data: 0,
             })
             .collect();
-        // In the order in which the kernel looks for one: the address itself, then that of every host.
+        // In the kernel's order of lookup: the specific address, then the unspecified one.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
             let own = IpAddr::V4(*four_tuple.origin.ip());
@@ -303,21 +304,21 @@ impl Servers {
     }
 }
 
-/// What the client of a load has for TLS.
+/// TLS of a load's client.
 #[derive(Clone, Default)]
 struct ClientTls {
-    /// For the page's hosts; none where the load is in the clear.
+    /// For the page's hosts; None in cleartext loads.
     page: Option<Secure>,
-    /// For the resolver; none where names are not looked up over TLS.
+    /// For the resolver; None if names are not looked up over TLS.
     lookups: Option<Arc<ClientConfig>>,
 }
 
-/// A world in which the load can begin.
+/// A world that is ready for a load.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
     secure: ClientTls,
-    /// The client's.
+    /// The client's address.
     address: Ipv4Addr,
     /// The hosts whose cookie the client holds.
     pub(super) cookies: Vec<Ipv4Addr>,
@@ -328,7 +329,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
-        world.engine.begin_load(loading.start_phase);
+        engine::begin_load(world.engine, loading.start_phase);
         let mut cross = world.cross_traffic()?;
         let cross_before = cross.as_ref().map(CrossTraffic::moved);
         let link_before = cross.as_ref().map(|_| world.network.link.report()).transpose()?;
@@ -350,15 +351,15 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // After the origins' end: what that has received, this end has sent.
+                    // After the origins' end, so that everything which that received was already sent.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
                 ));
                 trace_taken = trace.take().map(TcpTrace::take);
-                // It would fill an unshaped link.
+                // Cross traffic would fill an unshaped link.
                 cross = None;
-                // Later packets belong to no load; the resets that follow need no delay.
+                // Later packets belong to no load, and resets need no delay.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
@@ -393,19 +394,12 @@ impl<'w, 'a> Prepared<'w, 'a> {
         }
         add_origins_handshakes(&mut loaded, world.servers.origins.log());
         add_resolvers_queries(&mut loaded, world.servers.origins.log());
-        let growth = |before: &Counters, after: &Counters| -> BTreeMap<String, i64> {
-            after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
-        };
-        let counters = BothEnds {
-            client: growth(&before.client, &after.client),
-            origins: growth(&before.origins, &after.origins),
-        };
         Ok(Observed {
             prepared: self,
             started_unix_ms,
             ended_unix_ns,
             loaded,
-            counters,
+            counters: growth(&before, &after),
             link,
             cross,
             server,
@@ -414,11 +408,22 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Adds what the origins saw of the TLS handshakes.
+/// Returns the growth of each counter that grew.
+pub(super) fn growth(
+    before: &BothEnds<Counters>,
+    after: &BothEnds<Counters>,
+) -> BothEnds<BTreeMap<String, i64>> {
+    let since = |before: &Counters, after: &Counters| {
+        after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    BothEnds { client: since(&before.client, &after.client), origins: since(&before.origins, &after.origins) }
+}
+
+/// Adds the origins' view of the TLS handshakes.
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     let accepted: BTreeMap<_, _> =
         log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();
-    // Streams are answered in the order of their urgency: the first request may not be the first answered.
+    // Streams are answered by urgency, so the first request may not be answered first.
     let mut earliest: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
     for served in log.requests() {
         let (due_ns, answered_ns) =
@@ -442,11 +447,11 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// Adds what the resolver saw of the lookups.
+/// Adds the resolver's view of the lookups.
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
-        // The resolver alone knows of it, which the evidence says.
+        // Only the resolver knows the query, which the evidence reports.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1
@@ -457,7 +462,7 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// What was observed of a load that is over.
+/// The observations of a load that is over.
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,
@@ -472,7 +477,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// The record, with the reasons why the load is invalid.
+    /// Returns the record, with the reasons why the load is invalid.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

@@ -1,4 +1,4 @@
-//! The site that the origins of a world serve: the page's resources with their bodies, in the clear and over
+//! The site that the origins of a world serve: the page's resources with their bodies, in cleartext and over
 //! TLS.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
 
-/// The TLS configuration of each host.
+/// Returns the TLS configuration of each host.
 fn servers(
     job: &Job,
     hosts: &BTreeMap<String, Ipv4Addr>,
@@ -32,7 +32,7 @@ fn servers(
     let server = |(host, address): (&String, &Ipv4Addr)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
-        // QUIC clients offer the one, those of TCP the other.
+        // QUIC clients offer the first, TCP clients the second.
         let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
         let alpn: Vec<_> = alpn.into_iter().collect();
         let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
@@ -41,8 +41,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// How clients ask the resolver at `address`, with its TLS where they do so over it: its settings are the
-/// job's.
+/// Returns the transport of queries to the resolver at `address`. Its TLS has the settings of the job.
 fn names_transport(
     job: &Job,
     address: SocketAddrV4,
@@ -51,7 +50,7 @@ fn names_transport(
 ) -> Result<Transport, Failure> {
     let tls = || {
         let sessions = Arc::<Sessions>::default();
-        // Its address is its name, as those of public resolvers are.
+        // Its address is its name, as for public resolvers.
         let names = BTreeSet::from([address.ip().to_string()]);
         let authority = authority.expect("a world with TLS has an authority");
         let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
@@ -74,7 +73,7 @@ pub struct SyntheticPages {
 }
 
 impl SyntheticPages {
-    /// The synthetic pages of a job that serves synthetic bodies.
+    /// Returns the synthetic pages of a job with synthetic bodies.
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
         let injected = job.client.kind.capabilities().runs_scripts;
@@ -88,12 +87,12 @@ impl SyntheticPages {
             .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
     }
 
-    /// The page that a load requests.
+    /// Returns the page for a load.
     pub fn select(&self, encrypted: bool) -> &SyntheticPage {
         if encrypted { &self.encrypted } else { &self.clear }
     }
 
-    /// The fidelity gaps of all loads of the job.
+    /// Returns the fidelity gaps of all loads of the job.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
         kinds
@@ -103,8 +102,8 @@ impl SyntheticPages {
     }
 }
 
-/// The site of a job: in the clear, and over TLS if any load is; `keys` takes the secrets of its
-/// connections, and `resolver` is where names are looked up.
+/// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the secrets
+/// of its connections, and `resolver` is the resolver's address.
 ///
 /// # Errors
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
@@ -144,7 +143,7 @@ pub fn site(
     };
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     let recorded = job.origins.bodies == Bodies::Recorded;
-    // A page may ask hosts for what is not in its recording by either scheme.
+    // A page may make requests that are not in its recording, with both schemes.
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,
@@ -168,7 +167,7 @@ fn resources(
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
-    // Recorded dates are long over: what was fresh on the recording's day is for as long now.
+    // Recorded responses stay fresh for as long as they were on the day of the recording.
     let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
     let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
@@ -222,7 +221,7 @@ fn resources(
     job.page.resources.iter().enumerate().map(serve).collect()
 }
 
-/// The caching headers of a resource, for clients with a cache; other loads get filler instead.
+/// Returns the caching headers of a resource, for clients with a cache.
 fn cache_policy(resource: &Resource) -> CachePolicy {
     let validator = resource.validator && (200..300).contains(&resource.status);
     CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)

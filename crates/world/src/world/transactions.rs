@@ -1,24 +1,23 @@
 //! Transactions with the server of a world: prepared, made by the generator, and judged.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns, thread_ns};
-use fastopen_netns::counters::Counters;
 use fastopen_page::PageUrl;
 
+use super::load::growth;
 use super::{World, cookie_key};
 use crate::clients::UserAgent;
 use crate::contract::{
-    Arrivals, BothEnds, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan,
-    TransactionsRecord,
+    Arrivals, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan, TransactionsRecord,
 };
-use crate::evidence::transactions::{Seen, judge};
+use crate::engine;
+use crate::evidence::transactions::{Outcome, Seen, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
-use crate::generator::{self, Load, Outcome, Target, commonest, occurred};
+use crate::generator::{self, Load, Target, commonest, occurred};
 use crate::network::addresses::{CLIENT_ADDRESSES, client_address};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
@@ -27,9 +26,9 @@ use crate::server::{self, Server};
 /// Client ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
-/// How long segments that end connections may be under way when the last answer has come.
+/// Time for the last segments of connections after the last response.
 const REST: Duration = Duration::from_millis(20);
-/// How many kinds of failures are told.
+/// The most kinds of failures in a record.
 const FAILURES: usize = 10;
 /// A cookie that no key makes.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
@@ -49,7 +48,7 @@ impl World<'_> {
         let expected = self.expectation(plan);
         let cookies_before = self.prepare(client_address(sources.first), expected, client)?.cookies.len();
         topology.set_syncookies(asked.syncookies)?;
-        self.engine.begin_load(Duration::from_micros(self.job.start_phase_us));
+        engine::begin_load(self.engine, Duration::from_micros(self.job.start_phase_us));
 
         let load = Load {
             targets: self.targets(),
@@ -91,10 +90,7 @@ impl World<'_> {
         let queues = servers.server.as_ref().map(|server| server.sockets.queues(server::PORT)).transpose()?;
         let own_queue = Some(u32::from(self.job.origins.tfo_queue));
         let fastopen_queue = queues.map_or(own_queue, |queues| queues.into_values().min().flatten());
-        let counters = BothEnds {
-            client: growth(&before.client, &after.client),
-            origins: growth(&before.origins, &after.origins),
-        };
+        let counters = growth(&before, &after);
         let seen = Seen {
             plan,
             asked,
@@ -141,7 +137,7 @@ impl World<'_> {
         })
     }
 
-    /// What the page's resources are asked by.
+    /// Returns the requests for the page's resources.
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name];
@@ -177,7 +173,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Where connections come from: one new address, or with cold cookies one for each.
+    /// Returns the source addresses of connections: one new address, or with cold cookies one for each.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -239,7 +235,7 @@ impl World<'_> {
     }
 }
 
-/// Where the connections of transactions come from.
+/// The source addresses of transactions' connections.
 struct Sources {
     /// The number of the first address.
     first: u16,
@@ -249,7 +245,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Of a transaction; none: there are no more addresses.
+    /// Returns the source of a transaction; None if no address is left.
     fn of(&self, number: u64) -> Option<SocketAddrV4> {
         let Some(end) = self.end else {
             // Ports to each host's address in turn.
@@ -259,8 +255,4 @@ impl Sources {
         let own = u64::from(self.first) + number;
         (own < end.into()).then(|| SocketAddrV4::new(client_address(own as u16), FIRST_PORT))
     }
-}
-
-fn growth(before: &Counters, after: &Counters) -> BTreeMap<String, i64> {
-    after.since(before).iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

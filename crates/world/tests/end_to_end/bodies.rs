@@ -70,23 +70,6 @@ fn recorded_responses_have_their_headers_and_schemes_and_the_nearest_query() {
 }
 
 #[test]
-fn recorded_bodies_go_with_the_schemes_of_their_urls_and_clients_that_read_them() {
-    let file = std::env::temp_dir().join(format!("fastopen-refused-{}", std::process::id()));
-    let page = recording(&file);
-    fs::remove_file(&file).expect("it is there");
-    let all_tls = json!({"tls": {"security": "tls"}});
-    for (transport, changed, said) in [
-        ("tcp", json!({}), "loads[0].transport: recorded bodies name URLs with the schemes"),
-        ("tls", all_tls, "loads[0].transport: recorded bodies name URLs with the schemes"),
-        ("tls", json!({"client": {"kind": "loader"}}), "origins.bodies: loader does not read bodies"),
-    ] {
-        let run = run(&with(with(job(&page, &network(0), &[transport]), recorded_with("true")), changed));
-        let error = run.only("error");
-        assert!(error["message"].as_str().is_some_and(|text| text.contains(said)), "{error}");
-    }
-}
-
-#[test]
 fn the_loader_speaks_tls_where_urls_say_so() {
     let page = page(&[root(100), image("https://b.test/i", 100)]);
     let run = run(&with(job(&page, &network(1000), &["tls"]), json!({"tls": {"security": "recorded"}})));

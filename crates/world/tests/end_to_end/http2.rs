@@ -171,15 +171,6 @@ fn origins_of_http2_offer_no_other_version() {
 }
 
 #[test]
-fn http2_origins_without_persistent_connections_are_refused_with_the_remedy() {
-    let mut job = over_http2(&gallery(1, 10), &network(0), &["tcp"]);
-    job["origins"]["keep_alive"] = json!(false);
-    let refused = run(&job);
-    let message = refused.only("error")["message"].as_str().expect("it is text");
-    assert!(message.contains("origins.keep_alive") && message.contains("client.keep_alive"), "{message}");
-}
-
-#[test]
 fn lost_packets_are_retransmitted_and_every_response_is_complete() {
     let page = page(
         &[&[root(50_000)][..], &[1, 2, 3].map(|n| image(&format!("http://a.test/{n}"), 200_000))].concat(),
@@ -330,13 +321,4 @@ fn each_host_of_a_page_speaks_its_own_version() {
             }
         }
     }
-}
-
-#[test]
-fn a_version_for_a_host_that_the_page_does_not_have_is_refused() {
-    let strange =
-        with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"origins": {"http2_hosts": ["b.test"]}}));
-    let refused = run(&strange);
-    let message = refused.only("error")["message"].as_str().expect("it is text");
-    assert!(message.contains("origins.http2_hosts.b.test: the page has no such host"), "{message}");
 }

@@ -114,10 +114,3 @@ fn a_failed_first_view_is_the_reason_of_an_invalid_load() {
     let detail = reason["detail"].as_str().unwrap_or_default();
     assert!(reason["kind"] == "incomplete" && detail.starts_with("the first view: no load event"), "{run}");
 }
-
-#[test]
-fn a_client_without_a_cache_has_no_repeat_view() {
-    let job = with(job(&page(&[root(10)]), &network(0), &["tcp"]), json!({"client": {"view": "repeat"}}));
-    let message = run(&job).only("error")["message"].as_str().expect("it is text").to_owned();
-    assert_eq!(message, "job 1: client.view: loader has no cache for a repeat view");
-}

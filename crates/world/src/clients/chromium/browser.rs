@@ -16,22 +16,21 @@ use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
 use crate::clients::Loading;
-use crate::contract::Fault;
-use crate::engine::Engine;
+use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
 
 /// Names of the program; the first that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// Where the program is looked for without a `PATH`.
+/// The `PATH` if there is none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What the browser writes to its standard error, in its folder.
+/// The file in its folder with the browser's standard error.
 const OUTPUT: &str = "stderr";
 /// Timeout of the start, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call of the browser itself, in nanoseconds.
-pub(super) const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
+const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// docs/dev/chromium.md has the reason of each.
+/// The browser's flags. docs/dev/chromium.md gives their reasons.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe",
@@ -72,7 +71,7 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Has the browser send early data over TCP; over QUIC it does by itself.
+/// Makes the browser send early data over TCP. Over QUIC it always does.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
@@ -155,7 +154,6 @@ impl Browser {
         let attach = json!({"targetId": target, "flatten": true});
         let session = self.call_for("Target.attachToTarget", &attach, "sessionId")?;
         let tab = Tab { target, session };
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         for (method, params) in [
             ("Page.enable", json!({})),
             ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
@@ -168,43 +166,49 @@ impl Browser {
         .chain(pauses.then(|| ("Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]}))))
         .chain(script.map(|source| ("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}))))
         {
-            self.pipe.call(Some(&tab.session), method, &params, until)?;
+            self.call(Some(&tab), method, &params)?;
         }
         Ok(tab)
     }
 
     /// Empties the HTTP cache of a tab's context.
     pub(super) fn clear_cache(&mut self, tab: &Tab) -> Result<(), PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        self.pipe.call(Some(&tab.session), "Network.clearBrowserCache", &json!({}), until).map(drop)
+        self.call(Some(tab), "Network.clearBrowserCache", &json!({})).map(drop)
+    }
+
+    /// Calls a method of a tab, or of the browser itself, and returns the result.
+    pub(super) fn call(
+        &mut self,
+        tab: Option<&Tab>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, PipeError> {
+        let until_ns = monotonic_ns() + ANSWER_TIMEOUT_NS;
+        self.pipe.call(tab.map(|tab| tab.session.as_str()), method, params, until_ns)
     }
 
     /// Calls a method of the browser itself, and returns one string of its result.
     fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
-        let answer = self.pipe.call(None, method, params, monotonic_ns() + ANSWER_TIMEOUT_NS)?;
+        let answer = self.call(None, method, params)?;
         Ok(answer[key].as_str().unwrap_or_default().to_owned())
     }
 
     /// A screenshot of a tab: a PNG in base64.
     pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        let params = json!({"format": "png"});
-        let answer = self.pipe.call(Some(&tab.session), "Page.captureScreenshot", &params, until)?;
+        let answer = self.call(Some(tab), "Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
         data.map(str::to_owned).ok_or_else(|| PipeError::Refused("there is no picture".into()))
     }
 
     /// Closes a tab; its context stays.
     pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
-        self.pipe.call(None, "Target.closeTarget", &json!({"targetId": tab.target}), until).map(drop)
+        self.call(None, "Target.closeTarget", &json!({"targetId": tab.target})).map(drop)
     }
 
     /// Closes a context with its tabs and connections.
     pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
-        let until = monotonic_ns() + ANSWER_TIMEOUT_NS;
         let context = json!({"browserContextId": context.0});
-        self.pipe.call(None, "Target.disposeBrowserContext", &context, until).map(drop)
+        self.call(None, "Target.disposeBrowserContext", &context).map(drop)
     }
 }
 
@@ -226,8 +230,8 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The flag that has the browser speak QUIC to the hosts with HTTP/3 and to no others, without having heard
-/// of it by TCP.
+/// Returns the flag that makes the browser use QUIC for exactly the hosts with HTTP/3, without `Alt-Svc` over
+/// TCP.
 fn quic(loading: &Loading) -> String {
     let urls = loading.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
@@ -245,16 +249,16 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// The command line. The browser reads calls from file descriptor 3 and writes results to 4: a shell moves
-/// the pipes there.
+/// Returns the command line. The browser reads calls from file descriptor 3 and writes results to 4, to which
+/// a shell moves the pipes.
 fn command(
     program: &Path,
     folder: &Path,
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // Its handler of SECCOMP_RET_TRAP compares the number of the system call with the register that it was
-    // in, which User-Mode Linux does not restore (syscall_rollback): renderers crash under such a filter.
+    // The handler of SECCOMP_RET_TRAP compares the number of the system call with its register, which
+    // User-Mode Linux does not restore (syscall_rollback). Renderers crash under such a filter.
     let unfiltered: &[&str] =
         if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
     let mut command = Command::new("/bin/sh");

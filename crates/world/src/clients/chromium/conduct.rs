@@ -1,5 +1,5 @@
-//! What a page may not do while it is loaded: a dialog is answered, and whoever leaves, closes the tab, opens
-//! windows, asks for ever more or never gives way ends the load with a reason.
+//! Limits the behaviour of a page during its load. Dialogs are answered. A page that navigates away, closes
+//! the tab, opens windows, makes too many requests or blocks its thread ends the load with a reason.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::{Value, json};
@@ -7,34 +7,34 @@ use serde_json::{Value, json};
 use super::browser::{Browser, Tab};
 use super::pipe::{Event, PipeError};
 
-/// How often the page is asked for a sign of life, and how long it may take to answer, in nanoseconds.
+/// Interval and timeout of liveness checks, in nanoseconds.
 const PERIOD_NS: u64 = 8_000_000_000;
 /// The most requests in addition to those of the page.
 const UNKNOWN_REQUESTS: usize = 1000;
 
-/// The conduct of a page so far.
+/// The behaviour of a page so far.
 pub(super) struct Conduct {
     /// The page's frame and the navigation that shows it.
     page: Option<(String, String)>,
     requests: usize,
     most_requests: usize,
-    /// How many dialogs were answered.
+    /// The number of answered dialogs.
     pub(super) dialogs: u64,
-    /// When to ask for the next sign of life.
+    /// The time of the next liveness check.
     pub(super) due_ns: u64,
 }
 
 impl Conduct {
-    /// That of a page of so many resources.
+    /// Starts with a page of this number of resources.
     pub(super) fn new(resources: usize) -> Self {
         let due_ns = monotonic_ns() + PERIOD_NS;
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Takes an event, and answers a dialog.
+    /// Handles an event, and answers a dialog.
     ///
     /// # Errors
-    /// What the page may not do.
+    /// If the page does something that is not allowed.
     pub(super) fn handle(
         &mut self,
         event: &Event,
@@ -79,10 +79,10 @@ impl Conduct {
         Ok(())
     }
 
-    /// Asks the page for a sign of life.
+    /// Starts a liveness check.
     ///
     /// # Errors
-    /// It has not answered the question of before.
+    /// If the page has not answered the previous one.
     pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;

@@ -1,5 +1,4 @@
-//! What the browser shows while a page is loaded: a picture each time that it changes
-//! (`Page.startScreencast`).
+//! Pictures of the browser during a load, one for each change (`Page.startScreencast`).
 
 use fastopen_netns::clock::{monotonic_ns, realtime_ns};
 use serde_json::json;
@@ -8,20 +7,20 @@ use super::browser::{Browser, Tab};
 use super::pipe::{Event, PipeError};
 use crate::contract::FrameRecord;
 
-/// Width and height of a picture in pixels, at most.
+/// The largest width and height of a picture, in pixels.
 const SIZE: u32 = 480;
-/// Of JPEG, of 100.
+/// The JPEG quality, up to 100.
 const QUALITY: u32 = 70;
-/// The pictures of a load in base64, at most, in bytes.
+/// The most bytes of a load's pictures in base64.
 const BUDGET: usize = 4 << 20;
-/// After the load the page counts as drawn when it has shown nothing new for so long, in nanoseconds.
+/// Time without a change after which a loaded page counts as drawn, in nanoseconds.
 const STILL_NS: u64 = 300_000_000;
-/// The longest wait for that, in nanoseconds.
+/// The longest wait until the page is drawn, in nanoseconds.
 const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// The pictures of one load.
 pub(super) struct Film {
-    /// When each was shown, in nanoseconds of the monotonic clock, and its JPEG in base64.
+    /// The time of each, in nanoseconds of the monotonic clock, and its JPEG in base64.
     pictures: Vec<(u64, String)>,
     bytes: usize,
     dropped: u64,
@@ -35,7 +34,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Takes a picture out of an event, if it is one. The browser sends the next when this is acknowledged.
+    /// Keeps the picture of an event, if it has one. The browser sends the next one after the acknowledgment.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,
@@ -60,8 +59,8 @@ impl Film {
         Ok(())
     }
 
-    /// Waits for what is drawn after the load, and returns the pictures, with times since `start_ns`, and how
-    /// many had no room.
+    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns`, and the number of
+    /// dropped pictures.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,
@@ -81,7 +80,7 @@ impl Film {
         }
         browser.pipe.send(Some(&tab.session), "Page.stopScreencast", &json!({}))?;
         self.pictures.sort_by_key(|(shown_ns, _)| *shown_ns);
-        // What was there before: one picture at the start.
+        // Keep one picture from before the start.
         let before = self.pictures.partition_point(|(shown_ns, _)| *shown_ns <= start_ns).saturating_sub(1);
         let frame =
             |(shown_ns, jpeg): (u64, String)| FrameRecord { at_ns: shown_ns.saturating_sub(start_ns), jpeg };

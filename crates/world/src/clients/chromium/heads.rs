@@ -1,9 +1,9 @@
-//! Requests with headers of the page's sizes: the browser pauses each one (`Fetch` domain of the `DevTools`
-//! protocol) and sends it on with a `Cookie` that fills the rest.
+//! Gives requests headers of the page's sizes. The browser pauses each request (`Fetch` domain of the
+//! `DevTools` protocol) and continues it with a `Cookie` that fills the rest.
 //!
-//! A `Cookie` makes no request need a CORS preflight, even one without credentials: its name is forbidden to
-//! scripts (Fetch standard, "forbidden request-header"). HTTP/2 compresses each crumb of it by itself (RFC
-//! 9113 section 8.2.3).
+//! A `Cookie` never causes a CORS preflight, even without credentials, because scripts cannot set it (Fetch
+//! standard, "forbidden request-header"). HTTP/2 compresses each crumb of it separately (RFC 9113 section
+//! 8.2.3).
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -11,37 +11,40 @@ use std::thread;
 use std::time::Duration;
 
 use fastopen_netns::clock::monotonic_ns;
+use fastopen_page::is_name;
 use serde_json::{Value, json};
 
+use super::is_local;
 use super::observer::Resources;
 use super::pipe::Event;
-use super::{is_address, is_local};
 use crate::clients::Loading;
+use crate::engine;
 
 /// The shortest field that can be added: a cookie of one byte.
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
-/// Fields whose values the page does not need, where the browser's own header section is too long.
+/// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 /// Fields that the network stack adds to those of a paused request.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
-/// The same while the cache is disabled.
+/// Added fields while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// The same to origins that are potentially trustworthy, besides [`Documents::metadata`].
+/// Added to requests to potentially trustworthy origins, with [`Documents::metadata`].
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
-/// The same of one version of HTTP.
+/// Added fields of HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
+/// Added fields of HTTP/2.
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
 /// Continues the requests of one load.
 pub(super) struct RequestHeads<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// Whether the browser has an HTTP cache.
+    /// True if the browser has an HTTP cache.
     cache: bool,
-    /// Before it no request goes on.
+    /// The earliest time for the next request.
     next_ns: u64,
     documents: Documents,
-    /// Bytes of the last client hints, which the network stack adds anew where a redirect leads.
+    /// Bytes of the last client hints, which the network stack adds again after a redirect.
     client_hints: usize,
 }
 
@@ -51,20 +54,20 @@ impl<'a> RequestHeads<'a> {
         Self { loading, resources, cache, next_ns: 0, documents: Documents::default(), client_hints: 0 }
     }
 
-    /// Waits until the next request may go on: without processing time those of one moment would be in the
-    /// network stack all at once, and chance decide whether a request on an open connection or the SYN for a
-    /// later one leaves first.
+    /// Waits until the next request may continue. Otherwise all requests of an instant would reach the
+    /// network stack together, and the order of a request on an open connection and the SYN for a later
+    /// request would be random.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
         if wait_ns > 0 {
             thread::sleep(Duration::from_nanos(wait_ns));
         }
-        self.next_ns = now_ns + wait_ns + self.loading.engine.request_spacing().as_nanos() as u64;
+        self.next_ns = now_ns + wait_ns + engine::request_spacing(self.loading.engine).as_nanos() as u64;
     }
 
-    /// The parameters of `Fetch.continueRequest`, if the event is of a paused request. Waits until its turn
-    /// has come.
+    /// Waits for the turn of a paused request, and returns the parameters of its `Fetch.continueRequest`.
+    /// None: another event.
     pub(super) fn continued(&mut self, event: &Event) -> Option<Value> {
         if event.method != "Fetch.requestPaused" {
             return None;
@@ -84,8 +87,8 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// The fields of the request for a resource, so that its header section has the page's size on the wire
-    /// of HTTP/1, and with HTTP/2 before compression.
+    /// Returns the fields of the request for a resource, so that its header section has the page's size on
+    /// the wire of HTTP/1, and with HTTP/2 before compression.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
@@ -108,11 +111,12 @@ impl<'a> RequestHeads<'a> {
         fields
     }
 
-    /// Bytes of what a paused request does not name: the request line and the fields of the network stack.
+    /// Returns the bytes that a paused request does not show: the request line and the fields of the network
+    /// stack.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.page.resources[number];
         let url = text(&paused["request"]["url"]);
-        // Of `http://host/target`, the request line has the target, and `Host` the host.
+        // The request line has the target of `http://host/target`, and `Host` the host.
         let scheme = url.find("://").map_or(0, |at| at + 3);
         let lines = resource.method.len() + "  HTTP/1.1\r\nHost: \r\n\r\n".len() + url.len() - scheme;
         let length = match resource.request_body_bytes {
@@ -135,16 +139,16 @@ impl<'a> RequestHeads<'a> {
     }
 }
 
-/// The URLs of the documents that have been asked for.
+/// The URLs of the requested documents.
 #[derive(Debug, Default)]
 struct Documents {
     page: String,
-    /// Of frames, by their ids.
+    /// URLs of frames, by ID.
     frames: HashMap<String, String>,
 }
 
 impl Documents {
-    /// What the network stack says of a request's context (W3C Fetch Metadata), as far as its length goes.
+    /// Returns the Fetch Metadata fields (W3C) of a request, of the correct length.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
         let url = text(&request["url"]);
@@ -178,8 +182,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // Of requests with credentials, which those of fonts have not, to other sites than the page's or in a
-        // frame of one.
+        // For requests with credentials, which excludes fonts, to or in a frame of a third party.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -194,14 +197,14 @@ fn is_client_hint(name: &str) -> bool {
     name.starts_with("sec-ch-")
 }
 
-/// How a URL's origin is related to the one that asked for it. Of names the last two labels are the site: a
-/// longer public suffix makes the answer a byte longer or shorter.
+/// Returns the relation of a URL's origin to the requesting one. The last two labels of a name count as its
+/// site, which changes the length by a byte for longer public suffixes.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {
         let host = host_of(url);
         let labels: Vec<_> = host.rsplit('.').take(2).collect();
-        if is_address(host) { host.to_owned() } else { labels.join(".") }
+        if is_name(host) { labels.join(".") } else { host.to_owned() }
     };
     let same_scheme = url.split(':').next() == asker.split(':').next();
     match (origin(url) == origin(asker), same_scheme && site(url) == site(asker)) {
@@ -211,7 +214,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// The host of an absolute URL without a user, as it is written.
+/// Returns the host of an absolute URL without a user, as it is written.
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
@@ -221,7 +224,8 @@ fn host_of(url: &str) -> &str {
     }
 }
 
-/// Whether browsers tell the origin of a request's context: TLS, or this machine (W3C Secure Contexts).
+/// Returns true if browsers send the context of a request: over TLS, or on this machine (W3C Secure
+/// Contexts).
 fn is_trustworthy(url: &str) -> bool {
     let host = host_of(url);
     let loopback = host == "[::1]" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
@@ -244,8 +248,8 @@ fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()
 }
 
-/// A cookie of this length. Its crumbs have 32 bytes, 64, 128 and so on with their separator, as the lines of
-/// [`fastopen_replay::header::fill`]: two requests have most of them in common, as those of a browser.
+/// Returns a cookie of this length. Its crumbs have 32, 64, 128 and more bytes with their separator, as the
+/// lines of [`fastopen_replay::header::fill`], so that two requests have most of them in common.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
     for power in fastopen_replay::header::FILLER_POWERS.rev() {

@@ -11,10 +11,8 @@ mod heads;
 mod observer;
 mod pipe;
 
-use std::net::Ipv4Addr;
-
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_page::{SyntheticPage, UrlRewrite};
+use fastopen_page::{SyntheticPage, UrlRewrite, is_name};
 use serde_json::{Value, json};
 
 use self::browser::{Browser, Context, Tab};
@@ -25,6 +23,7 @@ use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault, View};
+use crate::engine;
 use crate::failure::{Blame, Failure};
 
 /// Time without any event, apart from the timers of the page, after which the missing requests count as never
@@ -35,12 +34,13 @@ const QUIET_NS: u64 = 1_000_000_000;
 /// never end.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// Sets clock and chance of scripts; `RECORDED` stands for the date of the recording.
+/// Fixes the clock and the random numbers of scripts. `RECORDED` is a placeholder for the date of the
+/// recording.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
 /// The browser of a world.
 pub struct Chromium {
-    /// A browser without failures, for the next load.
+    /// A working browser, for the next load.
     browser: Option<Browser>,
     /// The earlier visit, if there was one for the next load.
     visited: Option<Visited>,
@@ -51,30 +51,30 @@ pub struct Chromium {
 struct Visited {
     browser: Browser,
     context: Context,
-    /// Why the visit failed.
+    /// The reason why the visit failed.
     error: Option<PipeError>,
 }
 
 impl Chromium {
-    /// A browser that starts with the first load.
+    /// Creates a browser that starts with the first load.
     pub fn new(settings: &ClientSettings) -> Self {
         Self { browser: None, visited: None, settings: settings.clone() }
     }
 
-    /// Whether the HTTP cache is enabled: both views have it where the repeat view is measured, and pages
-    /// with their own bodies rely on it, as for what they preload. Synthetic ones ask again for what was
-    /// recorded twice.
+    /// Returns true if the HTTP cache is enabled. Both views need it to measure a repeat view, and pages with
+    /// recorded bodies rely on it, for example to preload. Synthetic pages must repeat requests that were
+    /// recorded twice, so they have no cache.
     fn cache(&self, loading: &Loading) -> bool {
         self.settings.view == View::Repeat || loading.origins.bodies == Bodies::Recorded
     }
 
-    /// Whether requests have the page's header sizes.
+    /// Returns true if requests have the page's header sizes.
     fn recorded_heads(&self) -> bool {
         self.settings.request_heads == contract::RequestHeads::Recorded
     }
 
-    /// The script that runs before those of the page: it fixes their clock and chance, if that is asked for,
-    /// and starts what references of synthetic bodies name.
+    /// Returns the script that runs before those of the page. It fixes their clock and random numbers if the
+    /// job requests that, and is the runtime of synthetic bodies.
     fn script(&self, loading: &Loading) -> Option<String> {
         let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
         let fixed = self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
@@ -92,7 +92,7 @@ impl Chromium {
             let tab = browser.open_tab(&context, cache, pauses, script.as_deref())?;
             Ok::<_, PipeError>((context, tab))
         };
-        // A browser that the last load has crashed is replaced.
+        // Replace a browser that crashed in the last load.
         if let Some(mut browser) = self.browser.take() {
             if let Ok((context, tab)) = open(&mut browser) {
                 return Ok((browser, context, tab));
@@ -105,11 +105,11 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page; the next load has the cache and session tickets of this one. The caller ends the
-    /// connections between the two.
+    /// Loads the page. The next load has the cache and session tickets of this one. The caller ends the
+    /// connections in between.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
-        loading.engine.begin_load(loading.start_phase);
+        engine::begin_load(loading.engine, loading.start_phase);
         let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
         // The next load has a tab of its own, without a memory cache. The closed tab of a failed visit
         // cannot request the page again when its connection is reset.
@@ -132,7 +132,7 @@ impl UserAgent for Chromium {
                 let (cache, script) = (self.cache(loading), self.script(loading));
                 let mut open = || {
                     let tab = browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref())?;
-                    // The visit was for its sessions alone.
+                    // The visit was only for its sessions.
                     if cache && self.settings.view == View::First {
                         browser.clear_cache(&tab)?;
                     }
@@ -144,7 +144,7 @@ impl UserAgent for Chromium {
         };
         let reading = "reading the browser's connections from the kernel";
         browser.watch.connections(loading.first_port).blame(Fault::Machine, reading)?;
-        loading.engine.begin_load(loading.start_phase);
+        engine::begin_load(loading.engine, loading.start_phase);
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
         let mut film = None;
@@ -167,7 +167,7 @@ impl UserAgent for Chromium {
         observer.complete(&mut loaded, start_ns);
         loaded.browser = navigation.map(|navigation| navigation.metrics);
         after();
-        // A screenshot takes time and draws frames, so it follows the load.
+        // A screenshot takes time and draws frames, so it is taken after the load.
         if let Some((record, tab)) =
             loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| self.settings.screenshot)
         {
@@ -177,7 +177,7 @@ impl UserAgent for Chromium {
             }
         }
         if let Some(((record, tab), film)) = loaded.browser.as_mut().zip(tab.as_ref().ok()).zip(film) {
-            // A browser that has ended has no more pictures, and serves no other load.
+            // A browser that has ended has no more pictures.
             if let Ok((frames, dropped)) = film.end(&mut browser, tab, start_ns) {
                 (record.frames, record.frames_dropped) = (frames, dropped);
             }
@@ -190,23 +190,19 @@ impl UserAgent for Chromium {
     }
 }
 
-fn is_address(host: &str) -> bool {
-    host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
-}
-
 fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// The browser's rules for hosts that it does not look up: addresses and `localhost`.
+/// Returns the browser's rules for hosts that it does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
-    let rules = loading.hosts.iter().filter(|(host, _)| is_address(host) || is_local(host));
+    let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
     rules.collect::<Vec<_>>().join(",")
 }
 
 impl Chromium {
-    /// Begins to take pictures, if that is asked for.
+    /// Begins to take pictures if the job requests it.
     fn film(&self, browser: &mut Browser, tab: &Tab) -> Result<Option<Film>, PipeError> {
         self.settings.filmstrip.then(|| Film::start(browser, tab)).transpose()
     }
@@ -239,7 +235,7 @@ impl Chromium {
             }
             let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
             match browser.pipe.event(until.min(conduct.due_ns)) {
-                // Of the last load's tab, which was closed since.
+                // An event of the last load's tab, which is closed.
                 Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
                 Ok(mut event) => {
                     if let Some(film) = &mut film {
@@ -268,13 +264,13 @@ impl Chromium {
     }
 }
 
-/// A resource's URL in the bodies that the browser gets.
+/// Returns a resource's URL in the bodies that the browser gets.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
     loading.page.resources[number].url.rewritten(rewrite)
 }
 
-/// A completed navigation, as the browser has measured it.
+/// The browser's measurements of a completed navigation.
 struct Navigation {
     /// Its start on the monotonic clock.
     start_ns: u64,
@@ -294,14 +290,13 @@ const METRICS_SCRIPT: &str = "(() => {
 
 impl Navigation {
     fn measure(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
-        let until = monotonic_ns() + browser::ANSWER_TIMEOUT_NS;
-        let mut call = |method, params: Value| browser.pipe.call(Some(&tab.session), method, &params, until);
-        let metrics = call("Performance.getMetrics", json!({}))?;
+        let metrics = browser.call(Some(tab), "Performance.getMetrics", &json!({}))?;
         let start = metrics["metrics"]
             .as_array()
             .and_then(|all| all.iter().find(|metric| metric["name"] == "NavigationStart"))
             .and_then(|metric| metric["value"].as_f64());
-        let answer = call("Runtime.evaluate", json!({"expression": METRICS_SCRIPT, "returnByValue": true}))?;
+        let script = json!({"expression": METRICS_SCRIPT, "returnByValue": true});
+        let answer = browser.call(Some(tab), "Runtime.evaluate", &script)?;
         let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
         let missing = || PipeError::Refused("the browser did not say when the page was loaded".into());
         let metrics = BrowserRecord {
@@ -310,17 +305,13 @@ impl Navigation {
             dom_content_loaded_ns: value(1).ok_or_else(missing)?,
             first_contentful_paint_ns: value(2),
             largest_contentful_paint_ns: value(3),
-            screenshot_png: None,
-            screenshot_error: None,
-            frames: Vec::new(),
-            frames_dropped: 0,
-            dialogs: 0,
+            ..BrowserRecord::default()
         };
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// From the navigation's start to the end of the load event, and the page's processing time before it:
-    /// synthetic bodies have no script that takes this time.
+    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. Synthetic
+    /// bodies have no script that takes the page's processing time before the event, so it is added.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
@@ -329,12 +320,12 @@ impl Navigation {
     }
 }
 
-/// Nanoseconds of the browser's seconds, which have a resolution of microseconds.
+/// Converts the browser's seconds, which have a resolution of a microsecond, to nanoseconds.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }
 
-/// A time of the `DevTools` protocol, if it is set.
+/// Converts a time of the `DevTools` protocol to nanoseconds, if it is set.
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }

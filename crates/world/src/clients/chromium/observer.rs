@@ -10,7 +10,8 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Finds the resource of a request: by method and URL the resources, and the number of requests so far.
+/// Finds the resource of a request. The map has the resources by method and URL, and the number of requests
+/// so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -23,8 +24,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// The resource of a `Network.Request`: of several with its URL the next, and whether the URL was asked
-    /// for more often than the page has it; none for a URL that the page does not have.
+    /// Returns the resource of a `Network.Request`, the next one if several have its URL, and true if the URL
+    /// was requested more often than the page has it. None: the page does not have the URL.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -34,7 +35,7 @@ impl Resources {
     }
 }
 
-/// The errors of a request to a host that the page does not have; the second if the browser has just found
+/// The errors of a request to a host that the page does not have. The second occurs if the browser considers
 /// the network down.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
@@ -42,7 +43,7 @@ const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNE
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// By resource: whether its request is still to come; none if that is unknown.
+    /// By resource, true if its request is still expected. None: unknown.
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
@@ -58,7 +59,7 @@ struct ObservedRequest {
     url: String,
     /// The resource of its URL.
     resource: Option<usize>,
-    /// Whether the URL was asked for more often than the page has it.
+    /// True if the URL was requested more often than the page has it.
     again: bool,
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,
@@ -69,7 +70,7 @@ struct ObservedRequest {
     end_ns: Option<u64>,
     /// Status code of the response, as the page sees it.
     status: Option<u16>,
-    /// Whether the response came from the cache.
+    /// True if the response came from the cache.
     from_cache: bool,
     error: Option<String>,
 }
@@ -82,22 +83,22 @@ impl<'a> LoadObserver<'a> {
         Self { loading, resources, expected, in_flight, done, frame: None, loaded: false }
     }
 
-    /// Whether the load event is over and no request is in flight. Expected requests may never come.
+    /// Returns true after the load event if no request is in flight. Expected requests may never come.
     pub(super) fn is_idle(&self) -> bool {
         self.loaded && self.in_flight.is_empty()
     }
 
-    /// Whether the load event is over.
+    /// Returns true after the load event.
     pub(super) fn is_loaded(&self) -> bool {
         self.loaded
     }
 
-    /// Whether all expected requests have ended.
+    /// Returns true if all expected requests have ended.
     pub(super) fn is_complete(&self) -> bool {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
 
-    /// The longest processing time before an expected request, in nanoseconds.
+    /// Returns the longest processing time before an expected request, in nanoseconds.
     pub(super) fn longest_timer_ns(&self) -> u64 {
         let expected = self.expected.iter().flatten().zip(&self.loading.page.resources);
         let timers = expected
@@ -106,7 +107,7 @@ impl<'a> LoadObserver<'a> {
         timers.max().unwrap_or(0)
     }
 
-    /// Why the load is not complete when its time is over.
+    /// Returns the reason why the load is not complete at its timeout.
     pub(super) fn timeout_reason(&self) -> String {
         let url = |observed: &ObservedRequest| {
             observed.resource.map(|number| self.loading.page.resources[number].url.to_string())
@@ -158,14 +159,14 @@ impl<'a> LoadObserver<'a> {
 
     fn will_be_sent(&mut self, id: String, params: &Value) {
         let now = at_ns(&params["timestamp"]);
-        // The root's frame is the page's.
+        // The first request is the root's.
         if self.frame.is_none() {
             self.frame = params["frameId"].as_str().map(str::to_owned);
         }
         if let Some(mut redirected) = self.in_flight.remove(&id) {
             redirected.response_received(&params["redirectResponse"]);
             redirected.end_ns = now;
-            // The browser's own redirect, which no origin sees.
+            // The browser's internal redirect, which no origin sees.
             if params["redirectResponse"]["headers"]["Non-Authoritative-Reason"] == "HSTS" {
                 redirected.error = Some(UPGRADED.to_owned());
             }
@@ -200,7 +201,7 @@ impl<'a> LoadObserver<'a> {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
             self.expected.iter().flatten().enumerate().filter(|(_, missing)| **missing).collect();
-        // Of a request whose preflight they refuse, they get the preflight alone.
+        // If the origins refuse a preflight, they do not get its request.
         let responses = self.loading.synthetic_page.map(|synthetic| &synthetic.responses);
         let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
         let refused: BTreeSet<_> =
@@ -240,24 +241,23 @@ impl<'a> LoadObserver<'a> {
             }
             let connection = request.connection.and_then(|id| loaded.connections.get_mut(id));
             let session = connection.and_then(|connection| connection.tls.as_mut());
-            // With early data the browser says when it could send that, not when the handshake was complete.
+            // With early data, the browser reports when it could send that, not the end of the handshake.
             let early = self.loading.tls_settings.session == SessionStart::Early;
             let session = session.filter(|session| !(early && session.resumed));
             if let Some((session, secured_ns)) = session.zip(since(observed.tls_end_ns)) {
                 session.secured_ns = secured_ns;
             }
             request.end_ns = since(observed.end_ns).or(request.end_ns);
-            // A response from the cache has no request at the origins; its `sendStart` means nothing.
+            // A response from the cache has no request at the origins, and no valid `sendStart`.
             if observed.from_cache && observed.error.is_none() && request.status.is_none() {
                 (request.cache, request.status) = (Some(Cached::Fresh), observed.status);
                 continue;
             }
             request.sent_ns = since(observed.sent_ns).or(request.sent_ns);
-            // Of an answer that it keeps from the page (ORB) the browser reports the end alone. When the
-            // origin sent the first byte is no time of the client's.
+            // For a response that the browser hides from the page (ORB) it reports only the end. The time at
+            // which the origin sent the first byte is not a client's time.
             request.first_byte_ns = since(observed.first_byte_ns).or(since(observed.end_ns));
-            // The browser cancels a request that nothing uses any more, even if the origin has sent the whole
-            // response.
+            // The browser cancels unused requests even if the origin has sent the whole response.
             if let Some(error) = observed.error.filter(|_| request.status.is_none()) {
                 request.error = Some(error);
             }
@@ -274,8 +274,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Where the origins' record stands of a request that the browser sent so long after the load's start. Of
-/// one that it sent again on another connection, since it gave up the first, they have several.
+/// Returns the index of the origins' record of a request that the browser sent at `sent_ns` after the load's
+/// start. The origins have several records if the browser repeated the request on another connection.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -292,7 +292,7 @@ impl ObservedRequest {
         self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
     }
 
-    /// Takes the times of a `Network.ResourceTiming`: milliseconds since `requestTime`, which is in seconds.
+    /// Reads a `Network.ResourceTiming`, with milliseconds since `requestTime`, which is in seconds.
     fn response_received(&mut self, response: &Value) {
         self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());
         self.from_cache |= response["fromDiskCache"] == true;
@@ -312,12 +312,12 @@ impl ObservedRequest {
     }
 }
 
-/// Why a request was not made as recorded. In virtual time it is later than the preload list is good for
-/// ([`crate::engine::Engine::begin_job`]).
+/// The reason why a request differs from the recording. In virtual time, the preload list has expired
+/// ([`crate::engine::begin_job`]).
 const UPGRADED: &str = "Chromium's HSTS preload list has the host, so that it is asked over https alone; \
      --engine virtual asks as it was recorded";
 
-/// Why a request failed, of `Network.loadingFailed`: the network's error, and what CORS lacked.
+/// Returns the reason of a `Network.loadingFailed`: the network's error, and the failure of CORS.
 fn failure(params: &Value) -> String {
     let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());

@@ -1,5 +1,5 @@
 //! The `DevTools` protocol over two pipes (`--remote-debugging-pipe`): JSON messages, each with a closing
-//! NUL. Without a socket there is no traffic of the driver on the client's network.
+//! NUL. A socket would add the driver's traffic to the client's network.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ pub(super) struct Pipe {
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
-    /// The number of a call that has no result yet; cleared when it has.
+    /// The number of a call without a result so far.
     pub(super) awaited: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Event {
     pub(super) session: Option<String>,
 }
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PipeError {
     /// The browser has ended.
@@ -52,7 +52,7 @@ pub(super) enum PipeError {
 }
 
 impl Pipe {
-    /// A protocol session over these pipes.
+    /// Creates a protocol session over these pipes.
     pub(super) fn new(to: ChildStdin, from: ChildStdout) -> Self {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
@@ -103,7 +103,7 @@ impl Pipe {
         Ok(self.calls)
     }
 
-    /// The next event.
+    /// Returns the next event.
     ///
     /// # Errors
     /// [`PipeError::TimedOut`] if there is none until `until_ns`.

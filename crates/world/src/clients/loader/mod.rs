@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler, is_name};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::quic::table::QuicTable;
@@ -29,7 +29,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, Opened, QueuedRequest, Report};
-pub use self::lookup::TIMEOUT as LOOKUP_TIMEOUT;
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
@@ -37,7 +36,6 @@ use crate::contract::{
     ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, SeenAt, TlsRecord,
 };
 use crate::failure::{Blame, Failure};
-use crate::sandbox::hosts_overlay::is_name;
 
 /// How long a visit to a host may take, over an unshaped link.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -160,26 +158,6 @@ struct ResolverStream {
     four_tuple: Option<FourTuple>,
 }
 
-/// The record of a connection that is opened.
-fn connection_record(id: usize, host: String, port: u16, opened_ns: u64) -> ConnectionRecord {
-    ConnectionRecord {
-        id,
-        host,
-        port,
-        client_port: None,
-        opened_ns,
-        connected_ns: None,
-        handshake_us: None,
-        tls: None,
-        multiplexed: false,
-        requests: 0,
-        client: None,
-        origin: None,
-        quic: None,
-        origin_samples: Vec::new(),
-    }
-}
-
 /// A connection that waits for the address of its host, and the channel of its requests.
 struct Waiting {
     id: ConnectionId,
@@ -253,12 +231,8 @@ impl PageLoad {
             Report::ResolverSecured(tls) => return self.resolver_secured(tls),
             Report::ResolverFailed(error) => return self.resolver_failed(&error),
             Report::Connected(connection, opened) => {
-                let at_ns = opened.at_ns.saturating_sub(self.start_ns);
-                let record = &mut self.connections[connection.0];
-                record.client_port = Some(opened.four_tuple.client.port());
                 self.four_tuples[connection.0] = Some(opened.four_tuple);
-                record.connected_ns = Some(at_ns);
-                record.handshake_us = opened.established.then(|| (at_ns - record.opened_ns) / 1000);
+                opened.complete(&mut self.connections[connection.0], self.start_ns);
                 Event::ConnectionEstablished(connection)
             }
             Report::Begun(connection, four_tuple) => {
@@ -351,8 +325,14 @@ impl PageLoad {
         let server = &self.scheduler.origins()[origin];
         let Endpoint { version, .. } = self.origins[origin];
         let version = if fallback { version.over_tcp() } else { version };
-        let record = connection_record(id.0, server.host.clone(), server.port, self.now());
-        self.connections.push(ConnectionRecord { multiplexed: version.is_multiplexed(), ..record });
+        self.connections.push(ConnectionRecord {
+            id: id.0,
+            host: server.host.clone(),
+            port: server.port,
+            opened_ns: self.now(),
+            multiplexed: version.is_multiplexed(),
+            ..ConnectionRecord::default()
+        });
         self.four_tuples.push(None);
         let (sender, requests) = unbounded_channel();
         self.senders.insert(id, sender);
@@ -401,7 +381,8 @@ impl PageLoad {
             let (fastopen, sockets) = (self.fastopen, self.sockets.clone());
             let (host, port) = (resolver.address.ip().to_string(), resolver.address.port());
             let multiplexed = resolver.names == NameLookup::Doh;
-            let record = ConnectionRecord { multiplexed, ..connection_record(0, host, port, now) };
+            let record =
+                ConnectionRecord { host, port, opened_ns: now, multiplexed, ..ConnectionRecord::default() };
             tokio::spawn(Stream { resolver, fastopen, sockets, reports }.run(asked));
             ResolverStream { questions, record, four_tuple: None }
         });
@@ -414,13 +395,10 @@ impl PageLoad {
     }
 
     fn resolver_connected(&mut self, opened: Opened) {
-        let at_ns = opened.at_ns.saturating_sub(self.start_ns);
-        let Some(stream) = &mut self.stream else { return };
-        stream.four_tuple = Some(opened.four_tuple);
-        stream.record.client_port = Some(opened.four_tuple.client.port());
-        stream.record.connected_ns = Some(at_ns);
-        stream.record.handshake_us =
-            opened.established.then(|| at_ns.saturating_sub(stream.record.opened_ns) / 1000);
+        if let Some(stream) = &mut self.stream {
+            stream.four_tuple = Some(opened.four_tuple);
+            opened.complete(&mut stream.record, self.start_ns);
+        }
     }
 
     fn resolver_secured(&mut self, tls: TlsRecord) {

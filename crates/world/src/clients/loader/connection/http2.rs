@@ -107,13 +107,7 @@ impl Streams {
 async fn receive(mut exchange: Exchange, response: ResponseFuture, counters: CountersHandle<FrameCounters>) {
     let stream = response.stream_id().as_u32();
     let outcome = read(&mut exchange, response, &counters).await;
-    let traffic = counters.with(|counters| counters.stream(stream));
-    exchange.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
-        response.sent_ns = traffic.written.first_ns;
-        response.first_byte_ns = traffic.read.first_ns;
-        response.end_ns = traffic.read.last_ns;
-        response.header_bytes = traffic.read.header_bytes;
-    });
+    exchange.end_stream(outcome, counters.with(|counters| counters.stream(stream)));
 }
 
 async fn read(

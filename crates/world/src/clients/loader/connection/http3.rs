@@ -157,13 +157,7 @@ async fn receive<S: BidiStream<Bytes>>(
             return;
         }
     }
-    let traffic = table.stream(id);
-    exchange.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
-        response.sent_ns = traffic.written.first_ns;
-        response.first_byte_ns = traffic.read.first_ns;
-        response.end_ns = traffic.read.last_ns;
-        response.header_bytes = traffic.read.header_bytes;
-    });
+    exchange.end_stream(outcome, table.stream(id));
 }
 
 async fn exchange_on<S: BidiStream<Bytes>>(

@@ -14,6 +14,7 @@ use fastopen_page::ConnectionId;
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::counters::Duplex;
+use fastopen_replay::http2::frame_counters::StreamTraffic;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::sockets::{FourTuple, ObservedStream, SocketTable};
@@ -29,7 +30,7 @@ use tokio::task::JoinHandle;
 
 use super::lookup::Lookup;
 use crate::clients::tls::connect;
-use crate::contract::{RequestRecord, TlsRecord};
+use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 
 /// A request that a connection is to send.
 #[derive(Clone)]
@@ -84,6 +85,16 @@ pub(super) struct Opened {
     /// Whether the TCP handshake was complete then; else the first write sends the SYN.
     pub(super) established: bool,
     pub(super) four_tuple: FourTuple,
+}
+
+impl Opened {
+    /// Completes the record of a connection, whose times begin at `start_ns` of the monotonic clock.
+    pub(super) fn complete(&self, record: &mut ConnectionRecord, start_ns: u64) {
+        let at_ns = self.at_ns.saturating_sub(start_ns);
+        record.client_port = Some(self.four_tuple.client.port());
+        record.connected_ns = Some(at_ns);
+        record.handshake_us = self.established.then(|| at_ns.saturating_sub(record.opened_ns) / 1000);
+    }
 }
 
 /// A connection's stream of plaintext.
@@ -269,6 +280,16 @@ impl Exchange {
             let RequestRecord { resource, body_bytes: bytes, .. } = self.response;
             self.connection.report(Report::Progress { resource, bytes });
         }
+    }
+
+    /// The response on a stream of its own has ended or failed.
+    pub(super) fn end_stream(self, outcome: Result<(), impl ToString>, traffic: StreamTraffic) {
+        self.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
+            response.sent_ns = traffic.written.first_ns;
+            response.first_byte_ns = traffic.read.first_ns;
+            response.end_ns = traffic.read.last_ns;
+            response.header_bytes = traffic.read.header_bytes;
+        });
     }
 
     /// The response has ended or failed; `measure` fills in its times and the bytes of its header.

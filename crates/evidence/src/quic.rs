@@ -1,4 +1,4 @@
-//! What a load must show of its QUIC connections: the packets of both ends' sockets.
+//! Rules for QUIC connections, by the packets at the sockets of both ends.
 
 use fastopen_replay::quic::packets::PacketCounts;
 
@@ -7,15 +7,15 @@ use fastopen_page::Schemes;
 
 use super::lookups::is_resolver;
 use super::{Observations, invalid};
-use crate::contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
+use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
-/// The counter of datagrams for which a socket had no room.
+/// The counter of datagrams that the kernel dropped because a socket's buffer was full.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
-    /// Connections to hosts with HTTP/3 are QUIC's and no others are, but for those of a client that was to
-    /// fall back, and had to; and no end received what the other has not sent. What an end sent last may be
-    /// on its way when the load ends.
+    /// Exactly the connections to hosts with HTTP/3 must be QUIC connections, unless a client had to fall
+    /// back to TCP. No end may have received more than the other sent. The last packets may be in flight when
+    /// the load ends.
     pub(super) fn quic_packets(&self, reasons: &mut Vec<Invalid>) {
         let dropped =
             [&self.counters.client, &self.counters.origins].map(|end| end.get(BUFFER_FULL).copied());
@@ -59,7 +59,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Whether a client that falls back opened the connection over TCP.
+    /// Returns true if a client with fallback opened the connection over TCP.
     pub(super) fn fell_back(&self, connection: &ConnectionRecord) -> bool {
         self.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
@@ -78,12 +78,14 @@ impl Observations<'_> {
         self.origins.http_of(host).is_quic() && !in_the_clear
     }
 
-    /// Whether it left a QUIC connection whose handshake took too long, with the early data in it.
+    /// Returns true if the client left this QUIC connection, and its early data, because the handshake took
+    /// too long.
     fn was_left(&self, connection: &ConnectionRecord) -> bool {
         self.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
     }
 
-    /// Whether a QUIC connection to the host was opened so long before and never secured.
+    /// Returns true if the client opened a QUIC connection to the host at least the fallback delay earlier
+    /// and then left it.
     fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
         let after_ns = self.h3_fallback_us.unwrap_or(0) * 1000;
         self.connections.iter().any(|one| {
@@ -109,7 +111,7 @@ fn disagreement(host: &str, quic: &QuicRecord) -> Option<String> {
     })
 }
 
-/// Numbers of packets by the names of their types.
+/// Returns the numbers of packets with the names of their types.
 fn by_type(packets: PacketCounts) -> [(&'static str, u64); 5] {
     [
         ("Initial", packets.initial),

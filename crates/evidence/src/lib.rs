@@ -1,5 +1,5 @@
-//! Whether a load's evidence meets its expectation: pure rules over what client, origins and both kernels
-//! observed.
+//! Pure rules that compare the observations of a load by client, origins and both kernels with its
+//! expectation.
 
 mod expectation;
 mod first_bytes;
@@ -19,12 +19,12 @@ use fastopen_page::{Page, Schemes};
 use self::lookups::is_resolver;
 
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
-use crate::contract::{
+use fastopen_contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
     LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };
 
-/// What was observed of a load.
+/// The observations of a load.
 #[derive(Debug)]
 pub struct Observations<'a> {
     /// The page.
@@ -39,44 +39,44 @@ pub struct Observations<'a> {
     pub connections: &'a [ConnectionRecord],
     /// The lookups of names.
     pub lookups: &'a [LookupRecord],
-    /// Why the load did not finish, if it did not.
+    /// The reason why the load did not finish.
     pub unfinished: Option<&'a str>,
     /// Growth of the kernels' counters.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// What crossed the link.
+    /// The record of the link.
     pub link: &'a LinkRecord,
-    /// Whether bodies are recorded: then a page decides itself what it asks for, and what it cancels.
+    /// True if bodies are recorded, so that the page itself decides which requests it makes and cancels.
     pub recorded: bool,
-    /// What the path does to Fast Open, and to which hosts.
+    /// The path and the hosts behind it.
     pub path: &'a PathRule,
-    /// How both ends use Fast Open.
+    /// The TCP settings of both ends.
     pub tcp: &'a Tcp,
-    /// What the kernel says of the server of others that the client talked to.
+    /// The kernel's record of the external server.
     pub server: Option<&'a ServerRecord>,
-    /// Why it serves no longer, if it does not.
+    /// The reason why the external server no longer serves.
     pub server_failure: Option<&'a str>,
-    /// How late the link may release a packet, in microseconds.
+    /// The tolerated delay of a packet by the link, in microseconds.
     pub late_us: u64,
-    /// Which end took the times.
+    /// The end that took the times.
     pub seen_at: SeenAt,
-    /// Whether programs of others load the page or serve it: these take time of their own.
+    /// True if external programs, which take time of their own, load the page or serve it.
     pub foreign: bool,
     /// The network.
     pub network: &'a Network,
-    /// How the origins serve: which version of HTTP each host speaks.
+    /// The settings of the origins, such as the version of HTTP of each host.
     pub origins: &'a OriginSettings,
     /// The schemes of the page's URLs in this load.
     pub schemes: Schemes,
-    /// After how many microseconds without a complete handshake of QUIC the client goes on over TCP.
+    /// The time in microseconds after which a client without a complete QUIC handshake tries TCP.
     pub h3_fallback_us: Option<u64>,
-    /// How far RTTs may be off, in microseconds.
+    /// The tolerated error of RTTs, in microseconds.
     pub tolerance_us: u64,
 }
 
 /// Linux' first timeout of a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
 const SYN_TIMEOUT_US: u64 = 1_000_000;
 
-/// Every reason why the load is invalid; none for a valid load.
+/// Returns every reason why the load is invalid, and nothing for a valid load.
 pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     observed.server(expected, &mut reasons);
@@ -86,7 +86,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let without_queue = reasons.iter().any(|one| one.kind == InvalidKind::NoListenerQueue);
     match expected.fast_open {
         None => observed.no_fast_open(&mut reasons),
-        // Neither cookies nor data in SYNs: that is all there is to say.
+        // Without a queue there are neither cookies nor data in SYNs.
         Some(_) if without_queue => {}
         Some(FastOpen { cookies_before, syn_data }) => {
             match cookies_before {
@@ -108,8 +108,8 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     reasons
 }
 
-/// Counts the connections that the client gave up in `SYN_SENT`: their kernel cleared them before the SYN-ACK
-/// came, so that the origin alone knows of their SYN data.
+/// Counts the connections that the client aborted in `SYN_SENT`. Its kernel deleted them before the SYN-ACK
+/// arrived, so only the origin knows about their SYN data.
 pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
     let given_up = connections.iter().filter(|one| is_given_up(one));
     given_up.fold(GivenUpRecord::default(), |counted, one| GivenUpRecord {
@@ -123,7 +123,7 @@ fn is_given_up(connection: &ConnectionRecord) -> bool {
     unanswered && connection.requests == 0
 }
 
-/// The counters that grow only where Fast Open is used.
+/// The counters that grow only if Fast Open is used.
 pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenActive",
     "TCPFastOpenActiveFail",
@@ -133,19 +133,19 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenListenOverflow",
 ];
 
-/// Headers of IP and TCP, and the room that the kernel leaves for TCP's options in a SYN with data
+/// Headers of IP and TCP, and the space that the kernel reserves for TCP options in a SYN with data
 /// (`tcp_send_syn_data`, `MAX_TCP_OPTION_SPACE`).
 const HEADERS_AND_SYN_OPTIONS: u64 = 40 + 40;
 
 /// Headers of IP and TCP with time stamps.
 const HEADERS_AND_TIME_STAMPS: u64 = 52;
 
-/// What crosses the wire between a `ClientHello` and the end of its early data, besides that: the record of a
-/// change of cipher spec, and of the early data's record the header, the content type and the tag of AEAD
+/// Bytes on the wire between a `ClientHello` and the end of its early data, without the early data: a
+/// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
 /// (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
-/// Counters that make a load invalid where either end's grew.
+/// Counters that make a load invalid if they grow at either end.
 const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 2] = [
     (
         "TCPFastOpenListenOverflow",
@@ -197,8 +197,8 @@ impl Observations<'_> {
         }
     }
 
-    /// The kernels' counters must agree with their sockets, and both ends with each other but for connections
-    /// that were given up: the origin's kernel has counted their SYN data, and the client's has not.
+    /// Compares the kernels' counters with their sockets, and both ends with each other. Aborted connections
+    /// are an exception: only the origin's kernel has counted their SYN data.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
         let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
         let (client, origins) = (&self.counters.client, &self.without_upstream());
@@ -259,9 +259,9 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns how many connections sent their SYN again because queues held it, or its answer, for longer
-    /// than its timeout. Linux sends it without data, counts the failure, and both ends may disagree about
-    /// which SYN carried data.
+    /// Returns the number of connections that retransmitted their SYN because it or its SYN-ACK was queued
+    /// for longer than the timeout. Linux retransmits it without data and counts a failure, and both ends may
+    /// disagree about which SYN carried data.
     fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -330,10 +330,10 @@ impl Observations<'_> {
         }
     }
 
-    /// The first connections to each host ask for the cookie, which connections opened after a handshake
-    /// without loss use. A retransmitted SYN asks for no cookie, and a retransmitted SYN-ACK carries none.
+    /// The first connections to each host request a cookie, and connections that are opened after a handshake
+    /// without loss use it. A retransmitted SYN requests no cookie, and a retransmitted SYN-ACK has none.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
-        // Cookies are those of addresses, which hosts may share.
+        // Cookies belong to addresses, which hosts may share.
         let mut asked: BTreeSet<Option<Ipv4Addr>> = BTreeSet::new();
         let mut cookie_at: BTreeMap<Option<Ipv4Addr>, u64> = BTreeMap::new();
         for connection in self.connections_by_opening() {
@@ -363,12 +363,12 @@ impl Observations<'_> {
         }
     }
 
-    /// As many connections to each host begin with a session as there were tickets, and with early data where
-    /// their first request is safe; both ends say so.
+    /// Both ends must report as many resumed connections to each host as the client had tickets, and early
+    /// data on those whose first request is safe.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
-            // An earlier visit was over QUIC, and left tickets of that alone.
+            // An earlier visit was over QUIC, so its tickets are not valid for TCP.
             if let Some(tls) = connection.tls.as_ref().filter(|_| !self.fell_back(connection)) {
                 of_host.entry(&connection.host).or_default().push((connection, tls));
             }
@@ -379,14 +379,14 @@ impl Observations<'_> {
                 let detail = format!("{who} says that a connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
-            // A connection whose SYN was lost may be secured after another has brought its tickets.
+            // A connection whose SYN was lost may finish its handshake after another one got its tickets.
             let first = connections.iter().min_by_key(|(_, tls)| tls.secured_ns);
             let resumed_first = first.is_some_and(|(_, tls)| tls.resumed);
             if expected.tickets_before == 0 && resumed_first {
                 let detail = format!("the first connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::SessionBeforeFirst, detail));
             }
-            // One that the client closed in its handshake may have taken a ticket.
+            // A connection that the client closed during its handshake may have used a ticket.
             let of_it = self.connections.iter().filter(|one| one.host == host);
             let unfinished = of_it.filter(|one| one.tls.is_none() && one.requests == 0);
             let due = usize::from(expected.tickets_before).saturating_sub(unfinished.count());
@@ -405,7 +405,7 @@ impl Observations<'_> {
                     let packets = if rejected { 0 } else { zero_rtt_packets(connection) };
                     (tls.early_bytes > 0 || tls.seen_early() > 0 || packets > 0).then_some(packets)
                 };
-                // Those that come after the first may have its tickets.
+                // Later connections may use tickets of the first.
                 let of_load = expected.early_data == EarlyData::OfThisLoad;
                 let mut judged = connections
                     .iter()
@@ -423,7 +423,7 @@ impl Observations<'_> {
                 }
                 continue;
             }
-            // Where something was lost, early data may arrive together with the end of the handshake.
+            // After a loss, early data may arrive together with the end of the handshake.
             let (able, others): (Vec<_>, Vec<_>) = connections.iter().partition(|(connection, tls)| {
                 !self.lost_something(connection)
                     && self.begins_safely(connection)
@@ -461,20 +461,20 @@ impl Observations<'_> {
         connections
     }
 
-    /// The first request of a connection.
+    /// Returns the first request of a connection.
     fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
         let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
     }
 
-    /// Whether a connection lost a packet. A client of others does not say so of QUIC's: then whether the
-    /// link did.
+    /// Returns true if a connection lost a packet. External clients do not report losses of QUIC; for them,
+    /// the losses of the link count.
     fn lost_something(&self, connection: &ConnectionRecord) -> bool {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
 
-    /// Whether the first request of a connection is safe, as every query is. A preflight may have come
-    /// before; it is not in the records.
+    /// Returns true if the first request of a connection is safe (RFC 9110 section 9.2.1), as DNS queries
+    /// are. A CORS preflight is not in the records, so a connection with one is not safe.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;
@@ -487,14 +487,14 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// Whether a connection's first request did not wait for its handshake, but came later: then there was
-    /// nothing to send early. Browsers open connections for requests that others then carry.
+    /// Returns true if the first request of a connection came after its handshake, so that there was no early
+    /// data to send. Browsers open connections for requests that another connection then carries.
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
     }
 
-    /// Bytes of data that fit into a SYN.
+    /// Returns the bytes of data that fit into a SYN.
     fn syn_room(&self) -> u64 {
         u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS
     }
@@ -541,14 +541,14 @@ impl Observations<'_> {
     }
 }
 
-/// Packets of early data that crossed a connection's sockets.
+/// Returns the number of 0-RTT packets that crossed a connection's sockets.
 fn zero_rtt_packets(connection: &ConnectionRecord) -> u64 {
     connection.quic.map_or(0, |quic| {
         quic.client.sent.zero_rtt.max(quic.origin.map_or(0, |origin| origin.received.zero_rtt))
     })
 }
 
-/// Whether a connection began with early data: by both ends' word, and over QUIC by the packets as well.
+/// Returns true if both ends report early data, and over QUIC also 0-RTT packets.
 fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
     let in_packets = connection.quic.is_none_or(|quic| {
         quic.client.sent.zero_rtt > 0 && quic.origin.is_some_and(|origin| origin.received.zero_rtt > 0)
@@ -556,7 +556,7 @@ fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
     tls.early_bytes > 0 && tls.seen_early() > 0 && in_packets
 }
 
-/// Whether a connection carried requests and lost nothing, and yet its SYN data was not acknowledged.
+/// Returns true if a connection carried requests and lost nothing, but its SYN data was not acknowledged.
 fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
     connection.requests > 0
         && connection.quic.is_none()

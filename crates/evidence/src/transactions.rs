@@ -1,43 +1,117 @@
-//! Whether transactions with a server show what their plan expects. What overload, a flood or a change of key
-//! does to connections is a result, and counted; what nothing explains makes the record invalid.
+//! Rules for transactions with a server. The effects of overload, a flood or a change of the key are results,
+//! which are counted. Unexplained observations make the record invalid.
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
+
 use super::FASTOPEN_COUNTERS;
-use crate::contract::{
+use fastopen_contract::{
     Arrivals, BothEnds, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, TransactionsPlan,
 };
-use crate::generator::Outcome;
 
-/// The generator is the limit where more of its arrivals are late, or the rate is further off.
+/// The generator is the limit if a larger share of arrivals is late, or if the error of the rate is larger.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 
-/// What was observed of transactions.
+/// The longest latency that is counted exactly, in microseconds.
+const LONGEST_US: u64 = 600_000_000;
+/// Significant decimal digits of a latency.
+const DIGITS: u8 = 4;
+
+/// The generator's counts and times.
+pub struct Outcome {
+    /// Transactions that began.
+    pub begun: u64,
+    /// Transactions that were due and did not begin, because too many were running or no address was left.
+    pub not_begun: u64,
+    /// From the due time of the first to the beginning of the last, so a late first one does not change the
+    /// rate.
+    pub arrived_over_ns: u64,
+    /// From the start to the end of the last.
+    pub elapsed_ns: u64,
+    /// Transactions with a complete response.
+    pub answered: u64,
+    /// The times of the first and the last complete response.
+    pub answered_ns: Option<(u64, u64)>,
+    /// Transactions with a response that differs from the page's.
+    pub wrong: u64,
+    /// The errors of the other transactions, with their numbers.
+    pub failures: BTreeMap<String, u64>,
+    /// Connections whose SYN data was acknowledged.
+    pub syn_data: u64,
+    /// Connections whose SYN data was not acknowledged.
+    pub fallbacks: u64,
+    /// Segments that the client retransmitted.
+    pub retransmits: u64,
+    /// Latencies of complete responses since their transactions were due, in microseconds.
+    pub latency_us: Histogram<u64>,
+    /// Delays of transactions' beginnings after they were due, in microseconds.
+    pub lateness_us: Histogram<u64>,
+    /// Transactions that began too late.
+    pub late: u64,
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order");
+        Self {
+            begun: 0,
+            not_begun: 0,
+            arrived_over_ns: 0,
+            elapsed_ns: 0,
+            answered: 0,
+            answered_ns: None,
+            wrong: 0,
+            failures: BTreeMap::new(),
+            syn_data: 0,
+            fallbacks: 0,
+            retransmits: 0,
+            latency_us: histogram(),
+            lateness_us: histogram(),
+            late: 0,
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the time from the first response to the last one, in nanoseconds.
+    pub fn answered_over_ns(&self) -> u64 {
+        self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
+    }
+
+    /// Counts a failure.
+    pub fn failed(&mut self, what: &str) {
+        *self.failures.entry(what.to_owned()).or_default() += 1;
+    }
+}
+
+/// The observations of transactions.
 pub struct Seen<'a> {
-    /// What was asked for.
+    /// The plan of the load.
     pub plan: &'a LoadPlan,
-    /// The same, of transactions alone.
+    /// The plan of its transactions.
     pub asked: &'a TransactionsPlan,
-    /// What the generator saw.
+    /// The generator's observations.
     pub outcome: &'a Outcome,
-    /// How many hosts there are, and of how many the client held a cookie at the start.
+    /// The number of hosts.
     pub hosts: usize,
-    /// The same.
+    /// The number of hosts whose cookie the client held at the start.
     pub cookies_before: usize,
-    /// The Fast Open queue of the listener; none: it cannot be read.
+    /// The Fast Open queue of the listener; None if it cannot be read.
     pub fastopen_queue: Option<u32>,
     /// Growth of the kernels' counters.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// What crossed the link.
+    /// The record of the link.
     pub link: &'a LinkRecord,
-    /// How late the link may release one packet in a hundred, in microseconds.
+    /// The tolerated delay of the link for 99 % of packets, in microseconds.
     pub late_us: u64,
-    /// Why the server serves no longer, if it does not.
+    /// The reason why the server no longer serves.
     pub server_failure: Option<&'a str>,
 }
 
-/// Every reason why the record is invalid; none for a valid one.
+/// Returns every reason why the record is invalid, and nothing for a valid one.
 pub fn judge(seen: &Seen) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     let mut add = |kind, detail: String| reasons.push(Invalid { kind, detail });
@@ -75,12 +149,12 @@ impl Seen<'_> {
         self.counters.origins.get(name).copied().unwrap_or(0).max(0) as u64
     }
 
-    /// Whether the server may treat connections otherwise than their cookies say.
+    /// Returns true if the server may treat connections differently from what their cookies imply.
     fn is_disturbed(&self) -> bool {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
 
-    /// Why what was offered is not what was asked for, if it is not.
+    /// Returns the reason if the offered load is not the requested one.
     fn generators_limit(&self) -> Option<String> {
         let Outcome { begun, not_begun, late, arrived_over_ns, lateness_us, .. } = self.outcome;
         if *not_begun > 0 {
@@ -94,7 +168,7 @@ impl Seen<'_> {
         let intervals = begun.saturating_sub(1) as f64;
         let kept = intervals * 1e9 / *arrived_over_ns as f64;
         let off = (kept / f64::from(rate) - 1.0).abs();
-        // What one arrival at an end of the time may be late is no rate.
+        // The tolerated delay of one arrival is no error of the rate.
         let slack = self.asked.late_us as f64 * 1000.0 / (*arrived_over_ns).max(1) as f64;
         (intervals >= 1.0 && off > RATE_ERROR.max(slack))
             .then(|| format!("{kept:.1} arrivals a second instead of {rate}"))

@@ -1,12 +1,12 @@
-//! What a load must show where a middlebox (`fastopen_link::path`) or the ends' own settings keep connections
-//! from TCP Fast Open.
+//! Rules for loads in which a middlebox (`fastopen_link::path`) or the ends' own settings prevent TCP Fast
+//! Open.
 
 use std::ops::RangeInclusive;
 
 use fastopen_link::path::{Behaviour, PathRule};
 
 use super::{Observations, SynData, invalid, is_given_up, retransmitted};
-use crate::contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
+use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
 
 /// `tcpi_fastopen_client_fail` of `include/uapi/linux/tcp.h`.
 const UNSPECIFIED: u8 = 0;
@@ -14,30 +14,31 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// How many segments a socket has sent again by its third time-out in a row, when it suspects a black hole:
-/// the third is sent after that; and a loss probe may come before all (`tcp_schedule_loss_probe`).
+/// The segments that a socket has retransmitted when it suspects a black hole, which is at its third timeout
+/// in a row. The third retransmission follows that, and a loss probe may precede all
+/// (`tcp_schedule_loss_probe`).
 const LEAST_SENT_AGAIN: u32 = 2;
 const MOST_SENT_AGAIN: u32 = 4;
-/// The least time of three time-outs in a row, each of twice the one before (`TCP_RTO_MIN`).
+/// The least time of three timeouts in a row, each twice as long as the previous one (`TCP_RTO_MIN`).
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// What becomes of Fast Open on a connection, as Linux 7.3 shows it (docs/paths.md).
+/// The effect of a path on Fast Open of a connection, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
-    /// Why the client's kernel did without data in a SYN that it sent; none: the data arrives.
+    /// The reason code of the client's kernel for SYN data that was not accepted; None: the data arrives.
     fail: Option<u8>,
-    /// Whether a client without a cookie gets one.
+    /// True if a client without a cookie gets one.
     cookie: bool,
-    /// Whether the host's kernel counts the cookie of data as refused.
+    /// True if the host's kernel counts the cookie of SYN data as refused.
     refused: bool,
-    /// Whether the host's kernel counts a SYN that came without its data as accepted.
+    /// True if the host's kernel counts a SYN that arrives without its data as accepted.
     accepted_without_data: bool,
-    /// The same of a SYN that asks for a cookie.
+    /// True if the host's kernel counts a SYN that requests a cookie as accepted.
     accepted_asking: bool,
-    /// Whether a connection whose SYN has data is ever established.
+    /// True if a connection whose SYN has data can be established.
     connects: bool,
-    /// Whether the host's packets reach the client once it has accepted data in a SYN.
+    /// True if the host's packets reach the client after the host has accepted data in a SYN.
     answered: bool,
 }
 
@@ -50,8 +51,8 @@ enum Cookie {
 }
 
 impl Effect {
-    /// Follows a SYN with data, and one that asks for a cookie, from the client by the middlebox to the host
-    /// (`tcp_try_fastopen` of `net/ipv4/tcp_fastopen.c`).
+    /// Follows a SYN with data, and one that requests a cookie, from the client through the middlebox to the
+    /// host (`tcp_try_fastopen` of `net/ipv4/tcp_fastopen.c`).
     fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
         let (listens, any) =
             (tcp.listener_fastopen.is_on(), tcp.listener_fastopen.takes_data_without_cookie());
@@ -89,7 +90,7 @@ impl Effect {
         }
     }
 
-    /// Whether a load shows what it would show over an open path, with cookies.
+    /// Returns true if the load has the same evidence as over an open path with cookies.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -103,13 +104,13 @@ impl Observations<'_> {
         Some(Effect::of(behaviour, self.tcp))
     }
 
-    /// Whether path or settings keep the data of a connection's SYN from being accepted.
+    /// Returns true if the path or the settings prevent that the data of a connection's SYN is accepted.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
         self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
 
-    /// Whether the client's kernel did without Fast Open, since it suspected a black hole by a connection of
-    /// before (`tcp_fastopen_cookie_check`).
+    /// Returns true if the client's kernel did not use Fast Open because an earlier connection made it
+    /// suspect a black hole (`tcp_fastopen_cookie_check`).
     fn pauses(&self, connection: &ConnectionRecord) -> bool {
         let suspected = self.counters.client.get("TCPFastOpenBlackhole").is_some_and(|times| *times > 0);
         let by = |one: &ConnectionRecord| {
@@ -120,7 +121,7 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// The connections in which this end may find a black hole, and is to.
+    /// Returns the connections in which this end can detect a black hole, if detection is on.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
@@ -132,7 +133,7 @@ impl Observations<'_> {
         })
     }
 
-    /// Each end suspects a black hole once for each connection that had three time-outs in a row
+    /// Each end must suspect a black hole once for each connection with three timeouts in a row
     /// (`tcp_fastopen_active_detect_blackhole`).
     pub(super) fn black_holes(&self, reasons: &mut Vec<Invalid>) {
         type End = fn(&ConnectionRecord) -> Option<EndEvidence>;
@@ -158,7 +159,7 @@ impl Observations<'_> {
         }
     }
 
-    /// How many connections path or settings had do without the data in their SYN: at least and at most.
+    /// Returns the least and the most connections whose SYN data path or settings make fail.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
@@ -170,31 +171,31 @@ impl Observations<'_> {
         };
         let failed =
             self.failed_at_client(|effect| effect.fail.is_some(), &[DATA_NOT_ACKED, SYN_RETRANSMITTED]);
-        // The counter grows by time-outs of a socket that sent data in its SYN, whatever became of that
-        // (`tcp_write_timeout`); segments are sent again by loss probes as well.
+        // The counter grows with the timeouts of a socket that sent SYN data, accepted or not
+        // (`tcp_write_timeout`). Loss probes retransmit segments, too.
         failed + silent(MOST_SENT_AGAIN)..=failed + silent(1)
     }
 
-    /// How many connections a host accepted with data in their SYN, whose SYN-ACK never reached the client.
+    /// Returns the number of connections whose SYN data a host accepted and whose SYN-ACK never arrived.
     pub(super) fn accepted_unanswered(&self) -> i64 {
         let accepted =
             self.never_established().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
         accepted.filter(|one| !is_given_up(one)).count() as i64
     }
 
-    /// The connections that the path has no SYN-ACK arrive of.
+    /// Returns the connections whose SYN-ACK the path drops.
     fn never_established(&self) -> impl Iterator<Item = &ConnectionRecord> {
         let unanswered = |one: &&ConnectionRecord| self.effect_on(one).is_some_and(|effect| !effect.connects);
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// How many connections a host's kernel refused the cookie of: at least and at most.
+    /// Returns the least and the most connections whose cookie a host's kernel refused.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// How many connections a host's kernel took for ones with data in their SYN: the cookie was good, or
-    /// it asks for none. At least and at most.
+    /// Returns the least and the most connections without SYN data that a host's kernel counts as accepted,
+    /// because the cookie was good or none is required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -205,9 +206,9 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Counts at least the connections whose first SYN certainly reached the host, and at most those as well
-    /// whose first SYN may have been lost: it was retransmitted without data, or the connection was given up
-    /// before an answer came.
+    /// Returns the number of connections whose first SYN certainly reached the host, and that number with
+    /// those whose first SYN may have been lost, because it was retransmitted without data or the connection
+    /// was aborted before an answer.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -218,7 +219,7 @@ impl Observations<'_> {
         self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
     }
 
-    /// Counts the connections of a kind that path or settings keep from Fast Open with such an effect.
+    /// Counts the connections of a kind on which path or settings have such an effect.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let counted = self.connections.iter().filter(|one| {
             kind(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))
@@ -226,7 +227,7 @@ impl Observations<'_> {
         counted.count() as i64
     }
 
-    /// Each connection that path or settings keep from Fast Open must show that, and no other reason.
+    /// Each connection that path or settings exclude from Fast Open must report that, and no other reason.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {

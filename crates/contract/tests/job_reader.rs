@@ -1,13 +1,13 @@
 //! Whatever is done to a job, reading it ends with a job or with one line that says what is wrong.
 //!
-//! A long run: `PROPTEST_CASES=1000000 cargo test --release -p fastopen-world --test job_reader`.
+//! A long run: `PROPTEST_CASES=1000000 cargo test --release -p fastopen-contract --test job_reader`.
 
 use std::fs;
 use std::path::Path;
 
+use fastopen_contract::Job;
 use fastopen_page::Origin;
 use fastopen_replay::tls::{KeyShare, Version};
-use fastopen_world::contract::Job;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -121,47 +121,12 @@ fn with_http2_a_client_that_keeps_connections_has_one_a_server_with_room_for_man
 }
 
 #[test]
-fn http2_is_refused_where_it_cannot_be() {
-    let refusal = |changes: Value| {
-        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
-        job.as_object_mut().expect("it is one").extend(changes.as_object().expect("it is one").clone());
-        read(&job.to_string()).err().unwrap_or_default()
-    };
-    assert!(
-        refusal(json!({"origins": {"http": "2", "keep_alive": false}})).starts_with("origins.keep_alive: ")
-    );
-    assert!(refusal(json!({"origins": {"http": "4"}})).starts_with("origins.http: "));
-    let chromium = json!({"origins": {"http": "2"}, "client": {"kind": "chromium"}});
-    assert!(refusal(chromium).ends_with("chromium speaks HTTP/2 over TLS alone"));
-}
-
-#[test]
-fn http3_is_refused_where_quic_cannot_be() {
-    let refusal = |changes: Value| {
-        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
-        job["origins"] = json!({"http": "3"});
-        job["loads"] = json!([{"id": "tls", "transport": "tls"}]);
-        for (key, change) in changes.as_object().expect("it is one") {
-            match (job.get_mut(key).and_then(Value::as_object_mut), change) {
-                (Some(part), Value::Object(change)) => part.extend(change.clone()),
-                _ => job[key] = change.clone(),
-            }
-        }
-        read(&job.to_string()).err().unwrap_or_default()
-    };
-    assert_eq!(refusal(json!({})), "");
-    let load =
-        |transport, cookies| json!({"loads": [{"id": "l", "transport": transport, "cookies": cookies}]});
-    assert!(refusal(load("tcp", Value::Null)).ends_with("loader speaks HTTP/3 over TLS alone"));
-    assert!(refusal(load("tls+tfo", json!("warm"))).ends_with("no SYN for TCP Fast Open"));
-    assert!(refusal(json!({"tls": {"version": "1.2"}})).starts_with("tls.version: "));
-    assert!(refusal(json!({"tcp": {"congestion_control": "bbr"}})).starts_with("tcp.congestion_control: "));
-    assert!(refusal(json!({"network": {"mtu_bytes": 1227}})).starts_with("network.mtu_bytes: "));
-    assert_eq!(refusal(json!({"network": {"mtu_bytes": 1228}})), "");
-    assert_eq!(refusal(json!({"client": {"kind": "chromium"}})), "");
-    assert_eq!(refusal(json!({"client": {"kind": "command", "command": ["curl"]}})), "");
-    let old = refusal(json!({"client": {"kind": "chromium"}, "origins": {"http": "1.0"}}));
-    assert_eq!(old, "origins.http: chromium does not speak HTTP/1.0");
+fn http3_needs_tls_13() {
+    let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+    job["tls"] = json!({"version": "1.2"});
+    assert!(read(&job.to_string()).is_ok());
+    job["origins"] = json!({"http3_hosts": ["a.test"]});
+    assert!(read(&job.to_string()).is_err_and(|error| error.starts_with("tls.version: ")));
 }
 
 #[test]

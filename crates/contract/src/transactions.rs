@@ -1,17 +1,16 @@
-//! Transactions with a server under load: what is asked for, and what is answered.
+//! Transactions with a server under load: plan and record.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, Transport};
-use super::records::{BothEnds, Invalid, LinkRecord};
+use crate::job::{Cookies, Transport};
+use crate::records::{BothEnds, Invalid, LinkRecord};
 
-/// Transactions in place of a page load: each a new connection, the request for one of the page's resources
-/// in turn, and its answer.
+/// Transactions instead of a page load. Each is a new connection, the request for one of the page's resources
+/// in turn, and its response.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TransactionsPlan {
     pub arrivals: Arrivals,
     pub duration_us: u64,
@@ -26,7 +25,7 @@ pub struct TransactionsPlan {
 }
 
 impl TransactionsPlan {
-    /// About how many connections there will be, those of a flood with them.
+    /// Returns an estimate of the number of connections, with those of a flood.
     pub fn connections(&self) -> u64 {
         let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);
@@ -38,30 +37,29 @@ fn default_late_us() -> u64 {
     1000
 }
 
-/// When transactions begin.
+/// The beginnings of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At a fixed rate, whatever became of those before: an open loop.
+    /// At a fixed rate, independently of earlier transactions (open loop).
     RatePerS(u32),
-    /// So many clients, each one after another: a closed loop.
+    /// This number of clients, each with one transaction after another (closed loop).
     Clients(u32),
 }
 
-/// How the key of cookies changes halfway.
+/// The change of the cookie key halfway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NewKey {
-    /// The new one alone counts.
+    /// Only the new key is valid.
     Replace,
-    /// The old one counts as well.
+    /// Both keys are valid.
     Add,
 }
 
 /// SYNs from addresses that never answer.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct FloodPlan {
     pub rate_per_s: u32,
     pub cookies: FloodCookies,
@@ -73,16 +71,15 @@ pub struct FloodPlan {
 pub enum FloodCookies {
     /// None, and no data.
     None,
-    /// Made up, with data.
+    /// Cookies that no key makes, with data.
     Invalid,
-    /// Those of the addresses, with data.
+    /// The cookies of the addresses, with data.
     Valid,
 }
 
-/// The transactions of one plan as they went.
+/// The results of a plan.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TransactionsRecord {
     pub job: String,
     pub id: String,
@@ -113,10 +110,9 @@ pub struct TransactionsRecord {
     pub core: Option<CoreRecord>,
 }
 
-/// Where the time of the server's core went.
+/// The use of the server's core.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct CoreRecord {
     pub number: usize,
     pub steered: bool,

@@ -1,4 +1,4 @@
-//! What is answered: records, as they are written (and read, by tests).
+//! Records, which the program writes and tests read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,16 @@ use fastopen_replay::quic::table::QuicEvidence;
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, Transport};
-use super::transactions::TransactionsRecord;
-use crate::engine::Engine;
+use crate::job::{Cookies, Transport};
+use crate::transactions::TransactionsRecord;
 
-/// A record, as it is written.
+/// The address of the resolver, which is the host of connections to it. Its number is above those of hosts
+/// and of probes.
+pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
+
+/// A record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum Record {
     World(Box<WorldRecord>),
     Load(Box<LoadRecord>),
@@ -27,10 +29,9 @@ pub enum Record {
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
 
-/// Who is at fault.
+/// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum Fault {
     Input,
     Machine,
@@ -39,7 +40,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The exit code of the program.
+    /// Returns the exit code of the program.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Input => 2,
@@ -50,10 +51,9 @@ impl Fault {
     }
 }
 
-/// A world as it came out.
+/// A world as it was built and measured.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct WorldRecord {
     pub job: String,
     pub contract: u32,
@@ -71,38 +71,45 @@ pub struct WorldRecord {
     pub setup_us: u64,
 }
 
-/// Who makes the link of a world.
+/// The engine that builds a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// This machine's kernel, in real time.
+    Host,
+    /// A User-Mode Linux kernel, whose clock jumps to the next timer when all processes sleep.
+    Virtual,
+}
+
+/// The implementation of a world's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
-    /// This program moves each packet, as the link model says.
+    /// This program forwards each packet according to the link model.
     Program,
-    /// The kernel's queueing disciplines do.
+    /// The kernel's queueing disciplines.
     Kernel,
 }
 
-/// Something of the client's namespace, and of the origins'.
+/// A value of the client's namespace, and one of the origins' namespace.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct BothEnds<T> {
     pub client: T,
     pub origins: T,
 }
 
-/// TCP as a fresh connection has it.
+/// The TCP settings of a new connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct RouteRecord {
     pub congestion_control: String,
     pub initial_window_segments: u32,
 }
 
-/// The network as it was measured.
+/// The measured network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Measured {
     pub rtt_us: MeasuredRtt,
     pub down_bit_per_s: MeasuredRate,
@@ -112,7 +119,6 @@ pub struct Measured {
 /// A round-trip time in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct MeasuredRtt {
     pub asked: u64,
     pub expected: u64,
@@ -123,16 +129,14 @@ pub struct MeasuredRtt {
 /// A rate in bit/s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct MeasuredRate {
     pub asked: Option<u64>,
     pub median: Option<u64>,
 }
 
-/// One load as it went; times in nanoseconds since its start.
+/// One load. Times are in nanoseconds since its start.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LoadRecord {
     pub job: String,
     pub id: String,
@@ -159,28 +163,25 @@ pub struct LoadRecord {
     pub server: Option<ServerRecord>,
 }
 
-/// What the kernel says of a server of others.
+/// The kernel's data about an external server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ServerRecord {
     pub listeners: Vec<ListenerRecord>,
     pub upstream: UpstreamRecord,
 }
 
-/// The connections of a server to the origins behind it.
+/// The connections of an external server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct UpstreamRecord {
     pub connections: usize,
     pub syn_data: usize,
 }
 
-/// The listeners of a server on one address.
+/// The listeners of an external server on one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ListenerRecord {
     pub address: IpAddr,
     pub port: u16,
@@ -189,17 +190,16 @@ pub struct ListenerRecord {
     pub syn_data: usize,
 }
 
-/// What cross traffic moved during a load.
+/// The bytes that cross traffic moved during a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct CrossRecord {
     pub down_bytes: Option<u64>,
     pub up_bytes: Option<u64>,
 }
 
 impl CrossRecord {
-    /// What was moved since `before`.
+    /// Returns the bytes since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
@@ -210,10 +210,9 @@ impl CrossRecord {
     }
 }
 
-/// What a browser measured besides the requests; nanoseconds since the navigation's start.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The browser's own metrics of a load, in nanoseconds since the navigation's start.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct BrowserRecord {
     pub product: String,
     pub load_event_ns: u64,
@@ -227,29 +226,26 @@ pub struct BrowserRecord {
     pub dialogs: u64,
 }
 
-/// What a browser showed from one moment on.
+/// A picture that a browser showed from a time on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct FrameRecord {
     pub at_ns: u64,
     pub jpeg: String,
 }
 
-/// Where the times of requests and connections were seen.
+/// The end at which the times of requests and connections were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum SeenAt {
     Client,
     Origins,
 }
 
-/// What in a load's evidence contradicts what was asked for (`fault`, of a world that died, is the front's to
-/// write).
+/// The contradiction between a load's evidence and its expectation. Python writes the kind `fault` for a
+/// world that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub enum InvalidKind {
     Incomplete,
     SynDataWithoutTfo,
@@ -279,20 +275,19 @@ pub enum InvalidKind {
     GeneratorLate,
 }
 
-/// Why a load does not count.
+/// A reason why a load is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invalid {
-    /// What is wrong, for programs.
+    /// The kind of the contradiction.
     pub kind: InvalidKind,
-    /// What exactly.
+    /// The details, as text.
     pub detail: String,
 }
 
 /// The lookup of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LookupRecord {
     pub host: String,
     pub asked_ns: u64,
@@ -302,10 +297,9 @@ pub struct LookupRecord {
     pub resolver: ResolverRecord,
 }
 
-/// What the resolver saw of the lookup of one name.
+/// The resolver's view of the lookup of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ResolverRecord {
     pub queries: usize,
     pub answers: usize,
@@ -314,7 +308,6 @@ pub struct ResolverRecord {
 /// One request.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct RequestRecord {
     pub resource: usize,
     pub url: Option<String>,
@@ -332,22 +325,21 @@ pub struct RequestRecord {
     pub error: Option<String>,
 }
 
-/// What a client that had kept an answer made of it.
+/// The use of a response in a client's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
-    /// It was used, and nobody asked.
+    /// It was used without a request.
     Fresh,
-    /// The origin was asked whether it is still good, and said so.
+    /// The origin validated it.
     Revalidated,
-    /// Its end is that of another answer of the same URL, which came at the same time; its own was cut off.
+    /// The response was cut off, and completed from a simultaneous response of the same URL.
     Shared,
 }
 
 /// One connection.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct ConnectionRecord {
     pub id: usize,
     pub host: String,
@@ -365,27 +357,27 @@ pub struct ConnectionRecord {
     pub origin_samples: Vec<TcpSample>,
 }
 
-/// What the sockets of both ends saw of a QUIC connection; of a program of others, its interface.
+/// The packets of a QUIC connection at the sockets of both ends. For an external client, they are counted at
+/// its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct QuicRecord {
     pub client: QuicEnd,
     pub origin: Option<QuicEnd>,
 }
 
 impl QuicRecord {
-    /// Whether either end held a packet for lost; `otherwise` where one does not say.
+    /// Returns true if either end declared a packet lost. `otherwise` is the answer for an end that reports
+    /// no losses.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
     }
 }
 
-/// What crossed the socket of one end.
+/// The packets that crossed the socket of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct QuicEnd {
     pub sent: PacketCounts,
     pub received: PacketCounts,
@@ -400,10 +392,9 @@ impl From<QuicEvidence> for QuicEnd {
     }
 }
 
-/// What the kernel said of the origin's end of a connection at one time.
+/// `TCP_INFO` of the origin's end of a connection at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TcpSample {
     pub at_ns: u64,
     pub congestion_window_segments: u32,
@@ -413,7 +404,7 @@ pub struct TcpSample {
 }
 
 impl TcpSample {
-    /// A sample at a time of the monotonic clock.
+    /// Creates a sample at a time of the monotonic clock.
     pub fn new(at_ns: u64, info: &fastopen_netns::tcp::TcpInfo) -> Self {
         Self {
             at_ns,
@@ -424,26 +415,24 @@ impl TcpSample {
         }
     }
 
-    /// Whether the other differs in its time alone.
+    /// Returns true if the other differs at most in its time.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         Self { at_ns: other.at_ns, ..*self } == *other
     }
 }
 
-/// Connections that the client closed before it had a segment of the server, and that carried no request, as
-/// browsers do with surplus ones; `syn_data`: how many of them sent SYN data that the origin took.
+/// Connections without a request that the client aborted before a segment of the server arrived, as browsers
+/// do with surplus connections. `syn_data` is the number of those whose SYN data the origin accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct GivenUpRecord {
     pub connections: usize,
     pub syn_data: usize,
 }
 
-/// What a connection's TLS handshake came to.
+/// The result of a connection's TLS handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct TlsRecord {
     pub secured_ns: u64,
     pub version: tls::Version,
@@ -459,7 +448,7 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// A handshake that came to this; the bytes of both directions are to be filled in.
+    /// Creates the record of a handshake, without the bytes of both directions.
     pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
@@ -483,26 +472,24 @@ impl TlsRecord {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }
 
-    /// Whether the ends disagree on whether a session was resumed.
+    /// Returns true if only one end reports a resumed session.
     pub fn disagrees(&self) -> bool {
         self.origin.as_ref().is_some_and(|origin| origin.resumed != self.resumed)
     }
 }
 
-/// What the origin says of a handshake.
+/// The origin's record of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct OriginTlsRecord {
     pub resumed: bool,
     pub early_bytes: u64,
     pub answer_held_ns: u64,
 }
 
-/// What the kernel says of one end of a connection.
+/// `TCP_INFO` of one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct EndEvidence {
     pub syn_data_acked: bool,
     pub options: u8,
@@ -533,10 +520,9 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
     }
 }
 
-/// What crossed the link during a load.
+/// The packets of a load on the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct LinkRecord {
     pub down: LinkDirectionRecord,
     pub up: LinkDirectionRecord,
@@ -562,10 +548,9 @@ impl LinkRecord {
     }
 }
 
-/// What crossed one direction since it was configured.
+/// The packets of one direction since it was configured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LinkDirectionRecord {
     pub packets: u64,
     pub bytes: u64,
@@ -582,7 +567,7 @@ pub struct LinkDirectionRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::*;
 
     #[test]
     fn packets_accepted_before_and_dropped_in_a_load_are_none_of_its_own() {

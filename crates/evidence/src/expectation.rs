@@ -1,38 +1,38 @@
-//! What a load's evidence must show, derived from its plan.
+//! The evidence that a load must have according to its plan.
 
 use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
-use crate::contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
+use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
-/// What a load's evidence must show. The world is prepared by it, and the load judged by it.
+/// The evidence that a load must have. It determines how the world is prepared and the load is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
-    /// Whether connections to the page's hosts speak TLS.
+    /// True if connections to the page's hosts use TLS.
     pub tls: bool,
-    /// How connections use Fast Open; none: no SYN asks for a cookie or carries data.
+    /// The use of Fast Open; None: no SYN requests a cookie or carries data.
     pub fast_open: Option<FastOpen>,
-    /// How the origins of the earlier visit let the load's connections begin.
+    /// The sessions that the origins of the earlier visit offer to the load's connections.
     pub visit: SessionStart,
-    /// The session tickets that the client has of each host when the load begins, and that are good.
+    /// The valid session tickets of each host that the client has when the load begins.
     pub tickets_before: u8,
-    /// What becomes of early data.
+    /// The treatment of early data.
     pub early_data: EarlyData,
 }
 
-/// What becomes of early data.
+/// The treatment of early data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlyData {
     /// None is sent.
     None,
-    /// It is accepted, and answered before the handshake is complete.
+    /// The origins accept it, and respond before the handshake is complete.
     Accepted,
-    /// It is rejected.
+    /// The origins reject it.
     Rejected,
-    /// The tickets of the earlier visit are no good for it, and those of the load are.
+    /// The tickets of the earlier visit are not valid for it, those of the load are.
     OfThisLoad,
 }
 
-/// How the connections of a load use Fast Open.
+/// The use of Fast Open by the connections of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpen {
     /// The cookies that the client holds when the load begins.
@@ -44,9 +44,9 @@ pub struct FastOpen {
 /// The cookies that a client holds when a load begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CookiesBefore {
-    /// Of no host.
+    /// Cookies of no host.
     NoHost,
-    /// Of every host of the page.
+    /// A cookie of every host of the page.
     EveryHost,
 }
 
@@ -55,13 +55,13 @@ pub enum CookiesBefore {
 pub enum SynData {
     /// Every one.
     EveryConnection,
-    /// Those opened after a handshake with their host that brought the cookie, and none before the first
-    /// handshake.
+    /// Connections opened after a handshake with their host that brought the cookie, and none before.
     AfterCookie,
 }
 
 impl Expectation {
-    /// How the origins of the load let its connections begin: those of a load with early data take it.
+    /// Returns the sessions that the origins of the load itself offer. Early data is among them if the load
+    /// has it.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,
@@ -69,8 +69,8 @@ impl Expectation {
         }
     }
 
-    /// What a load as `plan` says must show, with TLS, TCP and lookups set so, by a client that an earlier
-    /// visit leaves so many tickets of a host.
+    /// Derives the expectation of a load from its plan and the settings of TLS, TCP and lookups. An earlier
+    /// visit leaves the client at most `tickets_left` tickets of a host.
     pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, names: NameLookup, tickets_left: u8) -> Self {
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| {
             let cookies_before = match cookies {
@@ -79,7 +79,7 @@ impl Expectation {
             };
             let syn_data = match (cookies, tcp.client_fastopen) {
                 (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
-                // Whoever sends no cookie waits for none.
+                // A client that sends no cookies waits for none.
                 _ => SynData::EveryConnection,
             };
             FastOpen { cookies_before, syn_data }

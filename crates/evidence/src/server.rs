@@ -1,14 +1,14 @@
-//! What a load must show where clients talk to a server of others (`crate::server`).
+//! Rules for loads with an external server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::{Expectation, Observations, invalid};
-use crate::contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
+use fastopen_contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
 
 impl Observations<'_> {
-    /// A server of others serves until the load is over. A listener of it without a Fast Open queue gives no
-    /// cookie and takes no data.
+    /// An external server must serve until the load is over. A listener without a Fast Open queue gives no
+    /// cookies and accepts no SYN data.
     pub(super) fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         if let Some(failure) = self.server_failure {
             reasons.push(invalid(InvalidKind::ServerFailed, failure.into()));
@@ -27,8 +27,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Each connection of a server to the origins behind it carries data in its SYN where it may, and no
-    /// other.
+    /// The connections of a server to the origins behind it must carry data in their SYN if that is
+    /// requested, and must agree with the counters.
     fn upstream(&self, reasons: &mut Vec<Invalid>) {
         let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
             return;
@@ -50,7 +50,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Growth of the origins' counters without what a server's own connections to them added.
+    /// Returns the growth of the origins' counters without a server's own connections to the origins.
     pub(super) fn without_upstream(&self) -> BTreeMap<String, i64> {
         let mut counters = self.counters.origins.clone();
         let syn_data = self.server.map_or(0, |server| server.upstream.syn_data as i64);

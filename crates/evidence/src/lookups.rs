@@ -1,15 +1,16 @@
-//! Lookups of names: client, resolver and both kernels must agree on them.
+//! Rules for lookups of names, which compare client, resolver and both kernels.
+
+use fastopen_page::{alias_host, is_name};
 
 use super::first_bytes::round_trips;
 use super::{Observations, invalid};
-use crate::clients::loader::LOOKUP_TIMEOUT;
-use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LookupRecord, NameLookup};
-use crate::network::addresses::RESOLVER;
-use crate::sandbox::hosts_overlay::is_name;
+use fastopen_contract::{
+    ConnectionRecord, Invalid, InvalidKind, LOOKUP_TIMEOUT, LookupRecord, NameLookup, RESOLVER,
+};
 
 impl Observations<'_> {
-    /// A connection begins after its host was looked up; the resolver has seen each query that was not lost,
-    /// and answers take its round trip.
+    /// A connection must begin after its host was looked up, the resolver must have seen each query that was
+    /// not lost, and answers must take the round trip to the resolver.
     pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
         if self.network.names == NameLookup::None {
             if let Some(lookup) = self.lookups.first() {
@@ -20,7 +21,7 @@ impl Observations<'_> {
         if let Some(host) = self.connected_without_lookup() {
             reasons.push(disagreement(format!("{host} was not looked up before its first connection")));
         }
-        // Browsers look up names of their own, too.
+        // Browsers also look up names that the page does not have.
         let of_page = |lookup: &&LookupRecord| self.hosts.keys().any(|host| is_of(lookup, host));
         let mut of_page = self.lookups.iter().filter(of_page);
         if let Some(detail) = of_page.find_map(|lookup| self.contradiction(lookup)) {
@@ -32,8 +33,8 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// What is wrong with the connection to the resolver: the loader has one, of the protocol that was asked
-    /// for, where both ends did the TLS handshake.
+    /// Returns the fault of the connection to the resolver. The loader must have exactly one, of the
+    /// requested protocol, on which both ends completed the TLS handshake.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.foreign || !answered || !self.network.names.is_over_tcp() {
@@ -59,17 +60,17 @@ impl Observations<'_> {
                 .iter()
                 .any(|lookup| is_of(lookup, host) && lookup.answered_ns.is_some_and(|at| at <= opened_ns))
         };
-        // Of a client of others the resolver alone tells.
+        // The lookups of an external client have only the resolver's times.
         let slack_ns = if self.foreign { self.tolerance_us * 1000 } else { 0 };
         let without =
             own.find(|one| one.connected_ns.is_some() && !known(&one.host, one.opened_ns + slack_ns));
         without.map(|one| one.host.as_str())
     }
 
-    /// What is wrong with a lookup.
+    /// Returns the fault of a lookup.
     fn contradiction(&self, lookup: &LookupRecord) -> Option<String> {
         let LookupRecord { host, queries, resolver, .. } = lookup;
-        // What has no answer may be under way, or was given up with its connection.
+        // A query without an answer may be in flight, or was aborted with its connection.
         let lost = self.lost_packets() > 0 || lookup.answered_ns.is_none();
         let fits = if lost { resolver.queries <= *queries } else { resolver.queries == *queries };
         if !fits && (lookup.answered_ns.is_some() || lookup.error.is_some()) {
@@ -78,7 +79,7 @@ impl Observations<'_> {
         if lookup.answered_ns.is_some() && resolver.answers == 0 {
             return Some(format!("{host}: has an answer that the resolver did not send"));
         }
-        // A queue may hold an answer until the query is repeated.
+        // A queue may delay an answer until the query is repeated.
         let repeated = LOOKUP_TIMEOUT.as_nanos() as u64 * queries.saturating_sub(1) as u64;
         let early = lookup.answered_ns.is_some_and(|at| at < lookup.asked_ns + repeated);
         if early && !self.foreign && resolver.answers == *queries && !lost {
@@ -91,11 +92,11 @@ impl Observations<'_> {
         let answered_ns = lookup.answered_ns?;
         let after =
             |since_ns: u64, rtts: u64| since_ns + rtts * rtt_us.saturating_sub(self.tolerance_us) * 1000;
-        // No query crosses a connection before its handshakes, but for what they carry.
+        // A query crosses a connection after its handshakes, or as SYN data and early data.
         let connection = self.connections.iter().find(|one| is_resolver(one));
         let earliest_ns =
             connection.map_or(0, |one| after(one.opened_ns, round_trips(one))).max(after(lookup.asked_ns, 1));
-        // A varying delay may be shorter than asked.
+        // A varying delay may be shorter than the requested one.
         let too_soon = answered_ns < earliest_ns && !self.network.varies();
         too_soon.then(|| {
             let ms = answered_ns.saturating_sub(lookup.asked_ns) as f64 / 1e6;
@@ -103,7 +104,7 @@ impl Observations<'_> {
         })
     }
 
-    /// The kernels' counters of UDP, where nothing else uses it.
+    /// Compares queries with the kernels' counters of UDP, if nothing else uses UDP.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
         let other_udp = self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic());
         if other_udp {
@@ -127,14 +128,13 @@ impl Observations<'_> {
     }
 }
 
-/// Whether a connection is that to the resolver.
+/// Returns true for the connection to the resolver.
 pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
     connection.host.parse() == Ok(RESOLVER)
 }
 
 fn is_of(lookup: &LookupRecord, host: &str) -> bool {
-    lookup.host.eq_ignore_ascii_case(host)
-        || lookup.host.eq_ignore_ascii_case(&fastopen_page::alias_host(host))
+    lookup.host.eq_ignore_ascii_case(host) || lookup.host.eq_ignore_ascii_case(&alias_host(host))
 }
 
 fn disagreement(detail: String) -> Invalid {

@@ -1,7 +1,8 @@
-//! What is asked for: a job, as it is read.
+//! Jobs, which the program reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
@@ -12,14 +13,13 @@ use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::client::ClientSettings;
-use super::reading::object;
-use super::transactions::TransactionsPlan;
+use crate::client::ClientSettings;
+use crate::reading::object;
+use crate::transactions::TransactionsPlan;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Job {
     pub contract: u32,
     pub id: String,
@@ -59,10 +59,9 @@ fn default_load_timeout_us() -> u64 {
     120_000_000
 }
 
-/// The access link and what lies behind it.
+/// The access link and the hosts behind it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Network {
     pub rtt_us: u64,
     pub down: LinkDirection,
@@ -90,25 +89,28 @@ pub struct Network {
     pub resolver: Conduct,
 }
 
-/// How the client learns the addresses of hosts.
+/// The time for which the loader waits for the answer to a query, as glibc does (resolv.conf(5)).
+pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The client's source of hosts' addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameLookup {
-    /// It knows them.
+    /// The client knows them.
     #[default]
     None,
-    /// It asks the resolver over UDP.
+    /// Queries over UDP.
     Do53,
-    /// It asks the resolver over one connection of TCP.
+    /// Queries over one TCP connection.
     Tcp,
-    /// Over one connection of TLS (RFC 7858).
+    /// Queries over one TLS connection (RFC 7858).
     Dot,
-    /// Over one connection of HTTPS (RFC 8484).
+    /// Queries over one HTTPS connection (RFC 8484).
     Doh,
 }
 
 impl NameLookup {
-    /// Returns the port of the resolver; none where the client knows all addresses.
+    /// Returns the port of the resolver; None if the client knows all addresses.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::None => None,
@@ -118,7 +120,7 @@ impl NameLookup {
         }
     }
 
-    /// Returns the ALPN protocol of the resolver; none where the client asks in the clear.
+    /// Returns the ALPN protocol of the resolver; None if queries are in cleartext.
     pub fn alpn(self) -> Option<&'static [u8]> {
         match self {
             Self::None | Self::Do53 | Self::Tcp => None,
@@ -143,34 +145,46 @@ pub enum Way {
     Up,
 }
 
-/// What shares the link with a load.
+/// Traffic that shares the link with a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CrossTraffic {
-    /// A TCP flow that always has something to send.
+    /// A TCP flow that always has data to send.
     Bulk,
 }
 
-/// Who makes the link.
+/// The requested implementation of the link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMaker {
-    /// The engine's own: this program on `host`; on `virtual` the kernel where it can, else this program.
+    /// This program on `host`. On `virtual` the kernel if its link has the same times, else this program.
     #[default]
     Auto,
-    /// This program moves each packet, as the link model says.
+    /// This program forwards each packet according to the link model.
     Program,
     /// The kernel's `netem` and `tbf`.
     Kernel,
 }
 
 impl Network {
-    /// The RTT to a host, without queues.
+    /// Returns the RTT to a host without queues, in microseconds.
     pub fn rtt_us_to(&self, host: &str) -> u64 {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
 
-    /// Whether delays vary from packet to packet.
+    /// Returns true if the kernel's link (`netem`, `tbf`) has the same times as the link model, to the
+    /// microsecond. netem's jitter reorders packets, or with a rate is subtracted from the delay of every
+    /// packet that waits.
+    pub fn kernel_matches_model(&self) -> bool {
+        let is_plain =
+            |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
+        is_plain(&self.down)
+            && is_plain(&self.up)
+            && self.resolver_rtt_us.is_none_or(|rtt_us| rtt_us == self.rtt_us)
+            && self.host_extra_rtt_us.values().all(|extra_us| *extra_us == 0)
+    }
+
+    /// Returns true if delays vary from packet to packet.
     pub fn varies(&self) -> bool {
         self.down.jitter.is_some() || self.up.jitter.is_some()
     }
@@ -183,7 +197,6 @@ fn default_mtu() -> u32 {
 /// One direction of the access link.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LinkDirection {
     #[serde(deserialize_with = "Option::deserialize")]
     pub rate_bit_per_s: Option<u64>,
@@ -201,24 +214,24 @@ pub struct LinkDirection {
     pub reorder: bool,
 }
 
-/// How the delay of a direction varies from packet to packet.
+/// The distribution of each packet's delay around that of its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
-    /// Normal, with this standard deviation.
+    /// Normal, with this standard deviation in microseconds.
     NormalUs(u64),
-    /// Uniform, at most this far to either side.
+    /// Uniform, with at most this difference in microseconds.
     UniformUs(u64),
 }
 
 impl Jitter {
-    /// The standard deviation, or the distance to either side, in microseconds.
+    /// Returns the standard deviation or the largest difference, in microseconds.
     pub fn us(self) -> u64 {
         let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
         us
     }
 
-    /// What the link model is to do; none where it is 0 or larger than the link can do.
+    /// Returns the jitter of the link model; None if it is 0 or too large.
     fn model(self) -> Option<link::Jitter> {
         let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {
@@ -229,8 +242,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns how long a packet waits at most in a queue of `seen` bytes, or, where nobody looked, of the
-    /// largest length, in microseconds. None: there is no bound.
+    /// Returns the longest wait of a packet in microseconds, in a queue of `seen` bytes, or without that of
+    /// the largest length. None: there is no bound.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -239,10 +252,10 @@ impl LinkDirection {
         }
     }
 
-    /// What the link model is to be; `way` is its key in `network`.
+    /// Returns the configuration of the link model for the direction `network.{way}`.
     ///
     /// # Errors
-    /// What cannot be, with its place in `network`.
+    /// The fault with its place in `network`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -277,7 +290,6 @@ impl LinkDirection {
 /// TCP at both ends.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Tcp {
     pub congestion_control: String,
     pub initial_window_segments: u32,
@@ -290,17 +302,17 @@ pub struct Tcp {
 /// `net.ipv4.tcp_fastopen` of the client in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ClientFastOpen {
-    /// `TFO_CLIENT_ENABLE`: data in a SYN goes with a cookie.
+    /// `TFO_CLIENT_ENABLE`: data in a SYN requires a cookie.
     #[default]
     #[serde(rename = "0x1")]
     WithCookie,
-    /// The same with `TFO_CLIENT_NO_COOKIE`: data in every first SYN, and never a cookie.
+    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: data in every first SYN, and never a cookie.
     #[serde(rename = "0x5")]
     WithoutCookie,
 }
 
 impl ClientFastOpen {
-    /// The value of the setting.
+    /// Returns the value of the sysctl.
     pub fn bits(self) -> u32 {
         match self {
             Self::WithCookie => 0x1,
@@ -312,18 +324,18 @@ impl ClientFastOpen {
 /// `net.ipv4.tcp_fastopen` of the hosts in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
-    /// Linux's default, which is for clients alone.
+    /// Linux's default, without TFO for servers.
     #[serde(rename = "0x1")]
     Off,
     /// `TFO_SERVER_ENABLE`.
     #[default]
     #[serde(rename = "0x2")]
     On,
-    /// The same with `TFO_SERVER_COOKIE_NOT_REQD`: data is taken with any cookie, and without.
+    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_COOKIE_NOT_REQD`: data is accepted with any cookie or none.
     #[serde(rename = "0x202")]
     CookieNotRequired,
-    /// `TFO_SERVER_ENABLE` with `TFO_SERVER_WO_SOCKOPT1`: listeners that ask for no queue have one as long as
-    /// their backlog.
+    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: each listener has a queue, as long as its backlog
+    /// unless it sets a length.
     #[serde(rename = "0x402")]
     EveryListener,
     /// All three.
@@ -332,7 +344,7 @@ pub enum ListenerFastOpen {
 }
 
 impl ListenerFastOpen {
-    /// The value of the setting.
+    /// Returns the value of the sysctl.
     pub fn bits(self) -> u32 {
         match self {
             Self::Off => 0x1,
@@ -343,12 +355,12 @@ impl ListenerFastOpen {
         }
     }
 
-    /// Whether listeners use Fast Open at all.
+    /// Returns true if listeners use Fast Open.
     pub fn is_on(self) -> bool {
         self != Self::Off
     }
 
-    /// Whether they take data in a SYN without a good cookie.
+    /// Returns true if listeners accept SYN data without a valid cookie.
     pub fn takes_data_without_cookie(self) -> bool {
         matches!(self, Self::CookieNotRequired | Self::EveryListenerCookieNotRequired)
     }
@@ -368,12 +380,12 @@ impl Default for Tcp {
 }
 
 impl Job {
-    /// Whether it asks for transactions, whose server has a core of its own.
+    /// Returns true if it has transactions, whose server has a core of its own.
     pub fn has_transactions(&self) -> bool {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
 
-    /// How QUIC is spoken, if any host of the page speaks HTTP/3; none as well where QUIC does not have the
+    /// Returns the settings of QUIC. None if no host of the page speaks HTTP/3, or if QUIC does not have the
     /// congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
@@ -385,7 +397,7 @@ impl Job {
         })
     }
 
-    /// The schemes of the page's URLs in a load with or without TLS.
+    /// Returns the schemes of the page's URLs in a load with or without TLS.
     pub fn schemes(&self, encrypted: bool) -> Schemes {
         match self.tls.security {
             _ if !encrypted => Schemes::Http,
@@ -394,8 +406,8 @@ impl Job {
         }
     }
 
-    /// The scheduler's policy. A client with persistent connections opens one to a host that multiplexes, as
-    /// browsers do.
+    /// Returns the scheduler's policy. A client with persistent connections opens only one to a host that
+    /// multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
@@ -419,11 +431,10 @@ impl Job {
     }
 }
 
-/// How the origins serve.
+/// The settings of the origin servers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
-#[allow(clippy::struct_excessive_bools)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct OriginSettings {
     pub http: HttpVersion,
     pub http2_hosts: BTreeSet<String>,
@@ -442,7 +453,7 @@ pub struct OriginSettings {
 }
 
 impl OriginSettings {
-    /// The version that a host speaks.
+    /// Returns the version of HTTP of a host.
     pub fn http_of(&self, host: &str) -> HttpVersion {
         match host {
             _ if self.http3_hosts.contains(host) => HttpVersion::Http3,
@@ -451,8 +462,8 @@ impl OriginSettings {
         }
     }
 
-    /// The version that a host speaks at a URL: where a load has URLs of both schemes, a cleartext server
-    /// speaks HTTP/1.1 whatever its host speaks over TLS, as on the web.
+    /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers speak
+    /// HTTP/1.1, whatever their hosts speak over TLS.
     pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
         match self.http_of(url.host()) {
             version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,
@@ -461,28 +472,22 @@ impl OriginSettings {
         }
     }
 
-    /// Whether clients talk to a server of others in place of a host's origins.
+    /// Returns true if clients talk to an external server instead of a host's origins.
     pub fn is_served(&self, host: &str) -> bool {
         self.server.is_some() && self.server_hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
     }
-
-    /// Whether any host speaks a version with several requests at once.
-    pub fn multiplex(&self) -> bool {
-        self.http.is_multiplexed() || !self.http2_hosts.is_empty() || !self.http3_hosts.is_empty()
-    }
 }
 
-/// What bodies hold.
+/// The content of response bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bodies {
-    /// Recorded bytes where there are some, else dots.
+    /// Recorded bytes if there are any, else dots.
     #[default]
     Filler,
-    /// Made from the page's facts: HTML, CSS and scripts of the page's sizes that have a browser ask for
-    /// exactly its resources.
+    /// Synthetic HTML, CSS and scripts of the page's sizes that make a browser request exactly its resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests that differ in the query alone.
+    /// Recorded responses with their headers, also for requests that differ only in the query.
     Recorded,
 }
 
@@ -507,10 +512,9 @@ impl Default for OriginSettings {
     }
 }
 
-/// What is compared.
+/// The use of TCP Fast Open and TLS in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Transport {
     Tcp,
     Tfo,
@@ -520,30 +524,28 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether TCP Fast Open is on.
+    /// Returns true with TCP Fast Open.
     pub fn is_fast_open(self) -> bool {
         matches!(self, Self::Tfo | Self::TlsTfo)
     }
 
-    /// Whether every origin speaks TLS on its port; else all speak in the clear.
+    /// Returns true if every origin speaks TLS on its port, and false if all speak cleartext.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Self::Tls | Self::TlsTfo)
     }
 }
 
-/// Whether the client has been at the origins before.
+/// The TFO cookies that the client has when a load begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Cookies {
     Cold,
     Warm,
 }
 
-/// One load that is asked for.
+/// One load to run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct LoadPlan {
     pub id: String,
     pub transport: Transport,
@@ -553,10 +555,9 @@ pub struct LoadPlan {
     pub transactions: Option<TransactionsPlan>,
 }
 
-/// How far a world may be off.
+/// The tolerated errors of a world.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "docs/dev/contract.md says it")]
 pub struct Tolerance {
     pub rtt_us: u64,
     pub rate_fraction: f64,
@@ -564,7 +565,8 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// How late the link may release a packet at this RTT: where not given, a tenth of it, and 5 ms at least.
+    /// Returns the tolerated delay of a packet by the link in microseconds. The default is a tenth of the
+    /// RTT, and 5 ms at least.
     pub fn late_us_at(&self, rtt_us: u64) -> u64 {
         self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))
     }

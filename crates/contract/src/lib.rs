@@ -1,0 +1,18 @@
+//! The jobs that the program reads and the records that it writes. `docs/dev/contract.md` describes their
+//! keys.
+
+#![expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
+
+mod client;
+mod job;
+mod reading;
+mod records;
+mod transactions;
+
+pub use client::*;
+pub use job::*;
+pub use records::*;
+pub use transactions::*;
+
+/// The version of the contract.
+pub const VERSION: u32 = 2;
