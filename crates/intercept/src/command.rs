@@ -54,15 +54,36 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
             return 2;
         }
     };
-    run_with(command, Records(report), Network::Machine, false)
+    run_with(Invocation { words: command, environment: None }, Records(report), Network::Machine, false)
 }
 
 /// Runs a command in the network namespace of the calling thread, whatever its sysctl is, and returns its
 /// exit code. Returns when the command has ended, also where processes of it still run. `report` takes the
 /// records. An isolated command has no capability, locked mounts, and no sockets but those of the Internet,
 /// of UNIX and of the kernel.
-pub fn run_here(command: &[OsString], report: File, isolated: bool) -> i32 {
+pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated)
+}
+
+/// A program with its arguments.
+#[derive(Debug, Clone, Copy)]
+pub struct Invocation<'a> {
+    /// The program and its arguments; at least one.
+    pub words: &'a [OsString],
+    /// Its whole environment; none: that of this process.
+    pub environment: Option<&'a [(OsString, OsString)]>,
+}
+
+impl Invocation<'_> {
+    /// The command that starts it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        if let Some(environment) = self.environment {
+            command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+        }
+        command
+    }
 }
 
 /// The network that the command runs in.
@@ -74,7 +95,7 @@ enum Network {
     World,
 }
 
-fn run_with(command: &[OsString], mut records: Records, network: Network, isolated: bool) -> i32 {
+fn run_with(command: Invocation, mut records: Records, network: Network, isolated: bool) -> i32 {
     supervise(command, &mut records, network, isolated).unwrap_or_else(|error| {
         let (message, remedy, code) = (error.to_string(), error.remedy().to_owned(), error.exit_code());
         if records.0.is_none() {
@@ -97,7 +118,7 @@ pub fn adopt(number: &str) -> Option<File> {
 }
 
 fn supervise(
-    command: &[OsString],
+    command: Invocation,
     records: &mut Records,
     network: Network,
     isolated: bool,
@@ -134,9 +155,8 @@ fn setting() -> u32 {
 }
 
 /// Starts the command under the filter; returns the filter's listener and the command's process.
-fn start(command: &[OsString], isolated: bool) -> Result<(OwnedFd, Pid), Error> {
-    let mut starting = Command::new(&command[0]);
-    starting.args(&command[1..]);
+fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
+    let mut starting = command.command();
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.
     unsafe {
         starting.pre_exec(|| Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?));

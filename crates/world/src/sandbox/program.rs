@@ -23,8 +23,11 @@ pub struct Home {
     /// `HOME`, `TMPDIR` and the working directory.
     pub folder: PathBuf,
     /// What the program says, outside the folder, whose contents are the program's.
-    output: PathBuf,
+    output: Output,
 }
+
+/// The file that takes a program's output; removed with this.
+pub struct Output(PathBuf);
 
 impl Home {
     /// Makes them.
@@ -32,9 +35,14 @@ impl Home {
     /// # Errors
     /// Where one of that name is there, or there is no memory left.
     pub fn make(name: &str) -> io::Result<Self> {
-        let home = Self { folder: scratch().join(name), output: scratch().join(format!("{name}.output")) };
+        let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
         Ok(home)
+    }
+
+    /// What the program has said.
+    pub fn output(&self) -> &Output {
+        &self.output
     }
 
     /// The command with these words, at least one, confined to this folder, without input; its standard error
@@ -54,17 +62,30 @@ impl Home {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(self.output()?);
+            .stderr(self.output.file()?);
         confine(&mut command);
         Ok(command)
     }
+}
 
-    /// The file of standard error, to write to its end.
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Output {
+    /// The file of a program of this name. It is made when the program's output is opened.
+    pub fn named(name: &str) -> Self {
+        Self(scratch().join(format!("{name}.output")))
+    }
+
+    /// Opens the file, to write to its end.
     ///
     /// # Errors
     /// Where there is no memory left.
-    pub fn output(&self) -> io::Result<File> {
-        File::options().create(true).append(true).open(&self.output)
+    pub fn file(&self) -> io::Result<File> {
+        File::options().create(true).append(true).open(&self.0)
     }
 
     /// A colon and the last lines that have a word, at most so many; nothing where there are none. Lines
@@ -80,7 +101,7 @@ impl Home {
     }
 
     fn tail(&self) -> io::Result<Vec<u8>> {
-        let mut file = File::open(&self.output)?;
+        let mut file = File::open(&self.0)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
         let mut bytes = Vec::new();
@@ -89,10 +110,9 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for Output {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-        let _ = fs::remove_file(&self.output);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
