@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::Counters;
 use fastopen_netns::poll::wait_readable;
 use fastopen_netns::sandbox::{confine, restrict_sockets};
@@ -24,11 +25,13 @@ use nix::unistd::Pid;
 use crate::Error;
 use crate::deferred::FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
-use crate::report::{Record, Records, Report};
-use crate::supervisor::{Observer, Supervisor};
+use crate::report::{Connection, Record, Records, Report};
+use crate::supervisor::{Observer, Opened, Supervisor};
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
+/// How many connections a report lists.
+const CONNECTIONS: usize = 1000;
 const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Its bits that let clients and servers use TCP Fast Open.
 const CLIENT_OR_SERVER: u32 = 3;
@@ -139,6 +142,7 @@ fn supervise(
         .map_err(Error::kernel("taking signals"))?;
     // Orphans become children of this process: Yama allows pidfd_getfd on descendants alone.
     nix::sys::prctl::set_child_subreaper(true).map_err(Error::kernel("becoming a subreaper"))?;
+    let start_ns = monotonic_ns();
     let (listener, pid) = start(command, isolated)?;
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = close_inherited();
@@ -146,7 +150,7 @@ fn supervise(
     let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
     // With an observer, connections without Fast Open are counted as well.
     supervisor.observer = (network == Network::World).then(Observer::default);
-    let session = Session { pid, code: None, network, supervisor, signals, before, records };
+    let session = Session { pid, start_ns, code: None, network, supervisor, signals, before, records };
     session.run().map_err(Error::kernel("supervising the command"))
 }
 
@@ -190,6 +194,8 @@ fn close_inherited() -> io::Result<()> {
 /// A running command and its supervision.
 struct Session<'r> {
     pid: Pid,
+    /// When it was started, in nanoseconds of the monotonic clock.
+    start_ns: u64,
     /// Its exit code, once it has ended.
     code: Option<i32>,
     network: Network,
@@ -266,6 +272,12 @@ impl Session<'_> {
         let grown = Counters::read().map(|now| now.since(&self.before)).unwrap_or_default();
         let fast_open =
             |(name, growth): (&str, i64)| name.starts_with("TCPFastOpen").then(|| (name.to_owned(), growth));
+        // With an observer they are all known.
+        let connections =
+            (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
+        let shown = |opened: Vec<Opened>| {
+            opened.iter().take(CONNECTIONS).map(|one| Connection::new(one, self.start_ns)).collect()
+        };
         let report = Report {
             exit_code,
             signal,
@@ -273,6 +285,7 @@ impl Session<'_> {
             tcp_fastopen: setting(),
             counters: grown.iter().filter_map(fast_open).collect(),
             goes_on: !self.supervisor.listener.ready().contains(PollFlags::POLLHUP),
+            connections: connections.map(shown),
         };
         self.records.write(&Record::Ended(Box::new(report)));
         // Closed now: its reader waits for the end of file.

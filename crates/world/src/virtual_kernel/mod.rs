@@ -225,7 +225,7 @@ fn boot(
     loop {
         // Checked before the records are read, so that the last ones are read as well.
         let ended = running.has_ended();
-        let said = running.streams.iter_mut().fold(false, |any, stream| stream.copy() || any);
+        let said = running.streams.iter_mut().map(Stream::copy).max() == Some(true);
         match running.copy_records(out, &mut progress) {
             Ok(any) if any || said => (last_record, booted) = (Instant::now(), true),
             Ok(_) => {}
