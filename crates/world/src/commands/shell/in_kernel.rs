@@ -17,8 +17,8 @@ use fastopen_netns::sandbox::View;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::contract::{Fault, Job};
-use crate::engine::Engine;
+use crate::contract::{Engine, Fault, Job};
+use crate::engine::begin_command;
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::guests::{GuestServer, Guests};
@@ -130,7 +130,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
         fs::create_dir_all(folder).blame(Fault::Machine, folder.display())?;
         mount_temporary(folder)?;
     }
-    Engine::Virtual.begin_session()?;
+    begin_command()?;
     limit_time(records).blame(Fault::Machine, "starting a thread")?;
     let pumps = redirect(records).blame(Fault::Machine, "redirecting the standard streams")?;
     std::env::set_current_dir(&session.directory).blame(Fault::Input, session.directory.display())?;

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::commands::shell::in_kernel::Session;
-use crate::contract::{Fault, Job};
-use crate::engine::Engine;
+use crate::contract::{Engine, Fault, Job};
+
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::{self, Kernel, Task, Unfinished};
 use crate::world::guests::{GuestServer, Guests};
