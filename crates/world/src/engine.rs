@@ -17,8 +17,6 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// HSTS preload list over https, unless it was built more than ten weeks ago (`IsBuildTimely` of
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
-/// When a command begins in virtual time: 2026-01-01, as certificates that people have are valid then.
-const COMMAND_START_S: i64 = 1_767_225_600;
 /// Loads in virtual time begin at a multiple of this on the monotonic clock: 4096 ticks of a kernel with HZ
 /// 250, the coarsest granularity of its timer wheel that matters (kernel/time/timer.c: expiries are rounded
 /// up to 8, 64, 512 or 4096 ticks since boot, by their distance). So every load meets the wheel in the same
@@ -56,15 +54,12 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     }
 }
 
-/// Sets the clocks of the virtual engine to those at the beginning of every command.
+/// Sets the clocks of the virtual engine to those at the beginning of every job or command, and the wall clock
+/// to these seconds since 1970.
 ///
 /// # Errors
 /// Where the clock cannot be set.
-pub fn begin_command() -> Result<()> {
-    begin_at(COMMAND_START_S)
-}
-
-fn begin_at(seconds: i64) -> Result<()> {
+pub fn begin_at(seconds: i64) -> Result<()> {
     exact_timers();
     wait_for_timer_wheel();
     init::set_wall_clock(seconds)

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::contract::{Engine, Fault, Job};
-use crate::engine::begin_command;
+use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::guests::{GuestServer, Guests};
@@ -54,6 +54,8 @@ pub struct Session {
     pub environment: Vec<(OsString, OsString)>,
     /// The servers.
     pub servers: Vec<GuestServer>,
+    /// The wall clock at the start, in seconds since 1970.
+    pub start_s: i64,
     /// Folder whose files are copied to the machine's folder of this name at the end.
     pub output: Option<PathBuf>,
 }
@@ -130,7 +132,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
         fs::create_dir_all(folder).blame(Fault::Machine, folder.display())?;
         mount_temporary(folder)?;
     }
-    begin_command()?;
+    begin_at(session.start_s)?;
     limit_time(records).blame(Fault::Machine, "starting a thread")?;
     let pumps = redirect(records).blame(Fault::Machine, "redirecting the standard streams")?;
     std::env::set_current_dir(&session.directory).blame(Fault::Input, session.directory.display())?;

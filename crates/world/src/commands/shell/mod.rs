@@ -41,6 +41,8 @@ struct Plan {
     packets: Option<u32>,
     /// Folder that takes the files which the command writes there, in virtual time. It exists.
     output: Option<PathBuf>,
+    /// The wall clock of virtual time at the start, in seconds since 1970.
+    start_s: i64,
 }
 
 /// A plan that was read.
@@ -51,6 +53,7 @@ struct World {
     servers: Vec<GuestServer>,
     packets: Option<File>,
     output: Option<PathBuf>,
+    start_s: i64,
 }
 
 /// Runs what `arguments` say (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`) and returns the exit code:
@@ -96,6 +99,7 @@ fn read(plan: File) -> Result<World, Failure> {
         servers: plan.servers,
         packets: packets.transpose()?,
         output: plan.output,
+        start_s: plan.start_s,
     })
 }
 
@@ -140,12 +144,13 @@ fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, 
 fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
     process::die_with_parent()?;
     process::unblock_signals()?;
-    let World { text, job, servers, packets, output } = plan;
+    let World { text, job, servers, packets, output, start_s } = plan;
     let session = Session {
         command: command.to_vec(),
         directory: std::env::current_dir().blame(Fault::Input, "the working directory")?,
         environment: std::env::vars_os().collect(),
         servers,
+        start_s,
         output,
     };
     let mut records = report.try_clone().blame(Fault::Machine, "the report")?;

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -111,6 +112,15 @@ def command(
             "--seed", min=0, max=2**31 - 1, help="Of cookies, loss, and all random numbers in virtual time."
         ),
     ] = 0,
+    date: Annotated[
+        datetime,
+        typer.Option(
+            "--date",
+            metavar="DATE",
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
+            help="Wall clock at the start of virtual time, UTC.",
+        ),
+    ] = datetime(2026, 1, 1),  # noqa: DTZ001  # options have no time zone
     isolate: Annotated[
         bool,
         typer.Option("--isolate", help="The command sees programs, libraries and fonts, and is not root."),
@@ -159,6 +169,7 @@ def command(
             "servers": [asdict(server) for server in servers],
             "packets": packets,
             "output": None if out is None else _folder(out),
+            "start_s": int(date.replace(tzinfo=UTC).timestamp()),
         }
         with filling():
             file.write(json_text.dumps(plan).encode())
