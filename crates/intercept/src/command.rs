@@ -266,6 +266,7 @@ impl Session<'_> {
 
     fn end(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> io::Result<()> {
         self.code = exit_code.or(signal.map(|signal| 128 + signal));
+        let elapsed_us = (monotonic_ns() - self.start_ns) / 1000;
         if self.records.0.is_none() {
             return Ok(());
         }
@@ -281,6 +282,7 @@ impl Session<'_> {
         let report = Report {
             exit_code,
             signal,
+            elapsed_us,
             traffic: self.supervisor.traffic()?,
             tcp_fastopen: setting(),
             counters: grown.iter().filter_map(fast_open).collect(),

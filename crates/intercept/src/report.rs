@@ -44,6 +44,8 @@ pub struct Report {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// From its start to its end, in microseconds of the monotonic clock.
+    pub elapsed_us: u64,
     /// Of the command and all that it started.
     #[serde(flatten)]
     pub traffic: Traffic,

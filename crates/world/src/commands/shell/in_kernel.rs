@@ -106,6 +106,8 @@ pub fn run(folder: &str) -> ! {
         Failure { remedy, ..error.into() }
     });
     let prepared = rooted.and_then(|()| {
+        // Before there are threads: one that does not block SIGCHLD would take it from the supervisor.
+        process::block_signals()?;
         init::mount_devices()?;
         init::complete_devices()?;
         prepare(folder)
