@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::Counters;
 use fastopen_netns::poll::wait_readable;
 use fastopen_netns::sandbox::{confine, restrict_sockets};
@@ -24,11 +25,13 @@ use nix::unistd::Pid;
 use crate::Error;
 use crate::deferred::FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
-use crate::report::{Record, Records, Report};
-use crate::supervisor::{Observer, Supervisor};
+use crate::report::{Connection, Record, Records, Report};
+use crate::supervisor::{Observer, Opened, Supervisor};
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
+/// How many connections a report lists.
+const CONNECTIONS: usize = 1000;
 const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
 const CLIENT_OR_SERVER: u32 = 3;
@@ -55,15 +58,36 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
             return 2;
         }
     };
-    run_with(command, Records(report), Network::Machine, false)
+    run_with(Invocation { words: command, environment: None }, Records(report), Network::Machine, false)
 }
 
 /// Runs a command in the network namespace of the calling thread, whatever its sysctl is, and returns its
 /// exit code. Returns when the command has ended, also where processes of it still run. `report` takes the
 /// records. An isolated command has no capability, locked mounts, and no sockets but those of the Internet,
 /// of UNIX and of the kernel.
-pub fn run_here(command: &[OsString], report: File, isolated: bool) -> i32 {
+pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated)
+}
+
+/// A program with its arguments.
+#[derive(Debug, Clone, Copy)]
+pub struct Invocation<'a> {
+    /// The program and its arguments; at least one.
+    pub words: &'a [OsString],
+    /// Its whole environment; none: that of this process.
+    pub environment: Option<&'a [(OsString, OsString)]>,
+}
+
+impl Invocation<'_> {
+    /// The command that starts it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        if let Some(environment) = self.environment {
+            command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+        }
+        command
+    }
 }
 
 /// The network that the command runs in.
@@ -75,7 +99,7 @@ enum Network {
     World,
 }
 
-fn run_with(command: &[OsString], mut records: Records, network: Network, isolated: bool) -> i32 {
+fn run_with(command: Invocation, mut records: Records, network: Network, isolated: bool) -> i32 {
     supervise(command, &mut records, network, isolated).unwrap_or_else(|error| {
         let (message, remedy, code) = (error.to_string(), error.remedy().to_owned(), error.exit_code());
         if records.0.is_none() {
@@ -98,7 +122,7 @@ pub fn adopt(number: &str) -> Option<File> {
 }
 
 fn supervise(
-    command: &[OsString],
+    command: Invocation,
     records: &mut Records,
     network: Network,
     isolated: bool,
@@ -119,6 +143,7 @@ fn supervise(
         .map_err(Error::kernel("taking signals"))?;
     // Orphans become children of this process, because Yama allows pidfd_getfd only on descendants.
     nix::sys::prctl::set_child_subreaper(true).map_err(Error::kernel("becoming a subreaper"))?;
+    let start_ns = monotonic_ns();
     let (listener, pid) = start(command, isolated)?;
     records.write(&Record::Started { pid: pid.as_raw() });
     let _ = close_inherited();
@@ -126,7 +151,7 @@ fn supervise(
     let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
     // With an observer, connections without Fast Open are counted as well.
     supervisor.observer = (network == Network::World).then(Observer::default);
-    let session = Session { pid, code: None, network, supervisor, signals, before, records };
+    let session = Session { pid, start_ns, code: None, network, supervisor, signals, before, records };
     session.run().map_err(Error::kernel("supervising the command"))
 }
 
@@ -135,9 +160,8 @@ fn setting() -> u32 {
 }
 
 /// Starts the command under the filter. Returns the filter's listener and the command's process.
-fn start(command: &[OsString], isolated: bool) -> Result<(OwnedFd, Pid), Error> {
-    let mut starting = Command::new(&command[0]);
-    starting.args(&command[1..]);
+fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
+    let mut starting = command.command();
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.
     unsafe {
         starting.pre_exec(|| Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?));
@@ -171,6 +195,8 @@ fn close_inherited() -> io::Result<()> {
 /// A running command and its supervision.
 struct Session<'r> {
     pid: Pid,
+    /// When it was started, in nanoseconds of the monotonic clock.
+    start_ns: u64,
     /// Its exit code, once it has ended.
     code: Option<i32>,
     network: Network,
@@ -241,19 +267,28 @@ impl Session<'_> {
 
     fn end(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> io::Result<()> {
         self.code = exit_code.or(signal.map(|signal| 128 + signal));
+        let elapsed_us = (monotonic_ns() - self.start_ns) / 1000;
         if self.records.0.is_none() {
             return Ok(());
         }
         let grown = Counters::read().map(|now| now.since(&self.before)).unwrap_or_default();
         let fast_open =
             |(name, growth): (&str, i64)| name.starts_with("TCPFastOpen").then(|| (name.to_owned(), growth));
+        // With an observer they are all known.
+        let connections =
+            (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
+        let shown = |opened: Vec<Opened>| {
+            opened.iter().take(CONNECTIONS).map(|one| Connection::new(one, self.start_ns)).collect()
+        };
         let report = Report {
             exit_code,
             signal,
+            elapsed_us,
             traffic: self.supervisor.traffic()?,
             tcp_fastopen: setting(),
             counters: grown.iter().filter_map(fast_open).collect(),
             goes_on: !self.supervisor.listener.ready().contains(PollFlags::POLLHUP),
+            connections: connections.map(shown),
         };
         self.records.write(&Record::Ended(Box::new(report)));
         // Its reader waits for the end of file.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 
 use serde::Serialize;
 
+use crate::supervisor::Opened;
 use crate::tally::Tally;
 
 /// One line.
@@ -42,6 +44,8 @@ pub struct Report {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// Time from its start to its end in microseconds of the monotonic clock.
+    pub elapsed_us: u64,
     /// The traffic of the command and its children.
     #[serde(flatten)]
     pub traffic: Traffic,
@@ -51,6 +55,65 @@ pub struct Report {
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run.
     pub goes_on: bool,
+    /// The first thousand connections, in order of opening; none where the command runs on the machine's
+    /// own network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Vec<Connection>>,
+}
+
+/// A connection at its end, or at that of the command, by its `TCP_INFO`.
+#[derive(Debug, Serialize)]
+pub struct Connection {
+    /// The client's port.
+    pub local_port: Option<u16>,
+    /// Address and port of the server's end.
+    pub peer: SocketAddr,
+    /// When it was opened, in microseconds since the command was started.
+    pub opened_us: u64,
+    /// The kernel's word; null where it has none any more.
+    pub tcp_info: Option<Info>,
+}
+
+/// The fields of a connection's `TCP_INFO`, as in [`TcpInfo`](fastopen_netns::tcp::TcpInfo).
+#[derive(Debug, Serialize)]
+pub struct Info {
+    pub syn_data_acked: bool,
+    pub fastopen_client_fail: u8,
+    pub rtt_us: u32,
+    pub min_rtt_us: u32,
+    pub retransmits: u32,
+    pub bytes_sent: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segments_out: u32,
+    pub segments_in: u32,
+    pub congestion_window: u32,
+    pub send_mss: u32,
+}
+
+impl Connection {
+    /// A connection of a command that was started at `start_ns` of the monotonic clock.
+    pub(crate) fn new(opened: &Opened, start_ns: u64) -> Self {
+        Self {
+            local_port: opened.local.map(|local| local.port()),
+            peer: opened.peer,
+            opened_us: opened.at_ns.saturating_sub(start_ns) / 1000,
+            tcp_info: opened.info.map(|info| Info {
+                syn_data_acked: info.syn_data_acked(),
+                fastopen_client_fail: info.fastopen_client_fail,
+                rtt_us: info.rtt_us,
+                min_rtt_us: info.min_rtt_us,
+                retransmits: info.retransmits,
+                bytes_sent: info.bytes_sent,
+                bytes_acked: info.bytes_acked,
+                bytes_received: info.bytes_received,
+                segments_out: info.segments_out,
+                segments_in: info.segments_in,
+                congestion_window: info.congestion_window,
+                send_mss: info.send_mss,
+            }),
+        }
+    }
 }
 
 /// Counts of the command's sockets.

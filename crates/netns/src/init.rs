@@ -2,15 +2,17 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
+use nix::unistd::pivot_root;
 
 use crate::namespace::mount_scratch;
-use crate::sandbox::{guard_proc, limit_processes};
+use crate::sandbox::{guard_proc, limit_processes, mount_tmpfs};
 use crate::{Doing, Result, check};
 
 /// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` and [`scratch`](crate::namespace::scratch).
@@ -30,6 +32,44 @@ pub fn mount_system() -> Result<()> {
     mount_scratch(None)?;
     limit_processes();
     guard_proc()
+}
+
+/// Lays a writable layer in memory over the root file system, which stays as it is (`overlay`). Call it before
+/// all other mounts.
+///
+/// # Errors
+/// If the kernel has no overlayfs, or the root file system lacks the folder `/run`.
+pub fn make_root_writable() -> Result<()> {
+    const STAGE: &str = "/run";
+    const LAYERS: &str = "lowerdir=/,upperdir=/run/upper,workdir=/run/work";
+    let doing = || "laying a writable layer over the files".into();
+    mount_tmpfs(Path::new(STAGE), None, "0755")?;
+    for folder in ["upper", "work", "root"] {
+        std::fs::create_dir(Path::new(STAGE).join(folder)).doing(doing)?;
+    }
+    mount(Some("overlay"), "/run/root", Some("overlay"), MsFlags::empty(), Some(LAYERS)).doing(doing)?;
+    std::env::set_current_dir("/run/root").doing(doing)?;
+    pivot_root(".", &STAGE[1..]).doing(doing)?;
+    std::env::set_current_dir("/").doing(doing)?;
+    umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
+}
+
+/// Mounts what programs expect besides the devices of [`mount_devices`]: pseudo-terminals, the links of
+/// standard streams, and a folder for [`scratch`](crate::namespace::scratch).
+///
+/// # Errors
+/// If the kernel has no pseudo-terminals.
+pub fn complete_devices() -> Result<()> {
+    let doing = || "completing /dev".into();
+    for folder in ["/dev/shm", "/dev/pts"] {
+        std::fs::create_dir_all(folder).doing(doing)?;
+    }
+    let options = Some("newinstance,ptmxmode=0666,mode=0620");
+    mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::empty(), options).doing(doing)?;
+    for (link, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+        symlink(format!("/proc/self/fd{to}"), Path::new("/dev").join(link)).doing(doing)?;
+    }
+    Ok(())
 }
 
 /// Mounts the kernel's own devices on `/dev`, instead of the host's devices that the root file system shows.

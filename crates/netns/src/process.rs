@@ -185,9 +185,17 @@ impl Drop for PrivateFolder {
 /// If there is no /dev/null.
 pub fn close_standard_streams() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
-    nix::unistd::dup2_stdin(&null)?;
-    nix::unistd::dup2_stdout(&null)?;
-    Ok(nix::unistd::dup2_stderr(&null)?)
+    replace_standard_streams(&null, &null, &null)
+}
+
+/// Replaces the standard streams: input, output and error.
+///
+/// # Errors
+/// If no descriptors are left.
+pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl AsFd) -> io::Result<()> {
+    nix::unistd::dup2_stdin(input)?;
+    nix::unistd::dup2_stdout(output)?;
+    Ok(nix::unistd::dup2_stderr(error)?)
 }
 
 /// Returns a descriptor of a process, or with `PIDFD_THREAD` of a thread. Unlike its ID it is never reused.
@@ -311,6 +319,14 @@ pub fn kill_all_others() {
 /// Errors of `sigprocmask`.
 pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
+}
+
+/// Unblocks all signals of this thread.
+///
+/// # Errors
+/// Errors of `sigprocmask`.
+pub fn unblock_signals() -> Result<()> {
+    SigSet::all().thread_unblock().doing(|| "unblocking signals".into())
 }
 
 /// Returns the number of voluntary context switches of a process as text; none if it has ended.

@@ -49,12 +49,19 @@ pub fn first_port(engine: Engine) -> Option<u16> {
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),
-        Engine::Virtual => {
-            exact_timers();
-            wait_for_timer_wheel();
-            init::set_wall_clock(if recorded { RECORDED_START_S } else { VIRTUAL_START_S })
-        }
+        Engine::Virtual => begin_at(if recorded { RECORDED_START_S } else { VIRTUAL_START_S }),
     }
+}
+
+/// Sets the clocks of the virtual engine to those at the beginning of every job or command, and the wall clock
+/// to `seconds` since 1970.
+///
+/// # Errors
+/// If the clock cannot be set.
+pub fn begin_at(seconds: i64) -> Result<()> {
+    exact_timers();
+    wait_for_timer_wheel();
+    init::set_wall_clock(seconds)
 }
 
 /// Returns the least time between the continuations of a browser's paused requests.

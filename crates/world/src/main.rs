@@ -21,13 +21,13 @@ const USAGE: &str = "\
 usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < jobs.json
        fastopen-world --conform [--kernel PROGRAM [ARGUMENT...]] < plan.json
        fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]
-       fastopen-world --shell JOB REPORT -- COMMAND [ARGUMENT...]
+       fastopen-world --shell PLAN REPORT [--kernel PROGRAM [ARGUMENT...]] -- COMMAND [ARGUMENT...]
 Reads jobs from standard input and writes records (JSON Lines), see docs/dev/contract.md.
 --kernel runs the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs are kernel arguments.
 --check builds a small world and writes as JSON what this machine can and cannot do.
 --conform runs packetdrill's scripts, see docs/dev/conform.md.
 --exec runs a command with TCP Fast Open on this machine's network, see docs/real-network.md.
---shell runs a command in the world of a job, with its terminal.";
+--shell runs a command in the world of a job, on this kernel with its terminal.";
 
 fn main() -> ExitCode {
     // Arguments of a command need not be UTF-8.
@@ -58,7 +58,7 @@ fn run_jobs() -> i32 {
             let kernel = kernel(program, arguments);
             run_stdin(|text, jobs, emit| {
                 let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, emit);
-                virtual_kernel::run(&kernel, text, Task::Jobs(jobs), report)
+                virtual_kernel::run(&kernel, text, Task::Jobs(jobs), &mut io::stdout(), report)
             })
         }
         ["--conform"] => run_plan(|_, plan| conform::run_on_host(plan)),
@@ -66,7 +66,7 @@ fn run_jobs() -> i32 {
             let kernel = kernel(program, arguments);
             run_plan(|text, plan| {
                 let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
-                virtual_kernel::run(&kernel, text, Task::Scripts(plan), report)
+                virtual_kernel::run(&kernel, text, Task::Scripts(plan), &mut io::stdout(), report)
             })
         }
         ["--check"] => check::run(),
@@ -75,6 +75,7 @@ fn run_jobs() -> i32 {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),
         ["--init-conform", folder, ..] => init::run_scripts(folder),
+        ["--init-shell", folder, ..] => shell::in_kernel::run(folder),
         ["--version"] => {
             println!("fastopen-world {}", env!("CARGO_PKG_VERSION"));
             0

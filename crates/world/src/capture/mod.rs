@@ -21,6 +21,8 @@ use crate::network::topology::Topology;
 
 /// The least and the most frames of a tap: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
+/// Frames of a tap in a world of other programs, whose traffic is unknown: 32 MiB at each end.
+pub const GUESTS_FRAMES: u32 = 16_384;
 /// Bytes of a frame in a tap.
 const FRAME_BYTES: u64 = 2048;
 
@@ -32,12 +34,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens the taps.
+    /// Opens the taps, with room for so many frames each.
     ///
     /// # Errors
     /// If there is not enough memory.
-    pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
-        let (client, origins) = topology.taps(frames(job))?;
+    pub fn start(frames: u32, topology: &Topology) -> Result<Self> {
+        let (client, origins) = topology.taps(frames)?;
         Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
     }
 

@@ -59,7 +59,7 @@ impl CommandLine {
     }
 
     fn failed(&self, status: ExitStatus, home: &Home) -> String {
-        format!("{} {}{}", self.words[0], how_ended(status), home.last_lines(1))
+        format!("{} {}{}", self.words[0], how_ended(status), home.output().last_lines(1))
     }
 
     /// Runs the command until its end or the load's timeout.
@@ -84,7 +84,7 @@ impl CommandLine {
             let status = child.wait().blame(Fault::Machine, waiting)?;
             (!self.has_loaded(status)).then(|| self.failed(status, home))
         } else {
-            Some(format!("{} was not done in the time given{}", self.words[0], home.last_lines(1)))
+            Some(format!("{} was not done in the time given{}", self.words[0], home.output().last_lines(1)))
         };
         Ok(Run { child, watch, start_ns: at_ns, end_ns, unfinished })
     }

@@ -24,8 +24,11 @@ pub struct Home {
     /// `HOME`, `TMPDIR` and the working directory.
     pub folder: PathBuf,
     /// The program's output, outside the folder, which belongs to the program.
-    output: PathBuf,
+    output: Output,
 }
+
+/// The file that takes a program's output; removed with this.
+pub struct Output(PathBuf);
 
 impl Home {
     /// Creates the files.
@@ -33,9 +36,14 @@ impl Home {
     /// # Errors
     /// If the name exists, or no memory is left.
     pub fn make(name: &str) -> io::Result<Self> {
-        let home = Self { folder: scratch().join(name), output: scratch().join(format!("{name}.output")) };
+        let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
         Ok(home)
+    }
+
+    /// Returns the program's output.
+    pub fn output(&self) -> &Output {
+        &self.output
     }
 
     /// Returns the command with these words, at least one, confined to this folder, without input. Its
@@ -55,17 +63,30 @@ impl Home {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(self.output()?);
+            .stderr(self.output.file()?);
         confine(&mut command);
         Ok(command)
     }
+}
 
-    /// Opens the file of standard error for appending.
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Output {
+    /// Returns the output of a program of this name. Its file is created when it is opened.
+    pub fn named(name: &str) -> Self {
+        Self(scratch().join(format!("{name}.output")))
+    }
+
+    /// Opens the file for appending.
     ///
     /// # Errors
     /// If no memory is left.
-    pub fn output(&self) -> io::Result<File> {
-        File::options().create(true).append(true).open(&self.output)
+    pub fn file(&self) -> io::Result<File> {
+        File::options().create(true).append(true).open(&self.0)
     }
 
     /// Returns a colon and the last lines with a word, at most `lines`, or an empty text. Lines without a
@@ -81,7 +102,7 @@ impl Home {
     }
 
     fn tail(&self) -> io::Result<Vec<u8>> {
-        let mut file = File::open(&self.output)?;
+        let mut file = File::open(&self.0)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
         let mut bytes = Vec::new();
@@ -90,10 +111,9 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for Output {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-        let _ = fs::remove_file(&self.output);
+        let _ = fs::remove_file(&self.0);
     }
 }
 

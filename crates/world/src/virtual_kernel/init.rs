@@ -31,7 +31,8 @@ pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
 
-fn channel() -> PathBuf {
+/// Where the host's folder is mounted.
+pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
 
@@ -58,7 +59,11 @@ pub fn run_scripts(folder: &str) -> ! {
     init::power_off()
 }
 
-fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
+/// Mounts the system's file systems and the host's folder; returns the jobs' text and the file for records.
+///
+/// # Errors
+/// Where the kernel or the folder lacks something.
+pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;
     process::raise_file_limit();

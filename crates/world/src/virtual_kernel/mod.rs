@@ -9,6 +9,7 @@ pub mod init;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use serde::Deserialize;
 
 use crate::capture;
 use crate::commands::conform::{self, Plan};
+use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS, Session};
 use crate::contract::{Capabilities, Fault, Job};
 use crate::failure::{Failure, remedy_of};
 use crate::sandbox;
@@ -41,6 +43,10 @@ const START_NS: u64 = 1_000_000_000_000_000_000;
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Timeout of a packetdrill script in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
+/// Longest time of a command without output, in seconds of real time.
+const COMMAND_SILENCE_S: u64 = 600;
+/// Memory of a command, of its servers, and of the files that they write.
+const COMMAND_BYTES: u64 = 1 << 30;
 /// The least number of connections of transactions that a kernel makes in a second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
 /// The longest time for which a program in the kernel may compute without a system call.
@@ -67,6 +73,8 @@ pub enum Task<'a> {
     Jobs(&'a [Job]),
     /// packetdrill scripts. Each has one record.
     Scripts(&'a Plan),
+    /// A command in the world of a job, and the file that takes the packets.
+    Command(&'a Job, &'a Session, Option<&'a File>),
 }
 
 impl<'a> Task<'a> {
@@ -75,6 +83,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Jobs(_) => "--init",
             Self::Scripts(_) => "--init-conform",
+            Self::Command(..) => "--init-shell",
         }
     }
 
@@ -82,6 +91,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Jobs(jobs) => jobs,
             Self::Scripts(_) => &[],
+            Self::Command(job, ..) => std::slice::from_ref(job),
         }
     }
 
@@ -90,6 +100,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Jobs(jobs) => jobs.len(),
             Self::Scripts(plan) => plan.scripts.len(),
+            Self::Command(..) => 1,
         }
     }
 
@@ -98,6 +109,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
             Self::Scripts(plan) => plan.scripts.get(part).map(|script| script.name.clone()),
+            Self::Command(..) => None,
         }
     }
 
@@ -105,6 +117,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Jobs(jobs) => sandbox::view(jobs),
             Self::Scripts(plan) => plan.view(),
+            Self::Command(job, session, _) => session.view(job),
         }
     }
 
@@ -112,7 +125,7 @@ impl<'a> Task<'a> {
     fn is_foreign(self) -> bool {
         match self {
             Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
-            Self::Scripts(_) => true,
+            Self::Scripts(_) | Self::Command(..) => true,
         }
     }
 
@@ -121,7 +134,7 @@ impl<'a> Task<'a> {
     fn polls_clock(self) -> bool {
         match self {
             Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
-            Self::Scripts(_) => true,
+            Self::Scripts(_) | Self::Command(..) => true,
         }
     }
 
@@ -135,16 +148,23 @@ impl<'a> Task<'a> {
                 client + most.unwrap_or_default() / CONNECTIONS_A_SECOND
             }
             Self::Scripts(_) => SCRIPT_SILENCE_S,
+            Self::Command(..) => COMMAND_SILENCE_S,
         }
     }
 }
 
-/// Runs the task in `text` on `kernel`, writes the records to standard output, and returns the exit code. If
+/// Runs the task in `text` on `kernel`, writes the records to `records`, and returns the exit code. If
 /// the kernel does not start, hangs, or ends too early, that is the exit code of `report`.
 ///
 /// The kernel runs in namespaces of its own with a [`View`] of the machine's files, because its root can
 /// mount everything that this process sees (`hostfs`).
-pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfinished) -> i32) -> i32 {
+pub fn run(
+    kernel: &Kernel,
+    text: &[u8],
+    task: Task,
+    records: &mut dyn Write,
+    mut report: impl FnMut(Unfinished) -> i32,
+) -> i32 {
     let jobs = task.jobs();
     let starting = |failure: Failure| Unfinished { job: None, failure };
     let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
@@ -153,9 +173,11 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
         Err(error) => return report(starting(start_failure(kernel, &error))),
     };
     let folder = Folder::make(text, jobs).and_then(|folder| {
-        if let Task::Scripts(plan) = task {
+        match task {
+            Task::Jobs(_) => {}
             // The kernel mounts its own file system over /tmp, which may contain the scripts.
-            conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?;
+            Task::Scripts(plan) => conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?,
+            Task::Command(_, session, _) => session.put(folder.path())?,
         }
         Ok(folder)
     });
@@ -164,7 +186,7 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
         Err(error) => return report(starting(folder_failure(&error))),
     };
     let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
-    let memory_bytes = memory_bytes(text, jobs);
+    let memory_bytes = memory_bytes(text, task);
     let mut view = task.view();
     view.files.extend([kernel.program.clone(), init.clone()]);
     view.writable.push(folder.path().to_owned());
@@ -172,7 +194,7 @@ pub fn run(kernel: &Kernel, text: &[u8], task: Task, mut report: impl FnMut(Unfi
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
         let result = match bounded(&view, entered, task) {
-            Ok(()) => boot(kernel, &init, task, &folder, memory_bytes),
+            Ok(()) => boot(kernel, &init, task, &folder, memory_bytes, records),
             Err(failure) => Err(starting(failure)),
         };
         result.unwrap_or_else(&mut report)
@@ -193,8 +215,8 @@ fn boot(
     task: Task,
     folder: &Folder,
     memory_bytes: u64,
+    out: &mut dyn Write,
 ) -> Result<i32, Unfinished> {
-    let out = &mut io::stdout().lock();
     let mut running = Running::start(kernel, init, task, folder, memory_bytes)
         .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
     let mut progress = Progress { task, done: 0, worst: 0 };
@@ -204,15 +226,18 @@ fn boot(
     loop {
         // Checked before the records are read, so that the last ones are not missed.
         let ended = running.has_ended();
+        let said = running.streams.iter_mut().map(Stream::copy).max() == Some(true);
         match running.copy_records(out, &mut progress) {
-            Ok(true) => (last_record, booted) = (Instant::now(), true),
-            Ok(false) => {}
+            Ok(any) if any || said => (last_record, booted) = (Instant::now(), true),
+            Ok(_) => {}
             Err(error) => return Err(progress.unfinished(format!("writing a record: {error}"), "")),
         }
         if ended {
             let status = running.status();
             let reason = || running.exit_reason(status);
             return if progress.done == task.parts() {
+                Running::copy_packets(task, folder)
+                    .map_err(|error| progress.unfinished(format!("writing the packets: {error}"), ""))?;
                 Ok(progress.worst)
             } else if booted {
                 Err(progress.unfinished(reason(), ""))
@@ -220,7 +245,8 @@ fn boot(
                 Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
-        if spinning.is_seen(running.child.id()) {
+        // A command may compute, for nothing else is to be done meanwhile.
+        if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
                  stood still",
@@ -296,12 +322,20 @@ fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
     all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
 }
 
-fn memory_bytes(text: &[u8], jobs: &[Job]) -> u64 {
+/// The argument that seeds the kernel's random numbers, where a command reads them.
+fn seed(task: Task) -> Option<String> {
+    let Task::Command(job, ..) = task else { return None };
+    Some(format!("rng-seed={}", job.seed))
+}
+
+fn memory_bytes(text: &[u8], task: Task) -> u64 {
+    let jobs = task.jobs();
     let bodies: u64 =
         bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
     let client = clients(jobs).map(|client| client.memory_bytes).max().unwrap_or_default();
     let packets = jobs.iter().map(capture::memory_bytes).max().unwrap_or_default();
-    MEMORY_BYTES + 3 * bodies + 8 * text.len() as u64 + client + packets
+    let command = if matches!(task, Task::Command(..)) { COMMAND_BYTES } else { 0 };
+    MEMORY_BYTES + command + 3 * bodies + 8 * text.len() as u64 + client + packets
 }
 
 fn bodies_files(jobs: &[Job]) -> Vec<&Path> {
@@ -352,16 +386,24 @@ impl Progress<'_> {
         struct Summary {
             r#type: String,
             fault: Option<Fault>,
+            /// Of a command: its own code, or of why it did not run; and the signal that ended it.
+            exit_code: Option<i32>,
+            code: Option<i32>,
+            signal: Option<i32>,
         }
         // Skips long and frequent records that end no job.
         if [&br#"{"type":"load""#[..], br#"{"type":"packets""#].iter().any(|start| line.starts_with(start)) {
             return;
         }
         let Ok(record) = serde_json::from_slice::<Summary>(line) else { return };
-        if ["end", "error", "script"].contains(&record.r#type.as_str()) {
-            self.done += 1;
+        match record.r#type.as_str() {
+            "end" | "error" | "script" => self.done += 1,
+            "ended" | "failed" if self.done == 0 => self.done = 1,
+            _ => {}
         }
-        self.worst = self.worst.max(record.fault.map_or(0, Fault::exit_code));
+        let signal = record.signal.map(|signal| 128 + signal);
+        let code = record.exit_code.or(signal).or(record.code);
+        self.worst = self.worst.max(code.or(record.fault.map(Fault::exit_code)).unwrap_or_default());
     }
 
     fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
@@ -417,6 +459,36 @@ fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> 
     Ok(changed)
 }
 
+/// A file that a kernel writes, and a standard stream of this process that gets its bytes.
+struct Stream {
+    from: File,
+    read: u64,
+    /// None: whoever read it has gone.
+    to: Option<File>,
+}
+
+impl Stream {
+    /// Standard output and standard error.
+    fn all(folder: &Path) -> io::Result<Vec<Self>> {
+        let stream = |name, to: OwnedFd| {
+            Ok::<_, io::Error>(Self { from: File::open(folder.join(name))?, read: 0, to: Some(to.into()) })
+        };
+        let output = stream(OUTPUT, io::stdout().as_fd().try_clone_to_owned()?)?;
+        Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
+    }
+
+    /// Copies what is new; returns whether there was anything.
+    fn copy(&mut self) -> bool {
+        let mut buffer = vec![0; 1 << 16];
+        let before = self.read;
+        while let Ok(count @ 1..) = self.from.read_at(&mut buffer, self.read) {
+            self.read += count as u64;
+            self.to = self.to.take().filter(|to| (&*to).write_all(&buffer[..count]).is_ok());
+        }
+        self.read > before
+    }
+}
+
 /// A running kernel; killed on drop.
 struct Running {
     child: Child,
@@ -425,6 +497,8 @@ struct Running {
     read: u64,
     /// The incomplete line at their end.
     rest: Vec<u8>,
+    /// The standard streams of a command.
+    streams: Vec<Stream>,
     console: Arc<Mutex<VecDeque<String>>>,
     /// Receives nothing, and disconnects when the console is closed.
     console_open: Receiver<()>,
@@ -447,6 +521,7 @@ impl Running {
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
             .args([&format!("uml_dir={}/", folder.path().display()), "umid=kernel"])
             .args(arguments(kernel, task))
+            .args(seed(task))
             .arg(format!("init=\"{}\"", init.display()))
             .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
             // The kernel crashes at its start with an empty environment.
@@ -467,7 +542,9 @@ impl Running {
             drop(alive);
         })?;
         let records = folder.records.try_clone()?;
-        Ok(Self { child, records, read: 0, rest: Vec::new(), console, console_open })
+        let streams =
+            if matches!(task, Task::Command(..)) { Stream::all(folder.path())? } else { Vec::new() };
+        Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
     }
 
     /// Waits for at most [`POLL_INTERVAL`]. Returns true if the kernel has ended.
@@ -500,6 +577,13 @@ impl Running {
             out.flush()?;
         }
         Ok(any)
+    }
+
+    /// Copies the packets of a command, which the kernel leaves in the folder, to where they are asked for.
+    fn copy_packets(task: Task, folder: &Folder) -> io::Result<()> {
+        let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
+        let Ok(mut packets) = File::open(folder.path().join(PACKETS)) else { return Ok(()) };
+        io::copy(&mut packets, &mut to).map(drop)
     }
 
     fn status(&mut self) -> Option<ExitStatus> {

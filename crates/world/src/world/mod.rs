@@ -1,6 +1,7 @@
 //! One job: a world is built and measured, its loads are run, and it is taken down.
 
 mod cookies;
+pub mod guests;
 mod injected;
 mod load;
 pub mod site;
@@ -23,8 +24,8 @@ use fastopen_replay::origins::{Origins, ServedResource};
 use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
 use hyper::header::DATE;
 
-use crate::capture::Capture;
 use crate::capture::client_tap::ClientTap;
+use crate::capture::{self, Capture};
 use crate::clients::user_agent;
 use crate::contract::{
     Bodies, BothEnds, Engine, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
@@ -41,6 +42,7 @@ use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::sandbox::server_core::ServerCore;
 use crate::server::{self, Server};
+use crate::world::guests::Guests;
 use crate::world::site::{SyntheticPages, site};
 
 /// The most hosts of a page: the addresses above are those of probes.
@@ -62,7 +64,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
-    let world = World::build(job, engine)?;
+    let world = World::build(job, engine, &Guests::default())?;
     write(&Record::World(Box::new(world.measure(started)?)))?;
     let mut client = user_agent(job);
     for (number, plan) in job.loads.iter().enumerate() {
@@ -86,21 +88,35 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// Builds the world of a job on this machine's kernel and runs `inside` in its client's namespace, with the
-/// job's Fast Open and link, and without cookies. The world is not measured.
+/// Builds the world of a job with these servers, and runs `inside` in its client's namespace, with the job's
+/// Fast Open and link, and without cookies. The world is not measured. Also returns the packets of both ends
+/// as a pcapng file, if the job asks for them.
 ///
 /// # Errors
-/// Where the world cannot be built.
-pub fn with_world<T>(job: &Job, inside: impl FnOnce() -> T) -> Result<T, Failure> {
-    let World { network, servers, .. } = &World::build(job, Engine::Host)?;
-    servers
-        .origins
-        .begin_load(job.loads.iter().any(|load| load.transport.is_encrypted()), SessionStart::Early);
+/// Where the world cannot be built, or a server ends before it listens.
+pub fn with_world<T>(
+    job: &Job,
+    engine: Engine,
+    guests: &Guests,
+    inside: impl FnOnce() -> T,
+) -> Result<(T, Option<Vec<u8>>), Failure> {
+    let world = World::build(job, engine, guests)?;
+    let topology = &world.network.topology;
+    let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
+    world.servers.origins.begin_load(encrypted, SessionStart::Early);
     let used = job.loads.iter().any(|load| load.transport.is_fast_open());
-    network.topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
-    network.topology.set_client_address(client_address(1))?;
-    network.link.configure(&network.asked)?;
-    Ok(network.topology.client.run(|| Ok(inside()))?)
+    topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
+    let address = client_address(1);
+    topology.set_client_address(address)?;
+    world.network.link.configure(&world.network.asked)?;
+    let _running = guests::start_all(guests, &topology.origins, job.client.isolate)?;
+    if let Some(capture) = &world.capture {
+        capture.begin_load();
+    }
+    let done = topology.client.run(|| Ok(inside()))?;
+    let packets = |capture: &Capture| capture.end_load(&job.id, &world.hosts, address, realtime_ns());
+    let packets = world.capture.as_ref().map(packets).transpose()?;
+    Ok((done, packets.map(|(pcapng, _)| pcapng)))
 }
 
 /// A world that stands. Its fields drop in order: the servers before the network that they run in.
@@ -126,15 +142,16 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn build(job: &'a Job, engine: Engine) -> Result<Self, Failure> {
-        let hosts = number_hosts(job)?;
+    fn build(job: &'a Job, engine: Engine, guests: &Guests) -> Result<Self, Failure> {
+        let hosts = number_hosts(job, guests)?;
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
         let core = core.blame(Fault::Machine, "reserving a core for the server")?;
         let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
-        let capture = job.packets.then(|| Capture::start(job, &network.topology)).transpose()?;
+        let frames = if guests.servers.is_empty() { capture::frames(job) } else { capture::GUESTS_FRAMES };
+        let capture = job.packets.then(|| Capture::start(frames, &network.topology)).transpose()?;
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
-        let servers = Servers::start(job, &hosts, &network.topology, keys.as_ref(), core.as_ref())?;
+        let servers = Servers::start(job, &hosts, guests, &network.topology, keys.as_ref(), core.as_ref())?;
         let foreign = job.client.kind.capabilities().is_foreign || job.origins.server.is_some();
         let guarded = engine == Engine::Host && foreign;
         let memory = guarded.then(MemoryGuard::start).transpose();
@@ -309,6 +326,7 @@ impl Servers {
     fn start(
         job: &Job,
         hosts: &BTreeMap<String, Ipv4Addr>,
+        guests: &Guests,
         topology: &Topology,
         keys: Option<&Arc<KeyLines>>,
         core: Option<&ServerCore>,
@@ -326,7 +344,10 @@ impl Servers {
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let has_tls = encrypted || job.network.names.alpn().is_some();
         let authority = has_tls.then(|| Authority::new(realtime_ns())).transpose()?;
-        let site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
+        let mut site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
+        if guests.serve_all(page_origins.iter().map(|one| one.host.as_str())) {
+            site.ports.clear();
+        }
         let recorded_date =
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
@@ -371,9 +392,11 @@ fn resolver(job: &Job) -> Option<SocketAddrV4> {
     Some(SocketAddrV4::new(RESOLVER, job.network.names.port()?))
 }
 
-fn number_hosts(job: &Job) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
+/// The address of each host of the page, and of each server.
+fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
     let mut hosts = BTreeMap::new();
-    for Origin { host, .. } in job.page.origins() {
+    let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
+    for host in of_page.chain(guests.servers.iter().map(|guest| guest.host.clone())) {
         let number = if job.origins.one_address { 0 } else { hosts.len() };
         hosts.entry(host).or_insert_with(|| origin_address(number as u16));
     }

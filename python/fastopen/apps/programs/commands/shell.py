@@ -1,7 +1,13 @@
 """`fastopen shell -- COMMAND`: any command, or an interactive shell, inside a world."""
 
+import json as json_text
 import os
-import secrets
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,14 +20,14 @@ from fastopen.cli.output import errors_console
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import with_settings
 from fastopen.common import units
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, unwritable
 from fastopen.common.temporary import filling, temporary_file
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins, Tcp
 from fastopen.contract.network import ENCRYPTED_NAMES
-from fastopen.engines import find_program
+from fastopen.engines import find_program, kernels
 from fastopen.engines.bodies import BodiesFile
 from fastopen.experiments import COMMAND_LINE, of_part, read_asked
-from fastopen.pages import ImportedPage
+from fastopen.pages import ImportedPage, Page, Resource
 
 PANEL: Final = "Real networks and programs"
 # Options after the name of the program are its own.
@@ -29,6 +35,24 @@ COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
 
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
+# The host of a server without a name, and what stands before a command that has one.
+SERVER_HOST: Final = "server"
+NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
+
+
+class ShellEngine(StrEnum):
+    """Where a command runs."""
+
+    HOST = "host"
+    VIRTUAL = "virtual"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that serves at a host of the world."""
+
+    host: str
+    command: list[str]
 
 
 @with_factors(of_part("network", "tcp"), {"rtt": "100ms"})
@@ -38,9 +62,26 @@ def command(
         list[str] | None,
         typer.Argument(metavar="[COMMAND...]", help="The program and its arguments. (default: $SHELL)"),
     ] = None,
+    engine: Annotated[
+        ShellEngine,
+        typer.Option("--engine", help="host: this machine's kernel in real time; virtual: in virtual time."),
+    ] = ShellEngine.HOST,
+    serve: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--serve",
+            metavar="[NAME=]CMD",
+            help="A program at the other end of the link, at a host of this name; repeatable.",
+        ),
+    ] = None,
     page: Annotated[
-        str, typer.Option(metavar="PAGE", help="Page whose hosts exist in the world, as for fastopen run.")
-    ] = PAGE,
+        str | None,
+        typer.Option(
+            metavar="PAGE",
+            help="Page whose hosts exist in the world, as for fastopen run. (default: example; none with"
+            " --serve)",
+        ),
+    ] = None,
     tfo: Annotated[bool, typer.Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
@@ -50,6 +91,40 @@ def command(
         typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")] = False,
+    pcap: Annotated[
+        Path | None, typer.Option("--pcap", metavar="FILE", help="Write the packets of both ends, as pcapng.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder of virtual time that starts empty and whose files are kept. All other written"
+            " files are lost.",
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option("--kernel", metavar="NAME", help="Kernel of virtual time. (default: the newest)"),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            min=0,
+            max=2**31 - 1,
+            help="Seed of cookies and loss, and of all randomness in virtual time.",
+        ),
+    ] = 0,
+    date: Annotated[
+        datetime,
+        typer.Option(
+            "--date",
+            metavar="DATE",
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
+            help="Wall clock at the start of virtual time, UTC.",
+        ),
+    ] = datetime(2026, 1, 1),  # noqa: DTZ001  # options have no time zone
     isolate: Annotated[
         bool,
         typer.Option(
@@ -63,8 +138,10 @@ def command(
 ) -> None:
     """Run a command or a shell behind an emulated access link, with only the hosts of a page.
 
-    Streams, terminal, files and exit code work as usual. All hosts of the page answer over http, also those
-    with https URLs. Needs no root; the user is root only in that world. At the end, it prints the use of TFO.
+    In real time, streams, terminal, files and exit code work as usual. In virtual time, waiting takes no time,
+    the same seed gives the same bytes, and standard input is read to its end first. All hosts of the page
+    answer over http, also those with https URLs. Needs no root; the user is root only in that world. At the
+    end, it prints the use of TFO.
     """
     program = find_program()
     asked = read_asked(written, COMMAND_LINE)
@@ -75,27 +152,127 @@ def command(
     if network.names in ENCRYPTED_NAMES:
         message = "programs use the system's resolver, which sends lookups in cleartext"
         raise asked.fault(message, ("names",), "use do53 or tcp")
-    imported = reading.pages([page], quiet=True)
-    if len(imported) != 1:
-        raise InputError(f"contains {len(imported)} pages", page, "give one")
+    _check_engine(engine, command, out, kernel)
+    servers = [_server(text) for text in serve or ()]
+    if servers and page is None:
+        imported = ImportedPage(_hosts_alone(servers))
+    else:
+        pages = reading.pages([page or PAGE], quiet=True)
+        if len(pages) != 1:
+            raise InputError(f"contains {len(pages)} pages", page, "give one")
+        (imported,) = pages
     if not command and not quiet:
-        _greet(imported[0], network, tfo=tfo)
-    job = _job(imported[0], network, setup.tcp, tfo=tfo, isolate=isolate)
+        _greet(imported, network, tfo=tfo)
+    tcp = setup.tcp
+    if servers and "listener_fastopen" not in tcp.model_fields_set:
+        # Servers that do not ask for Fast Open have it too.
+        tcp = tcp.model_copy(update={"listener_fastopen": "0x402"})
+    job = _job(imported, network, tcp, tfo=tfo, isolate=isolate, seed=seed, packets=pcap is not None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
-    with BodiesFile({job.page.name: imported[0].bodies}) as bodies, temporary_file() as file:
+    chosen = kernels.find(kernel) if engine is ShellEngine.VIRTUAL else None
+    with BodiesFile({job.page.name: imported.bodies}) as bodies, temporary_file() as file:
+        packets = None if pcap is None else _opened(pcap)
+        plan = {
+            "job": json_text.loads(bodies.attach(job).model_dump_json()),
+            "servers": [asdict(server) for server in servers],
+            "packets": packets,
+            "output": None if out is None else _folder(out),
+            "start_s": int(date.replace(tzinfo=UTC).timestamp()),
+        }
         with filling():
-            file.write(bodies.attach(job).model_dump_json().encode())
+            file.write(json_text.dumps(plan).encode())
             file.seek(0)
         for descriptor in (file.fileno(), *bodies.descriptors):
             os.set_inheritable(descriptor, True)
-        replace_by_front(program, words, report=report, job=file.fileno(), json=json, quiet=quiet)
+        replace_by_front(
+            program,
+            words,
+            report=report,
+            job=file.fileno(),
+            kernel=chosen and [str(chosen.path), *chosen.manifest.arguments],
+            json=json,
+            quiet=quiet,
+        )
 
 
-def _job(imported: ImportedPage, network: Network, tcp: Tcp, *, tfo: bool, isolate: bool) -> Job:
+def _check_engine(
+    engine: ShellEngine, command: Sequence[str] | None, out: Path | None, kernel: str | None
+) -> None:
+    if engine is ShellEngine.VIRTUAL:
+        if not command:
+            raise InputError("has no terminal", "--engine virtual", "name a command")
+        return
+    for name, value in (("--out", out), ("--kernel", kernel)):
+        if value is not None:
+            raise InputError(
+                "goes with --engine virtual", name, "in real time files stay where they are written"
+            )
+
+
+def _server(text: str) -> Server:
+    named = NAMED.fullmatch(text)
+    host, line = (named[1].lower(), named[2]) if named else (SERVER_HOST, text)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise InputError(f"is not a command line: {error}", f"--serve {text}") from None
+    if not any(words[:1]):
+        raise InputError("is empty", f"--serve {text}", "[NAME=]COMMAND")
+    return Server(host, words)
+
+
+def _hosts_alone(servers: Sequence[Server]) -> Page:
+    """Return a page that has the servers' hosts and nothing to load."""
+    hosts = dict.fromkeys(server.host for server in servers)
+    resources = tuple(
+        Resource(url=f"http://{host}/", type="document" if number == 0 else "image", body_bytes=0,
+                 initiator=None if number == 0 else 0)
+        for number, host in enumerate(hosts)
+    )  # fmt: skip
+    return Page(
+        format="fastopen-page/1",
+        name="servers",
+        url=resources[0].url,
+        source="--serve",
+        initiators="declared",
+        resources=resources,
+    )
+
+
+def _opened(path: Path) -> int:
+    """Return an inheritable descriptor of an empty file. Raises InputError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def _folder(path: Path) -> str:
+    """Return the absolute path of a folder, which is made if it is not there. Raises InputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    return str(path.resolve())
+
+
+def _job(
+    imported: ImportedPage,
+    network: Network,
+    tcp: Tcp,
+    *,
+    tfo: bool,
+    isolate: bool,
+    seed: int,
+    packets: bool,
+) -> Job:
     return Job(
         contract=CONTRACT,
         id="shell",
-        seed=secrets.randbits(31),
+        seed=seed,
+        packets=packets,
         page=imported.page,
         network=network,
         tcp=tcp,

@@ -24,12 +24,13 @@ LOST: Final = 1
 def main(settings: str, program: str, *command: str) -> None:
     """`settings`: JSON with `json` and `quiet` (bool), `report` (path or null).
 
-    For a command inside a world it has `job` as well, a descriptor.
+    For a command inside a world it has `job` as well, a descriptor, and `kernel`: null, or the words that
+    start the virtual engine's kernel.
     """
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     try:
-        ended = run_supervised(Path(program), command, asked.get("job"))
+        ended = run_supervised(Path(program), command, asked.get("job"), asked.get("kernel"))
     except CommandError as failed:
         _complain(target, f"{failed.message}; {failed.remedy}" if failed.remedy else failed.message)
         raise SystemExit(failed.code) from None

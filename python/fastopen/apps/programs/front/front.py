@@ -50,10 +50,13 @@ class SupervisorLostError(Exception):
         )
 
 
-def run_supervised(program: Path, command: Sequence[str], job: int | None = None) -> dict[str, Any]:
+def run_supervised(
+    program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Runs the command to its end; returns the last record. Raises CommandError and SupervisorLostError.
 
-    With `job`, a descriptor from which a job is read, in a world of its own.
+    With `job`, a descriptor from which a plan is read, in a world of its own; with `kernel`, the words that
+    start a kernel of the virtual engine, there.
     """
     # Some that start programs ignore it, and then wait() gives no status of children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -63,11 +66,12 @@ def run_supervised(program: Path, command: Sequence[str], job: int | None = None
     os.set_inheritable(writing, True)
     # The command inherits what it would have inherited; Python's own descriptors close themselves.
     mode = ["--exec"] if job is None else ["--shell", str(job)]
-    supervisor = subprocess.Popen([program, *mode, str(writing), "--", *command], close_fds=False)
+    on = [] if kernel is None else ["--kernel", *kernel]
+    supervisor = subprocess.Popen([program, *mode, str(writing), *on, "--", *command], close_fds=False)
     os.close(writing)
     records: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(reading, records), daemon=True).start()
-    return _attend(supervisor, records, in_world=job is not None)
+    return _attend(supervisor, records, in_world=job is not None, virtual=kernel is not None)
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
@@ -85,14 +89,23 @@ def _attend(
     records: "queue.SimpleQueue[dict[str, Any] | None]",
     *,
     in_world: bool,
+    virtual: bool,
 ) -> dict[str, Any]:
-    """Passes signals on and follows the command's stops until it has ended."""
+    """Passes signals on and follows the command's stops until it has ended.
+
+    In virtual time signals are for the kernel, which ends with them.
+    """
     pid = None
+    last_signal = None
     while True:
         happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
         if happened.si_signo != signal.SIGCHLD:
             # What the terminal sends, the command gets itself.
             sent = happened.si_code <= SI_USER
+            if virtual and happened.si_signo == signal.SIGTSTP:
+                os.kill(os.getpid(), signal.SIGSTOP)
+                continue
+            last_signal = happened.si_signo
             if sent and not _is_below(happened.si_pid, supervisor.pid):
                 os.kill(supervisor.pid, happened.si_signo)
             continue
@@ -101,6 +114,8 @@ def _attend(
             if record is None:
                 # What was in a world has ended with it, and its numbers mean nothing here.
                 _outwait(None if in_world else pid)
+                if virtual and last_signal is not None:
+                    end_like(None, last_signal)
                 raise SupervisorLostError
             if record["type"] == "started":
                 pid = record["pid"]

@@ -1,0 +1,254 @@
+//! The command's side of `--shell --kernel`: what PID 1 of the virtual engine's kernel does.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fastopen_intercept::{Invocation, Record, run_here, write_line};
+use fastopen_netns::init::{self, write_back};
+use fastopen_netns::namespace::mount_temporary;
+use fastopen_netns::poll::wait_readable;
+use fastopen_netns::process;
+use fastopen_netns::sandbox::View;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::contract::{Engine, Fault, Job};
+use crate::engine::begin_at;
+use crate::failure::{Blame, Failure};
+use crate::virtual_kernel::init::{channel, prepare};
+use crate::world::guests::{GuestServer, Guests};
+use crate::world::with_world;
+
+/// Name of the session in the channel.
+pub const SESSION: &str = "session";
+/// Name of the file of standard input.
+pub const INPUT: &str = "input";
+/// Name of the file that takes standard output.
+pub const OUTPUT: &str = "output";
+/// Name of the file that takes standard error.
+pub const ERRORS: &str = "errors";
+/// Name of the file that takes the packets.
+pub const PACKETS: &str = "packets";
+
+/// The most bytes that a command may write to one of its standard streams.
+const MOST_OUTPUT: u64 = 256 << 20;
+/// How long standard input may stay silent before the user is told that it is waited for.
+const PATIENCE_NS: u64 = 2_000_000_000;
+/// The longest time of a command, in virtual time. Its exit code is then that of timeout(1).
+const LONGEST: Duration = Duration::from_secs(86_400);
+const TIMED_OUT: i32 = 124;
+
+/// A command, its surroundings, and the servers that it talks to.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Session {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The servers.
+    pub servers: Vec<GuestServer>,
+    /// The wall clock at the start, in seconds since 1970.
+    pub start_s: i64,
+    /// Folder whose files are copied to the machine's folder of this name at the end.
+    pub output: Option<PathBuf>,
+}
+
+impl Session {
+    /// The view that the command needs: all of the machine's files, or programs alone.
+    pub fn view(&self, job: &Job) -> View {
+        View {
+            all: !job.client.isolate,
+            files: self
+                .command
+                .first()
+                .map(PathBuf::from)
+                .into_iter()
+                .chain(job.origins.bodies_file.clone())
+                .collect(),
+            writable: self.output.clone().into_iter().collect(),
+            ..View::default()
+        }
+    }
+
+    /// Puts what the kernel needs into the folder, with standard input to its end.
+    ///
+    /// # Errors
+    /// If the folder has no room, or standard input cannot be read.
+    pub fn put(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join(SESSION), serde_json::to_vec(self)?)?;
+        for name in [OUTPUT, ERRORS] {
+            File::create_new(folder.join(name))?;
+        }
+        let mut input = File::create_new(folder.join(INPUT))?;
+        if io::stdin().is_terminal() {
+            return Ok(());
+        }
+        let waits = wait_readable(&[io::stdin().as_fd()], Some(PATIENCE_NS))?[0].is_empty();
+        if waits {
+            eprintln!("fastopen shell: reading standard input to its end; </dev/null gives none");
+        }
+        io::copy(&mut io::stdin().lock(), &mut input).map(drop)
+    }
+}
+
+/// Runs the session that lies in the host's folder, and powers off.
+pub fn run(folder: &str) -> ! {
+    process::tune_malloc();
+    let rooted = init::make_root_writable().map_err(|error| {
+        let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
+        Failure { remedy, ..error.into() }
+    });
+    let prepared = rooted.and_then(|()| {
+        // Before there are threads: one that does not block SIGCHLD would take it from the supervisor.
+        process::block_signals()?;
+        init::mount_devices()?;
+        init::complete_devices()?;
+        prepare(folder)
+    });
+    match prepared {
+        Ok((job, records)) => {
+            if let Err(Failure { fault, message, remedy }) = run_session(&job, &records) {
+                fail(&records, message, remedy, fault.exit_code());
+            }
+            let _ = write_back(&records);
+        }
+        Err(failure) => eprintln!("{failure}; {}", failure.remedy),
+    }
+    init::power_off()
+}
+
+fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
+    let wrong = |problem: String| Failure::new(Fault::Input, problem);
+    let job: Box<RawValue> = serde_json::from_slice(job).map_err(|error| wrong(error.to_string()))?;
+    let job = Job::read(&job).map_err(wrong)?;
+    let session = fs::read(channel().join(SESSION)).blame(Fault::Machine, "reading the session")?;
+    let session: Session = serde_json::from_slice(&session).map_err(|error| wrong(error.to_string()))?;
+    if let Some(folder) = &session.output {
+        fs::create_dir_all(folder).blame(Fault::Machine, folder.display())?;
+        mount_temporary(folder)?;
+    }
+    begin_at(session.start_s)?;
+    limit_time(records).blame(Fault::Machine, "starting a thread")?;
+    let pumps = redirect(records).blame(Fault::Machine, "redirecting the standard streams")?;
+    std::env::set_current_dir(&session.directory).blame(Fault::Input, session.directory.display())?;
+    let environment = Some(&session.environment[..]);
+    let guests = Guests { servers: &session.servers, environment };
+    let report = records.try_clone().blame(Fault::Machine, "the report")?;
+    let inside = || run_here(Invocation { words: &session.command, environment }, report, job.client.isolate);
+    let (_, packets) = with_world(&job, Engine::Virtual, &guests, inside)?;
+    // Also what it has left running, which holds the standard streams.
+    process::end_all_others();
+    for pump in pumps {
+        let _ = pump.join();
+    }
+    if let Some(pcapng) = packets {
+        write(&channel().join(PACKETS), &pcapng).blame(Fault::Machine, "writing the packets")?;
+    }
+    if let Some(folder) = &session.output {
+        let copied = bring_back(folder);
+        copied.blame(Fault::Machine, format!("copying files to {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes why there is no result. The launcher sees it before the kernel ends.
+fn fail(records: &File, message: String, remedy: String, code: i32) {
+    let _ = write_line(records, &Record::Failed { message, remedy, code });
+    let _ = write_back(records);
+}
+
+/// Ends the kernel when the command has had its time.
+fn limit_time(records: &File) -> io::Result<()> {
+    let records = records.try_clone()?;
+    let wait = move || {
+        thread::sleep(LONGEST);
+        fail(
+            &records,
+            "the command had not ended after a day of virtual time".into(),
+            String::new(),
+            TIMED_OUT,
+        );
+        init::power_off()
+    };
+    thread::Builder::new().name("time".into()).spawn(wait).map(drop)
+}
+
+/// Makes the standard streams those of the command: a file, and pipes that threads empty into files.
+fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
+    let input = File::open(channel().join(INPUT))?;
+    let (output, to_output) = process::pipe()?;
+    let (errors, to_errors) = process::pipe()?;
+    process::replace_standard_streams(input, to_output, to_errors)?;
+    let pump = |from: OwnedFd, name: &'static str| {
+        let to = File::options().append(true).open(channel().join(name))?;
+        let records = records.try_clone()?;
+        thread::Builder::new().name(name.into()).spawn(move || {
+            if let Err(error) = empty(&mut File::from(from), &to) {
+                let message = format!("standard {name} of the command: {error}");
+                fail(&records, message, String::new(), Fault::Machine.exit_code());
+                init::power_off()
+            }
+        })
+    };
+    Ok([pump(output, OUTPUT)?, pump(errors, ERRORS)?])
+}
+
+fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    let mut written = 0;
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        written += count as u64;
+        if written > MOST_OUTPUT {
+            return Err(io::Error::other(format!("more than {} MiB", MOST_OUTPUT >> 20)));
+        }
+        to.write_all(&buffer[..count])?;
+        write_back(to).map_err(io::Error::other)?;
+    }
+}
+
+/// Copies the folder's files to the host's folder of the same name.
+fn bring_back(folder: &Path) -> io::Result<()> {
+    let host = channel().with_file_name("host");
+    init::mount_host_folder(&folder.to_string_lossy(), &host).map_err(io::Error::other)?;
+    copy_tree(folder, &host)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            match fs::create_dir(&target) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => copy_tree(&entry.path(), &target)?,
+            }
+        } else if kind.is_file() {
+            let mut bytes = File::open(entry.path())?;
+            let mut copy = File::create(&target)?;
+            io::copy(&mut bytes, &mut copy)?;
+            copy.set_permissions(bytes.metadata()?.permissions())?;
+            write_back(&copy).map_err(io::Error::other)?;
+        } else if kind.is_symlink() {
+            let _ = fs::remove_file(&target);
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    write_back(&file).map_err(io::Error::other)
+}

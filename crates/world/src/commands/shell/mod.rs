@@ -1,0 +1,176 @@
+//! `--shell`: a command in a world, for `fastopen shell`.
+
+pub mod in_kernel;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::PathBuf;
+
+use fastopen_intercept::{Invocation, Record, adopt, run_here, write_line};
+use fastopen_netns::sandbox::View;
+use fastopen_netns::{namespace, process};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::commands::shell::in_kernel::Session;
+use crate::contract::{Engine, Fault, Job};
+
+use crate::failure::{Blame, Failure};
+use crate::virtual_kernel::{self, Kernel, Task, Unfinished};
+use crate::world::guests::{GuestServer, Guests};
+use crate::{sandbox, world};
+
+const USAGE: &str = "\
+usage: fastopen-world --shell PLAN REPORT [--kernel PROGRAM [ARGUMENT...]] -- COMMAND [ARGUMENT...]
+Runs COMMAND in the world of a job; --kernel runs it on that User-Mode Linux kernel, in virtual time. PLAN and
+REPORT are open descriptors: the plan (JSON) is read from one, JSON Lines are written to the other.";
+
+/// Said where a command failed, perhaps since it tried to change its user.
+const ONE_USER: &str = "fastopen shell: one user id is mapped here, so programs that change their user fail \
+    (daemons, tcpdump -w); as root all are, and to others newuidmap (package uidmap) maps a range of \
+    /etc/subuid";
+
+/// The world of a command.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    job: Box<RawValue>,
+    servers: Vec<GuestServer>,
+    /// Descriptor that takes the packets, if the job asks for them.
+    packets: Option<u32>,
+    /// Folder that takes the files which the command writes there, in virtual time. It exists.
+    output: Option<PathBuf>,
+    /// The wall clock of virtual time at the start, in seconds since 1970.
+    start_s: i64,
+}
+
+/// A plan that was read.
+struct World {
+    /// The job as it was given.
+    text: String,
+    job: Job,
+    servers: Vec<GuestServer>,
+    packets: Option<File>,
+    output: Option<PathBuf>,
+    start_s: i64,
+}
+
+/// Runs what `arguments` say (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`) and returns the exit code:
+/// the command's own, or 128 + the signal that ended it.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
+    let arguments: Vec<_> = arguments.collect();
+    let Some((plan, report, kernel, command)) = parse(&arguments) else {
+        eprintln!("{USAGE}");
+        return 2;
+    };
+    let ran = read(plan).and_then(|plan| match kernel {
+        None => run_on_host(plan, command, &report),
+        Some(kernel) => run_on(&kernel, plan, command, &report),
+    });
+    ran.unwrap_or_else(|failure| write_failure(failure, &report))
+}
+
+fn parse(arguments: &[OsString]) -> Option<(File, File, Option<Kernel>, &[OsString])> {
+    let dashes = arguments.iter().position(|word| word == "--")?;
+    let (own, command) = (&arguments[..dashes], &arguments[dashes + 1..]);
+    let [plan, report, rest @ ..] = own else { return None };
+    let kernel = match rest {
+        [] => None,
+        [option, program, rest @ ..] if option == "--kernel" => {
+            let arguments = rest.iter().map(|word| word.to_str().map(str::to_owned));
+            Some(Kernel { program: program.into(), arguments: arguments.collect::<Option<_>>()? })
+        }
+        _ => return None,
+    };
+    let open = |word: &OsString| word.to_str().and_then(adopt);
+    (!command.is_empty()).then_some((open(plan)?, open(report)?, kernel, command))
+}
+
+fn read(plan: File) -> Result<World, Failure> {
+    let wrong = |problem: String| Failure::new(Fault::Input, problem);
+    let plan: Plan =
+        serde_json::from_reader(BufReader::new(plan)).map_err(|error| wrong(error.to_string()))?;
+    let open = |number: u32| adopt(&number.to_string()).ok_or_else(|| wrong("packets: not open".into()));
+    let packets = plan.packets.map(open);
+    Ok(World {
+        text: plan.job.get().to_owned(),
+        job: Job::read(&plan.job).map_err(wrong)?,
+        servers: plan.servers,
+        packets: packets.transpose()?,
+        output: plan.output,
+        start_s: plan.start_s,
+    })
+}
+
+fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
+    process::die_with_parent()?;
+    // `run_in_child_with_signals` forwards them to the supervisor, which forwards them to the command.
+    process::block_signals()?;
+    let World { job, servers, packets, .. } = plan;
+    let records = report.try_clone().blame(Fault::Machine, "the report")?;
+    process::raise_file_limit();
+    let isolated = job.client.isolate;
+    // What is isolated has one user, without a capability to become another.
+    let users = if isolated {
+        namespace::enter_sandbox().map(|()| true)?
+    } else {
+        namespace::enter_sandbox_with_users()?
+    };
+    let code = process::run_in_child_with_signals(|| {
+        let run = || {
+            if isolated {
+                view(&job, command).enter()?;
+            } else {
+                namespace::mount_proc();
+            }
+            let command = Invocation { words: command, environment: None };
+            let inside = || run_here(command, records, isolated);
+            let guests = Guests { servers: &servers, environment: None };
+            let (code, pcapng) = world::with_world(&job, Engine::Host, &guests, inside)?;
+            if let (Some(mut file), Some(pcapng)) = (packets.as_ref(), pcapng) {
+                file.write_all(&pcapng).blame(Fault::Machine, "writing the packets")?;
+            }
+            Ok(code)
+        };
+        run().unwrap_or_else(|failure: Failure| write_failure(failure, report))
+    })?;
+    if !users && code != 0 {
+        eprintln!("{ONE_USER}");
+    }
+    Ok(code)
+}
+
+fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
+    process::die_with_parent()?;
+    process::unblock_signals()?;
+    let World { text, job, servers, packets, output, start_s } = plan;
+    let session = Session {
+        command: command.to_vec(),
+        directory: std::env::current_dir().blame(Fault::Input, "the working directory")?,
+        environment: std::env::vars_os().collect(),
+        servers,
+        start_s,
+        output,
+    };
+    let mut records = report.try_clone().blame(Fault::Machine, "the report")?;
+    let unfinished = |Unfinished { failure, .. }: Unfinished| write_failure(failure, report);
+    let task = Task::Command(&job, &session, packets.as_ref());
+    Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
+}
+
+/// The view of an isolated command: programs, and the files that the world itself needs.
+fn view(job: &Job, command: &[OsString]) -> View {
+    let mut view = sandbox::view(std::slice::from_ref(job));
+    view.files.extend(command.first().map(PathBuf::from));
+    view
+}
+
+/// Writes why there is no world, and returns the exit code.
+fn write_failure(failure: Failure, report: &File) -> i32 {
+    let Failure { fault, message, remedy } = failure;
+    let code = fault.exit_code();
+    // The reader may have ended.
+    let _ = write_line(report, &Record::Failed { message, remedy, code });
+    code
+}

@@ -1,0 +1,141 @@
+//! Servers of others that a command in a world talks to: `fastopen shell --serve`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastopen_intercept::Invocation;
+use fastopen_netns::clock::monotonic_ns;
+use fastopen_netns::namespace::NetNs;
+use fastopen_netns::process::kill_group;
+use fastopen_netns::sandbox::{confine, restrict_sockets};
+use serde::{Deserialize, Serialize};
+
+use crate::contract::Fault;
+use crate::failure::{Blame, Failure};
+use crate::sandbox::program::{Output, how_ended};
+
+/// How long a server may take to open its first socket. One that opens none may still be useful.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two looks at the sockets.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// Files that list the sockets of the reading thread's network namespace. In those of TCP, listeners have the
+/// state `0A` (`TCP_LISTEN`); a UDP socket that is bound waits for datagrams.
+const SOCKETS: [(&str, Option<&str>); 4] = [
+    ("/proc/thread-self/net/tcp", Some("0A")),
+    ("/proc/thread-self/net/tcp6", Some("0A")),
+    ("/proc/thread-self/net/udp", None),
+    ("/proc/thread-self/net/udp6", None),
+];
+/// How many of a server's last lines an error quotes.
+const LAST_LINES: usize = 4;
+
+/// A program that serves at a host of the world.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestServer {
+    /// The host's name. It has an address of its own, which the name resolves to at both ends.
+    pub host: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+}
+
+/// The programs of others of a world.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Guests<'a> {
+    /// The servers.
+    pub servers: &'a [GuestServer],
+    /// Environment of the servers and of the command; none: that of this process.
+    pub environment: Option<&'a [(OsString, OsString)]>,
+}
+
+impl Guests<'_> {
+    /// Whether all of these hosts are those of servers, and there are servers: then nothing else serves there.
+    pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
+        let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
+        !served.is_empty() && hosts.all(|host| served.contains(host))
+    }
+}
+
+/// A running server. It is ended when dropped.
+pub struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        kill_group(&self.0);
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the servers in the namespace of the origins, one after another, each once the one before listens.
+///
+/// # Errors
+/// Where one cannot be started, or fails before it listens: with its last lines.
+pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
+    let start = |(number, server): (usize, &GuestServer)| {
+        let words: Vec<_> = server.command.iter().map(OsString::from).collect();
+        let command = Invocation { words: &words, environment: guests.environment }.command();
+        start(&server.host, command, number, origins, isolated)
+    };
+    guests.servers.iter().enumerate().map(start).collect()
+}
+
+fn start(
+    host: &str,
+    mut command: Command,
+    number: usize,
+    origins: &NetNs,
+    isolated: bool,
+) -> Result<Running, Failure> {
+    // The folder may be one of this machine, where others run the same.
+    let output = Output::named(&format!("server-{number}-{}", monotonic_ns()));
+    let file = output.file().blame(Fault::Machine, "making a file for a server's output")?;
+    command.process_group(0).stdin(Stdio::null());
+    command.stdout(file.try_clone().blame(Fault::Machine, "the server's output")?).stderr(file);
+    if isolated {
+        confine(&mut command);
+    }
+    let before = sockets(origins)?;
+    let namespace = origins.clone();
+    // A thread of its own keeps the restrictions of the command.
+    let spawn = move || {
+        namespace.enter()?;
+        if isolated {
+            restrict_sockets(true)?;
+        }
+        command.spawn().blame(Fault::Input, "starting it")
+    };
+    let thread = thread::Builder::new().name("server".into()).spawn(spawn);
+    let spawned = thread.blame(Fault::Machine, "starting a thread")?.join().expect("spawning does not panic");
+    let failed = |failure: &Failure| Failure {
+        message: format!("server {host}: {}", failure.message),
+        ..failure.clone()
+    };
+    let mut running = Running(spawned.map_err(|failure: Failure| failed(&failure))?);
+    let started = Instant::now();
+    // In virtual time all of a server's work is done when the clock moves, unless it waits itself.
+    while sockets(origins)? <= before && started.elapsed() < START_TIMEOUT {
+        if let Ok(Some(status)) = running.0.try_wait()
+            && !status.success()
+        {
+            let message = format!("{}{}", how_ended(status), output.last_lines(LAST_LINES));
+            return Err(failed(&Failure::new(Fault::Input, message)));
+        }
+        thread::sleep(INTERVAL);
+    }
+    Ok(running)
+}
+
+/// How many sockets wait for clients in a network namespace.
+fn sockets(namespace: &NetNs) -> Result<usize, Failure> {
+    let count = |(path, state): &(&str, Option<&str>)| {
+        let table = fs::read_to_string(path).unwrap_or_default();
+        let waits = |line: &&str| state.is_none_or(|state| line.split_whitespace().nth(3) == Some(state));
+        table.lines().skip(1).filter(waits).count()
+    };
+    Ok(namespace.run(|| Ok(SOCKETS.iter().map(count).sum()))?)
+}

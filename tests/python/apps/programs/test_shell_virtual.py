@@ -1,0 +1,224 @@
+"""`fastopen shell --engine virtual`: programs of others in virtual time."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
+EXAMPLE = Path("examples/virtual-time").absolute()
+FETCH = "import urllib.request as u; print(u.urlopen('http://web/file', timeout=60).read().decode())"
+SERVER = f"{sys.executable} -m http.server 80"
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("kernel")]
+
+
+def shell(
+    options: Sequence[str], command: Sequence[str], stdin: str = "", cwd: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    asked = [*FASTOPEN, "shell", "--engine", "virtual", "--rtt", "100ms", *options, "--", *command]
+    return subprocess.run(
+        asked, input=stdin, capture_output=True, text=True, timeout=600, cwd=cwd, check=False
+    )
+
+
+def test_a_minute_of_waiting_takes_no_minute_and_the_same_bytes_come_twice() -> None:
+    script = "date +%s.%N; sleep 60; date +%s.%N; od -An -N8 -tx1 /dev/urandom; echo $$; exit 7"
+    begun = time.monotonic()
+    first, second = (shell(["-q"], ["sh", "-c", script]) for _ in range(2))
+    assert (first.returncode, first.stderr) == (7, "")
+    assert first.stdout == second.stdout
+    before, after = (float(line) for line in first.stdout.splitlines()[:2])
+    assert before == pytest.approx(1_767_225_600, abs=0.1)  # 2026-01-01
+    assert after - before == pytest.approx(60, abs=0.01)
+    assert time.monotonic() - begun < 120
+    other = shell(["-q", "--seed", "1", "--date", "2030-02-03T04:05:06"], ["sh", "-c", script])
+    assert other.stdout.splitlines()[2] != first.stdout.splitlines()[2]
+    assert float(other.stdout.splitlines()[0]) == pytest.approx(1_896_321_906, abs=0.1)
+
+
+def test_a_program_that_spins_on_the_clock_goes_on() -> None:
+    spin = "import time; begun = time.monotonic()\nwhile time.monotonic() - begun < 0.01: pass\nprint('over')"
+    assert shell(["-q"], [sys.executable, "-c", spin]).stdout == "over\n"
+
+
+def test_servers_at_the_other_end_are_met_over_the_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("served")
+    twice = f"{FETCH}; {FETCH}"
+    servers = ["--serve", f"web={SERVER}", "--serve", f"other={sys.executable} -m http.server 81"]
+    done = shell([*servers, "--tfo", "--json"], [sys.executable, "-c", twice], cwd=tmp_path)
+    assert done.stdout == "served\nserved\n"
+    report = json.loads(done.stderr.splitlines()[-1])
+    assert (report["total"]["connections"], report["total"]["syn_data_acked"]) == (2, 1)
+    first, second = report["connections"]
+    # A round trip for the handshake, one for the request; with data in the SYN there is one.
+    assert first["tcp_info"]["min_rtt_us"] == pytest.approx(100_000, abs=1000)
+    assert second["tcp_info"]["syn_data_acked"]
+    assert report["elapsed_us"] == pytest.approx(300_000, abs=5000)
+
+
+def test_a_server_that_fails_is_named_with_its_last_words() -> None:
+    done = shell(["--serve", "web=sh -c 'echo no disk >&2; exit 3'"], ["true"])
+    assert done.returncode == 2
+    assert "server web: ended with exit code 3: no disk" in done.stderr
+
+
+def test_standard_input_comes_to_its_end_and_streams_stay_apart() -> None:
+    done = shell(["-q"], ["sh", "-c", "cat; echo err >&2; kill -TERM $$"], stdin="said")
+    assert (done.stdout, done.stderr, done.returncode) == ("said", "err\n", -signal.SIGTERM)
+
+
+def test_files_vanish_except_those_of_the_given_folder(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("seen")
+    script = "cat there; echo gone > made; mkdir out/deep; echo kept > out/deep/file; chmod +x out/deep/file"
+    done = shell(["-q", "--out", "out"], ["sh", "-c", script], cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("seen", "")
+    assert not (tmp_path / "made").exists()
+    kept = tmp_path / "out" / "deep" / "file"
+    assert (kept.read_text(), os.access(kept, os.X_OK)) == ("kept\n", True)
+    # It starts empty each time.
+    assert shell(["-q", "--out", "out"], ["ls", "out"], cwd=tmp_path).stdout == ""
+
+
+def test_packets_are_those_of_the_link(tmp_path: Path) -> None:
+    packets = tmp_path / "packets.pcapng"
+    fetch = "import urllib.request as u; print(len(u.urlopen('http://www.example.com/hero.jpg').read()))"
+    done = shell(["-q", "--pcap", str(packets)], [sys.executable, "-c", fetch])
+    kept = packets.read_bytes()
+    assert kept[:4] == b"\x0a\x0d\x0d\x0a"
+    # At both ends.
+    assert len(kept) > 2 * int(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [
+        (["no-such-command"], 127, "no such command"),
+        (["sleep", "infinity"], 124, "a day of virtual time"),
+        (["sh", "-c", "yes | head -c 300000000"], 3, "more than 256 MiB"),
+        (["dd", "if=/dev/zero", "of=/tmp/big", "bs=1M"], 1, "No space left on device"),
+    ],
+)
+def test_commands_that_misbehave_end_with_the_reason(command: list[str], code: int, says: str) -> None:
+    done = shell([], command)
+    assert done.returncode == code
+    assert says in done.stderr
+
+
+def test_nothing_outside_is_reached() -> None:
+    outside = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"
+    done = shell([], [sys.executable, "-c", outside])
+    assert "OSError" in done.stderr
+    assert not Path("/fastopen-test").exists()
+    # Not even what root of the little world mounts.
+    shell(["-q"], ["sh", "-c", "mount -t hostfs -o / none /mnt; touch /mnt/fastopen-test"])
+    assert not Path("/fastopen-test").exists()
+
+
+def test_a_signal_ends_the_kernel(tmp_path: Path) -> None:
+    asked = [
+        *FASTOPEN,
+        "shell",
+        "-q",
+        "--engine",
+        "virtual",
+        "--",
+        "sh",
+        "-c",
+        "echo on; while :; do :; done",
+    ]
+    running = subprocess.Popen(asked, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               env={**os.environ, "TMPDIR": str(tmp_path)})  # fmt: skip
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"on\n"
+    running.terminate()
+    assert running.wait(60) == -signal.SIGTERM
+    running.stdout.close()
+    end = time.monotonic() + 60
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "place"),
+    [
+        (["--engine", "virtual"], [], "--engine virtual"),
+        (["--engine", "host", "--out", "x"], ["true"], "--out"),
+        (["--engine", "virtual", "--serve", "web='"], ["true"], "--serve"),
+        (["--engine", "virtual", "--serve", "web="], ["true"], "--serve"),
+        (["--engine", "virtual", "--kernel", "none-such"], ["true"], "none-such"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options: list[str], command: list[str], place: str) -> None:
+    done = subprocess.run([*FASTOPEN, "shell", *options, "--", *command],
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode in (2, 3)
+    assert place in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("server", "client"),
+    [
+        ("nginx -c {folder}/nginx.conf", "curl -s http://web/file"),
+        ("{python} -m http.server 80 --directory {folder}", "wget2 -q -O - http://web/file"),
+        ("iperf3 -s", "iperf3 -c web -t 2 --json"),
+        ("redis-server --bind 0.0.0.0 --protected-mode no --save ''", "redis-benchmark -h web -n 20 -t set"),
+        ("rsync --daemon --no-detach --config={folder}/rsyncd.conf", "rsync rsync://web/files/file /tmp/got"),
+        ("node {folder}/server.js", "node {folder}/client.js"),
+    ],
+)
+def test_programs_of_others_give_the_same_bytes_twice(server: str, client: str, tmp_path: Path) -> None:
+    for line in (server, client):
+        program = line.split()[0].replace("{python}", sys.executable)
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    (tmp_path / "file").write_text("served")
+    (tmp_path / "nginx.conf").write_text(
+        "daemon off; pid /tmp/nginx.pid; error_log stderr; events {} "
+        f"http {{ access_log off; server {{ listen 80; root {tmp_path}; }} }}"
+    )
+    (tmp_path / "rsyncd.conf").write_text(f"use chroot = no\n[files]\npath = {tmp_path}\n")
+    (tmp_path / "server.js").write_text("require('http').createServer((_, r) => r.end('ok')).listen(80)")
+    (tmp_path / "client.js").write_text(
+        "require('http').get('http://web', a => console.log(a.statusCode, Date.now(), Math.random()))"
+    )
+    line = server.format(folder=tmp_path, python=sys.executable)
+    first, second = (
+        shell(["-q", "--serve", f"web={line}"], ["sh", "-c", client.format(folder=tmp_path)])
+        for _ in range(2)
+    )
+    assert first.returncode == 0, first.stderr
+    assert (first.stdout, first.stderr) == (second.stdout, second.stderr)
+
+
+def _with_fastopen(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose PATH has the command `fastopen`."""
+    script = tmp_path / "fastopen"
+    script.write_text(f"#!{sys.executable}\nfrom fastopen.cli import main\nmain()\n")
+    script.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+
+def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
+    asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", EXAMPLE, EXAMPLE]
+    env = _with_fastopen(tmp_path)
+    done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+
+
+def test_the_example_for_cargo_passes(tmp_path: Path) -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    asked = ["cargo", "test", "--quiet", "--offline", "--target-dir", str(tmp_path / "target")]
+    done = subprocess.run(asked, cwd=EXAMPLE / "rust", env=_with_fastopen(tmp_path),
+                          capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
