@@ -1,7 +1,7 @@
 """Run programs of others in virtual time: `python benches/programs.py` prints a Markdown table.
 
-Each pair of client and server runs twice, and its output is compared. The ratio is virtual time over real time,
-which includes the start of the kernel.
+Each pair of client and server runs twice, and its output is compared. The ratio is virtual time over real
+time, which includes the start of the kernel.
 """
 
 import json
@@ -132,8 +132,8 @@ def _write(folder: Path) -> None:
 
 def _run(server: str, client: str) -> tuple[str, float, float] | None:
     """Return what was written, and the virtual and the real time in seconds; None if it fails."""
-    asked = [FASTOPEN, "shell", "--engine", "virtual", "--rtt", RTT, "--json", "--serve", f"web={server}", "--",
-             "sh", "-c", client]  # fmt: skip
+    options = ["--engine", "virtual", "--rtt", RTT, "--json", "--serve", f"web={server}"]
+    asked = [FASTOPEN, "shell", *options, "--", "sh", "-c", client]
     begun = time.monotonic()
     done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     real_s = time.monotonic() - begun

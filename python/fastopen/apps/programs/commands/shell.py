@@ -138,10 +138,10 @@ def command(
 ) -> None:
     """Run a command or a shell behind an emulated access link, with only the hosts of a page.
 
-    In real time, streams, terminal, files and exit code work as usual. In virtual time, waiting takes no time,
-    the same seed gives the same bytes, and standard input is read to its end first. All hosts of the page
-    answer over http, also those with https URLs. Needs no root; the user is root only in that world. At the
-    end, it prints the use of TFO.
+    In real time, streams, terminal, files and exit code work as usual. In virtual time, waiting takes no
+    time, the same seed gives the same bytes, and standard input is read to its end first. All hosts of the
+    page answer over http, also those with https URLs. Needs no root; the user is root only in that world. At
+    the end, it prints the use of TFO.
     """
     program = find_program()
     asked = read_asked(written, COMMAND_LINE)
@@ -200,13 +200,11 @@ def _check_engine(
 ) -> None:
     if engine is ShellEngine.VIRTUAL:
         if not command:
-            raise InputError("has no terminal", "--engine virtual", "name a command")
+            raise InputError("has no terminal", "--engine virtual", "add a command")
         return
     for name, value in (("--out", out), ("--kernel", kernel)):
         if value is not None:
-            raise InputError(
-                "goes with --engine virtual", name, "in real time files stay where they are written"
-            )
+            raise InputError("needs --engine virtual", name)
 
 
 def _server(text: str) -> Server:
