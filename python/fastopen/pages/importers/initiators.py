@@ -92,9 +92,11 @@ class InitiatorResolver:
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
-        index = known[-1]
+        first = index = known[-1]
         while index in self._targets and self._entries[index].is_redirect:
             index = self._targets[index]
+        if index != first:
+            self._targets[first] = index  # a later call skips the way
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
