@@ -1,7 +1,5 @@
 """Errors for bad input and for limits of the machine, in one line with place and remedy."""
 
-from __future__ import annotations
-
 import difflib
 import errno
 from collections.abc import Iterable, Iterator, Sequence

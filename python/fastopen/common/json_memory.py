@@ -4,8 +4,6 @@ One byte of text can become thirty bytes: `[],` is a list of 56 bytes. The figur
 on 64 bits, `sys.getsizeof` with the pointers to the values.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import Any, Final

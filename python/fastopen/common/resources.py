@@ -1,7 +1,5 @@
 """The place of files that come with fastopen: in an installed wheel, or in a source checkout."""
 
-from __future__ import annotations
-
 import os
 from importlib import resources
 from pathlib import Path

@@ -5,8 +5,6 @@ result; `load_pages` begins a budget for each input. Work is counted in steps, n
 input ends in the same way on every machine.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Facts of pages come from an index (`fastopen page index`), of which only the cho
 from the files themselves.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Files of users as text: compressed or not, with or without byte order mark, never trusting the name."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import os

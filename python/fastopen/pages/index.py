@@ -1,7 +1,5 @@
 """An index of a corpus: facts of every page of many files, one file in memory at a time in each process."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import deque

@@ -1,7 +1,5 @@
 """Facts of a recording on its network: per resource, per host, and as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

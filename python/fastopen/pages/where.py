@@ -4,8 +4,6 @@ The grammar is Python's for expressions, and Python's parser reads it. Only this
 facts, numbers, texts, comparisons (also `in`, of texts), `and`, `or`, `not`, `+ - * /`.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -17,34 +17,3 @@ from fastopen.analysis.attribution.slower import (
 )
 from fastopen.analysis.attribution.source import Source, read_source
 from fastopen.pages.domains import registrable_domain, third_parties
-
-__all__ = [
-    "Answer",
-    "Attribution",
-    "Breakdown",
-    "CriticalPath",
-    "Curve",
-    "Kind",
-    "PieceChange",
-    "Place",
-    "Reasons",
-    "Shown",
-    "Source",
-    "attribute",
-    "axis_of",
-    "changed_pieces",
-    "critical_path",
-    "curves_of",
-    "excess_sentence",
-    "page_answers",
-    "position",
-    "read_source",
-    "reason_between",
-    "reasons_slower",
-    "registrable_domain",
-    "request_name",
-    "run_answers",
-    "setups_slower",
-    "third_parties",
-    "where_slower",
-]

@@ -1,7 +1,5 @@
 """A page out of exchanges, once it is known which asked for which."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

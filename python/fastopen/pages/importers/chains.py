@@ -1,7 +1,5 @@
 """Redirects and preflights: which entry's answer made the browser send which other one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Initiators of exchanges with times: as recorded, else by name in texts, type and time."""
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Sequence

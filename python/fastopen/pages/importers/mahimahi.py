@@ -3,8 +3,6 @@
 The messages' form: `protobufs/http_record.proto` of https://github.com/ravinet/mahimahi
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Notes of an import on what it left out, guessed or found odd: counted, then turned into sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

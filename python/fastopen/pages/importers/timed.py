@@ -1,7 +1,5 @@
 """Pages of recordings with times: who asked for what, processing, think times, phases, the network."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

@@ -3,8 +3,6 @@
 The specification: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import logging

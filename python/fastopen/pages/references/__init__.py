@@ -3,5 +3,3 @@
 from fastopen.pages.references.name_index import NameIndex
 from fastopen.pages.references.named import names_in
 from fastopen.pages.references.spelled import find_reference
-
-__all__ = ["NameIndex", "find_reference", "names_in"]

@@ -1,7 +1,5 @@
 """Texts that can name URLs: each text is read once for all URLs, so the time is linear."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable

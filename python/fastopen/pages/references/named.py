@@ -1,7 +1,5 @@
 """References of a document or stylesheet by its structure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

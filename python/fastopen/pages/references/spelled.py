@@ -1,7 +1,5 @@
 """References by spelling: the place in the text of a document, stylesheet or script."""
 
-from __future__ import annotations
-
 import html
 import posixpath
 from functools import lru_cache

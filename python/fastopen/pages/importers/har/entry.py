@@ -1,7 +1,5 @@
 """An entry of a HAR as an exchange, whatever its maker's habits."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Bytes of a recorded request and its response on the wire, as HTTP/1.1 sends them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The json module decodes each entry; nothing larger is ever in memory. Where an e
 names it, and the next one that can be read can be found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
