@@ -31,11 +31,7 @@ class LiveBar(Closing):
     """
 
     def __init__(
-        self,
-        console: Console,
-        quiet: bool,
-        clock: Callable[[], float] = time.monotonic,
-        after_s: float = 0.0,
+        self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
     ) -> None:
         self._console = console
         self._quiet = quiet
@@ -50,12 +46,10 @@ class LiveBar(Closing):
             self._bar.stop()
 
     def print(self, line: str) -> None:
-        """Prints a line that stays, above the bar."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     @property
     def is_live(self) -> bool:
-        """Return True if a bar is shown."""
         return self._bar is not None
 
     @property

@@ -35,8 +35,7 @@ class Reading:
     """Options for reading pages, see `with_settings`."""
 
     lenient: Annotated[
-        bool,
-        typer.Option("--lenient", help="Leave damaged entries and files of folders out, and go on."),
+        bool, typer.Option("--lenient", help="Leave damaged entries and files of folders out, and go on.")
     ] = False
     max_unpacked: Annotated[
         int,
@@ -83,7 +82,6 @@ class CalibrationOptions:
     ] = False
 
     def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
-        """Return the calibrated pages; show progress unless `quiet`."""
         if self.as_imported:
             return imported
         # Imported late: loading needs many modules, and `--as-imported` none of them.

@@ -51,7 +51,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Return the header in one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property
@@ -103,7 +102,6 @@ class Grid:
 
     @property
     def in_words(self) -> bool:
-        """Return True if it has no figures."""
         return all(column.kind != "figure" for column in self.columns)
 
 
@@ -113,12 +111,10 @@ def keys(*headers: str) -> tuple[Column, ...]:
 
 
 def figures(*headers: str) -> tuple[Column, ...]:
-    """Return columns of figures."""
     return tuple(Column(header) for header in headers)
 
 
 def entries(*texts: str, tone: Tone = "") -> tuple[Entry, ...]:
-    """Return the entries of a row that all have one tone."""
     return tuple(Entry(text, tone) for text in texts)
 
 

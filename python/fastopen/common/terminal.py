@@ -88,12 +88,10 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def fits(grid: Grid, width: int) -> bool:
-    """Return True if the roomiest layout fits into this width."""
     return _least(_table(grid, LAYOUTS[0])) <= width
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """Return the table for a width, and its layout."""
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
         shown = _without_proof(grid) if layout.bare else grid

@@ -100,7 +100,6 @@ class _Worlds(Closing):
         self._selector = selectors.DefaultSelector()
 
     def close(self) -> None:
-        """End all worlds."""
         for world in self._running.values():
             world.process.kill()
         for pidfd, world in self._running.items():

@@ -90,7 +90,6 @@ class FolderFiles:
         self.place = str(folder)
 
     def where(self, name: str) -> str:
-        """See ResultFiles."""
         return str(self.folder / name)
 
     def _path(self, name: str) -> Path:
@@ -135,7 +134,6 @@ class FolderFiles:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """See ResultFiles."""
         path = self._path(name)
         os.replace(self._written(path, data), path)
 
@@ -151,11 +149,9 @@ class FolderFiles:
         return new
 
     def remove(self, name: str) -> None:
-        """See ResultFiles."""
         self._path(name).unlink(missing_ok=True)
 
     def exists(self, name: str) -> bool:
-        """See ResultFiles."""
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
@@ -171,7 +167,6 @@ class FolderFiles:
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:
-        """See ResultFiles."""
         try:
             return os.listdir(self.folder / folder)
         except FileNotFoundError:
@@ -204,17 +199,14 @@ class RemoteFiles:
         return f"{self._root}/{name}" if name else self._root
 
     def where(self, name: str) -> str:
-        """See ResultFiles."""
         return f"{self.place}/{name}"
 
     def read(self, name: str, limit: int) -> bytes:
-        """See ResultFiles."""
         with _os_errors():
             data: bytes = self._system.cat_file(self._path(name), start=0, end=limit)
         return data
 
     def create(self, name: str, data: bytes) -> bool:
-        """See ResultFiles."""
         try:
             self._write(name, data, "create")
         except FileExistsError:
@@ -222,7 +214,6 @@ class RemoteFiles:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """See ResultFiles."""
         self._write(name, data, "overwrite")
 
     def _write(self, name: str, data: bytes, mode: str) -> None:
@@ -239,17 +230,14 @@ class RemoteFiles:
                 self._system.pipe_file(path, data, mode=mode)
 
     def remove(self, name: str) -> None:
-        """See ResultFiles."""
         with suppress(FileNotFoundError), _os_errors():
             self._system.rm_file(self._path(name))
 
     def exists(self, name: str) -> bool:
-        """See ResultFiles."""
         with _os_errors():
             return bool(self._system.exists(self._path(name)))
 
     def kept(self) -> Iterator[KeptFile]:
-        """See ResultFiles."""
         with _os_errors():
             found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
         for path, facts in sorted(found.items()):
@@ -258,7 +246,6 @@ class RemoteFiles:
                 yield KeptFile(f"{folder}/{name}", int(facts.get("size") or 0), _written_s(facts))
 
     def names(self, folder: str = "") -> list[str]:
-        """See ResultFiles."""
         try:
             with _os_errors():
                 listed: list[str] = self._system.ls(self._path(folder), detail=False)

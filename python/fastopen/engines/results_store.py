@@ -58,7 +58,6 @@ class Maker:
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:
-        """Return the result as JSON."""
         return json.dumps([CONTRACT, self.program, self.kernel, self.arguments])
 
 
@@ -92,7 +91,6 @@ class Result:
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
-        """Return the bytes of the file."""
         lines = [*self.decided_by, *self.records]
         body = zstandard.ZstdCompressor(level=LEVEL).compress("\n".join(lines).encode())
         digest = hashlib.sha256(body).hexdigest()
@@ -194,7 +192,6 @@ class ResultsStore:
 
     @staticmethod
     def name(key: str) -> str:
-        """Return the name of the file with the result of a key."""
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
@@ -269,7 +266,6 @@ def without_name(raw: str, kind: str, job: str) -> str:
 
 
 def with_name(record: str, job: str) -> str:
-    """Return the record as a job with this name gives it."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

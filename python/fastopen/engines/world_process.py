@@ -24,15 +24,7 @@ from fastopen.contract import (
     parse_record,
 )
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import (
-    Event,
-    JobEnded,
-    JobStarted,
-    LoadDone,
-    Packets,
-    TransactionsDone,
-    WorldBuilt,
-)
+from fastopen.engines.base import Event, JobEnded, JobStarted, LoadDone, Packets, TransactionsDone, WorldBuilt
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
@@ -95,7 +87,6 @@ class WorldProcess:
 
     @property
     def not_begun(self) -> list[Job]:
-        """Return the jobs that the process has not begun."""
         return list(self._waiting)
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:

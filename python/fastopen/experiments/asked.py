@@ -59,7 +59,6 @@ COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{n
 
 
 def toml_file(path: Path) -> Source:
-    """Return the source for an experiment file."""
     return Source(str(path), lambda factor: factor.toml)
 
 
@@ -195,7 +194,6 @@ class Asked:
             return multiplied(make, settings)
 
     def engines(self) -> list[AskedEngine]:
-        """Return the engines to run on."""
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:

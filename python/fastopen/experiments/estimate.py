@@ -60,7 +60,6 @@ class Pace:
         return cls(costs, sum(cost * len(pending[job]) for job, cost in costs.items()))
 
     def finished(self, job: str, load: str) -> None:
-        """Record a finished load."""
         cost = self.costs.get(job, 0.0)
         self.done += cost
         if (job, load) not in self._seen:

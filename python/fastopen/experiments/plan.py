@@ -93,7 +93,6 @@ class Plan:
         return tuple(dict.fromkeys(cell.engine for cell in self.cells))
 
     def loads(self) -> int:
-        """Return the number of loads in all jobs."""
         return sum(len(planned.job.loads) for planned in self.jobs)
 
 

@@ -101,7 +101,6 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """Return the factors that vary in the experiment on these engines."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)

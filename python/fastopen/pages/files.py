@@ -54,7 +54,6 @@ class TextFile(Closing):
         self._ahead = self._decoder.decode(start[len(mark) :])
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
         self._raw.close()
 

@@ -79,7 +79,6 @@ class Where:
             raise self._fault("cannot be understood", EXAMPLE) from None
 
     def _read(self, node: ast.expr) -> tuple[Kind, Reader]:
-        """Return the kind of an expression, and its evaluation."""
         match node:
             case ast.Name(id=name):
                 return self._column(name)

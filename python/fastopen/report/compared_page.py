@@ -44,7 +44,6 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 
 
 def comparison_section(compared: RunComparison, checks: Sequence[Check], *, first: bool = True) -> Markup:
-    """One comparison with its checks, as a piece of a page; of several the first has the page's verdict."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # a macro of a template that escapes

@@ -159,10 +159,7 @@ def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
     if saving is None:
         return (Entry(MISSING), Entry(MISSING))
     mark = BEYOND_BOUND if saving.beats_bound else ""
-    return (
-        Entry(with_sign(saving.percent), mark=mark, value=saving.percent),
-        _percent(saving.bound.percent),
-    )
+    return (Entry(with_sign(saving.percent), mark=mark, value=saving.percent), _percent(saving.bound.percent))
 
 
 def _of_each(

@@ -12,21 +12,13 @@ from fastopen.analysis.attribution import Reasons, where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
 from fastopen.common.phrases import listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, plain, tabled
-from fastopen.experiments import (
-    Experiment,
-    treatments_of,
-)
+from fastopen.experiments import Experiment, treatments_of
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grids import (
-    paper_grid,
-    published_grid,
-    spread_note,
-    spread_words,
-)
+from fastopen.report.grids import paper_grid, published_grid, spread_note, spread_words
 from fastopen.report.model import Severity
 from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences

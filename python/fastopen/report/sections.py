@@ -13,13 +13,7 @@ from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grids import (
-    detail_grids,
-    fixed_rates,
-    paper_grid,
-    published_grid,
-    spread_words,
-)
+from fastopen.report.grids import detail_grids, fixed_rates, paper_grid, published_grid, spread_words
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
@@ -140,5 +134,4 @@ def _page(source: Source, name: str) -> dict[str, Any]:
 
 
 def drawn(figure: Figure) -> Drawn:
-    """With its drawing."""
     return Drawn(figure, Markup(inline_svg(figure, figure.name)))  # noqa: S704  # vl-convert escapes

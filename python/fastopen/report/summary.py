@@ -7,16 +7,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
-from fastopen.common.phrases import (
-    capitalised,
-    decapitalised,
-    gain,
-    listed,
-    percents,
-    plural,
-    saves,
-    times,
-)
+from fastopen.common.phrases import capitalised, decapitalised, gain, listed, percents, plural, saves, times
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
 from fastopen.report.findings.deciding import deciding_of_run

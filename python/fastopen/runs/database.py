@@ -149,7 +149,6 @@ class FolderLock(Closing):
             raise InputError("another process is executing this run", str(folder)) from None
 
     def close(self) -> None:
-        """Free the lock."""
         os.close(self._descriptor)
 
 

@@ -34,7 +34,6 @@ def runs_folder() -> Path:
 
 
 def new_run_folder(name: str, now: datetime) -> Path:
-    """Return a new folder's path, from the name and time of the run."""
     stem = f"{name}-{now:%Y%m%d-%H%M%S}"
     folder, number = runs_folder() / stem, 1
     while folder.exists():
@@ -98,7 +97,6 @@ def list_runs(folder: Path) -> Iterator[RunSummary]:
 
 
 def summary_of(folder: Path) -> RunSummary:
-    """Return the summary of one run for a list."""
     files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
     size = sum(file.stat().st_size for file in files if file.is_file())
     try:

@@ -36,5 +36,4 @@ def kept_packets(run: Path, row: LoadRow) -> Path | None:
 
 
 def packets_name(row: LoadRow) -> str:
-    """Return the name of the file of a load's packets."""
     return file_name(row.number, row.job, row.load, ENDING)

@@ -92,7 +92,6 @@ class RunReader(Closing):
             raise InputError(f"damaged: job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     @property
@@ -111,7 +110,6 @@ class RunReader(Closing):
 
     @property
     def environment(self) -> dict[str, Any]:
-        """Return the environment of the run."""
         return self._document("environment")
 
     @property
@@ -127,7 +125,6 @@ class RunReader(Closing):
             return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
-        """Return the experiment."""
         with self._understanding("the experiment"):
             return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
@@ -298,7 +295,6 @@ class RunReader(Closing):
         return record
 
     def _resources(self, job: str) -> int:
-        """Return the number of resources of the page of a job."""
         if not self._sizes:
             self._sizes = {name: len(page.resources) for name, page in self.pages().items()}
         pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
@@ -365,7 +361,6 @@ class RunReader(Closing):
         return self._cell_count
 
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        """Return the load of a row of _LOADS, which has the columns of LoadRow except the job."""
         cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:

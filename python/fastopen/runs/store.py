@@ -184,12 +184,10 @@ class RunStore(RunReader):
                 keep_packets(self.folder, added.lastrowid, record.job, record.id, packets.pcapng)
 
     def add_fault(self, job: str, fault: str) -> None:
-        """Keep a fault of a job's world."""
         with self._writing() as database:
             database.execute("INSERT INTO faults SELECT number, ? FROM jobs WHERE id = ?", (fault, job))
 
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
-        """Add jobs to the run."""
         with self._writing() as database:
             write_jobs(database, jobs)
             set_fact(database, "status", "running")
@@ -211,7 +209,6 @@ class RunStore(RunReader):
                     database.execute("DELETE FROM jobs WHERE number = ?", (number,))
 
     def add_environment(self, environment: dict[str, Any]) -> None:
-        """Add the environment in which the run is resumed."""
         first = self.environment
         resumed = [*first.get("resumed", []), environment]
         with self._writing() as database:
@@ -219,7 +216,6 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def set_label(self, text: str) -> None:
-        """Set the run's label in lists."""
         with self._writing() as database:
             set_fact(database, "label", text)
 
@@ -272,7 +268,6 @@ def write_facts(
 
 
 def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
-    """Write the jobs to do."""
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

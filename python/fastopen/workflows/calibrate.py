@@ -105,10 +105,7 @@ class _Recording:
 
 
 def calibrated(
-    imported: Sequence[ImportedPage],
-    *,
-    progress: FileProgress = lambda *_: None,
-    within_s: float = WITHIN_S,
+    imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
     """Return the pages, with think times free of queueing delay if the recorder's network is known.
 

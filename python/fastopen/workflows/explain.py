@@ -91,7 +91,6 @@ class Tried:
 
     @property
     def times_agreeing(self) -> int:
-        """Return the number of cells whose times agree."""
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
@@ -134,7 +133,6 @@ class Explained:
         return _best(self.tried, self.cells)
 
     def of(self, rig: Rig) -> Tried | None:
-        """Return what a rig gave, if it was tried."""
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:

@@ -267,12 +267,7 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 
 
 def _met(
-    page: Page,
-    before: LoadRecord,
-    after: LoadRecord,
-    index: int,
-    least_ns: float,
-    down_bit_per_s: int | None,
+    page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """The response that shares the link with it for longer than it did, if that takes so long."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)

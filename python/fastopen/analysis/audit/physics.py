@@ -61,7 +61,6 @@ class MeasuredCell:
 
     @property
     def trips_saved(self) -> int:
-        """Return the most round trips that a connection can save."""
         return self.trips_off - self.cell.flight_tfo.round_trips
 
     @property

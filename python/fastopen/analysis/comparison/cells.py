@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fastopen.analysis.attribution import (
-    Breakdown,
-    Kind,
-    PieceChange,
-    Shown,
-    changed_pieces,
-    reason_between,
-)
+from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, Shown, changed_pieces, reason_between
 from fastopen.analysis.comparison.change import Basis, Change, change_of
 from fastopen.analysis.comparison.side import Side
 from fastopen.analysis.statistics import CellResult
@@ -92,7 +85,6 @@ class Kinship:
         self._before, self._after, self._factors = before, after, factors
 
     def change(self, old: CellResult, new: CellResult) -> CellChange:
-        """Return the changes of one cell."""
         basis, experiment = self._basis(old, new), self._before.results.experiment
         seed = derive_seed(experiment.seed, "change", old.cell.index)
         drawn = old.varied and new.varied

@@ -19,12 +19,10 @@ class UntilInterval:
     max_repeats: int
 
     def as_json(self) -> dict[str, Any]:
-        """For the run store."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any] | None) -> Self | None:
-        """From the run store."""
         return None if document is None else cls(**document)
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:

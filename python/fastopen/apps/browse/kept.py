@@ -60,7 +60,6 @@ class Kept:
         self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
 
     def names(self) -> dict[str, Path]:
-        """The folders of runs by their names."""
         return {folder.absolute().name: folder for folder in run_folders(self.folder)}
 
     def find(self, name: str) -> Path:
@@ -111,7 +110,6 @@ class Kept:
         return await self._once(self._large, ("figures", folder), folder, drawn)
 
     async def side(self, folder: Path) -> Side:
-        """Return the side for comparisons."""
         return await self._once(self._large, ("side", folder), folder, read_side)
 
     async def _once(

@@ -88,7 +88,6 @@ class Conformance:
             yield self._tally(group, [r for r in self.results if r.script.rpartition("/")[0] == group])
 
     def total(self) -> Tally:
-        """Return the tally of all scripts."""
         return self._tally("all", self.results)
 
     def line(self) -> str:
@@ -104,7 +103,6 @@ class Conformance:
         return ", ".join(said)
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "linux": self.linux,
             "engine": self.engine,

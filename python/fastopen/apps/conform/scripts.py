@@ -53,7 +53,6 @@ class Script:
 
     @property
     def is_ipv6(self) -> bool:
-        """Return True if it is only for IPv6, by packetdrill's rule."""
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:

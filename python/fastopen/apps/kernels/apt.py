@@ -86,7 +86,6 @@ class Apt:
         raise MachineError(f"apt found no kernel source: {why}", f"look at the network, or {GIVE_SOURCE}")
 
     def download(self, package: Package) -> Path:
-        """The package's file, fetched into the folder."""
         command = ["apt-get", *self._options(), "download", f"{package.name}={package.version}"]
         done = self._run(command)
         found = sorted(self._folder.glob("*.deb"))

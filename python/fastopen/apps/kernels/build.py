@@ -194,10 +194,7 @@ def _why(program: str, log: Path) -> tuple[str, str]:
     """The error of a build that failed, from the last lines of its log that tell a fault."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     if any("No space left on device" in line for line in lines):
-        return (
-            f"the disk of {log.parent} is full",
-            MAKE_ROOM,
-        )
+        return (f"the disk of {log.parent} is full", MAKE_ROOM)
     # A compiler's own words come first and tell most; make's "Error 2" lines follow for each folder.
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]

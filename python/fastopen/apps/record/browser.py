@@ -73,7 +73,6 @@ class Recorder(Closing):
             raise MachineError(message, "try it by hand with --headless") from None
 
     def close(self) -> None:
-        """Ends the browser."""
         try:
             self._browser.close()
         finally:

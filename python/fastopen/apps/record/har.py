@@ -172,10 +172,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
     # A browser does not keep everything, broken pictures for one: as large as on the wire, at least.
-    content: dict[str, Any] = {
-        "size": _size(text, encoded) or body,
-        "mimeType": response.get("mimeType", ""),
-    }
+    content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text
         content |= {"encoding": "base64"} if encoded else {}

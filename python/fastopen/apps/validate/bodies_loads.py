@@ -52,11 +52,9 @@ class BodiesValidation(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """The page load times: the recorded one first."""
         return self.recorded_ms, self.replayed_ms
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "recorded": self.recorded,

@@ -43,7 +43,6 @@ class ClientComparison(TwoTimes):
 
     @property
     def same_requests(self) -> bool:
-        """Return True if both clients made the same requests."""
         return not self.missing and not self.extra
 
     @property
@@ -52,7 +51,6 @@ class ClientComparison(TwoTimes):
         return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "transport": self.arm,

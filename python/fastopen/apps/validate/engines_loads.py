@@ -83,7 +83,6 @@ class EngineComparison(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """PLT on the virtual engine, and on the host, where real time adds to it."""
         return self.virtual.plt_ms_median, self.host.plt_ms_median
 
     @property
@@ -94,7 +93,6 @@ class EngineComparison(TwoTimes):
 
     @property
     def host_range_ms(self) -> tuple[float, float] | None:
-        """The fastest and the slowest load on the host."""
         plts = self.host.plts_ms.values()
         return (min(plts), max(plts)) if plts else None
 
@@ -116,12 +114,10 @@ class EngineComparison(TwoTimes):
 
     @property
     def noisy(self) -> bool:
-        """Return True if the host's loads differ by more than the engines may."""
         spread = self.host_range_ms
         return spread is not None and spread[1] - spread[0] > self.allowed_ms
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "rtt_ms": self.network.rtt_us / 1000,

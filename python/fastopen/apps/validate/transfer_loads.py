@@ -59,7 +59,6 @@ class Prediction(TwoTimes):
         return low <= self.measured_ms <= high
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "from_rtt_ms": self.before.rtt_us / 1000,
@@ -131,7 +130,6 @@ class Transfer:
         return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
 
     def _loaded_before(self, page: Page, watch: Watch) -> LoadRecord:
-        """A load by the loader over the first network."""
         client = {"kind": LOADER.label}
         with self.loads.run(ImportedPage(page), [self.before], client, [BASELINE.name], watch) as run:
             ((_, record),) = last_records(run.store)

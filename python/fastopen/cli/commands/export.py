@@ -30,8 +30,7 @@ def command(
         ),
     ] = "parquet",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)"),
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)")
     ] = None,
     job: Annotated[
         str | None, typer.Option(help="Only the loads of this job, as faults and tables name it.")

@@ -8,19 +8,12 @@ from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.catalogue import list_experiments
 from fastopen.cli.check_expected import check_expected
 from fastopen.cli.explain import explain_rigs
-from fastopen.cli.options import (
-    NAMED_CLIENTS,
-    changed,
-    engines_asked,
-    other_clients,
-)
+from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
-from fastopen.experiments import (
-    load_experiment,
-)
+from fastopen.experiments import load_experiment
 
 PANEL: Final = "Measure"
 
@@ -49,8 +42,7 @@ def command(
     check: Annotated[
         bool,
         typer.Option(
-            "--check",
-            help="Load it once in virtual time and compare with the expected table, to the digit.",
+            "--check", help="Load it once in virtual time and compare with the expected table, to the digit."
         ),
     ] = False,
     *,

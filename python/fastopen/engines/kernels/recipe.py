@@ -30,7 +30,6 @@ class Recipe:
 
     @property
     def patches_sha256(self) -> str:
-        """Return the digest of the patches' bytes, one after the other."""
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:

@@ -38,7 +38,6 @@ class Edge:
 
 
 def check_size(requests: int, place: str) -> None:
-    """Raise InputError if no page can have as many requests."""
     if requests > MAX_RESOURCES:
         raise InputError(f"{requests} requests in one page, at most {MAX_RESOURCES} are possible", place)
 

@@ -38,7 +38,6 @@ class Times:
     wait: float | None = None
 
     def move(self, by_ms: float) -> None:
-        """Move all moments."""
         self.start, self.sent = self.start + by_ms, self.sent + by_ms
         self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
 

@@ -171,7 +171,6 @@ class Archive:
         )
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
-        """The pages that the archive holds."""
         exchanges = self.exchanges()
         source = f"WARC by {self.software}" if self.software else "WARC"
         if self.day.replace("-", "").isdigit():
@@ -331,7 +330,6 @@ def _next_record(mapped: mmap.mmap, start: int) -> int:
 
 
 def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
-    """One record, read to its end."""
     headers = raw.rec_headers
     if raw.rec_type == "warcinfo":
         info = _body(raw).decode("utf-8", "replace")

@@ -196,7 +196,6 @@ def _canvas(width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw, ImageF
 
 
 def _height(films: list[Film], scale: int = 1) -> int:
-    """Return the height of a row of thumbnails at this scale."""
     width, height = films[0].pictures[-1].size
     return max(round(scale * THUMBNAIL * height / width), 1)
 

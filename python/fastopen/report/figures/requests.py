@@ -49,7 +49,6 @@ def request_name(page: Page, resource: int) -> str:
 
 
 def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
-    """Writes the name of its request into each row."""
     names = [request_name(page, index) for index in range(len(page.resources))]
     for row in rows:
         row["name"] = names[row["request"]]
@@ -79,7 +78,6 @@ def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def event_rows(loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """The load event of each."""
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
     return [_row("load event", label, end_ns, end_ns) for label, end_ns in ends]
 

@@ -74,12 +74,7 @@ def _drawing(panels: int) -> Drawing:
 
 
 def _view(number: int, quantity: str, columns: int) -> alt.Chart:
-    panels = alt.Facet(
-        "panel:N",
-        columns=columns,
-        title=None,
-        sort=alt.EncodingSortField("place", op="min"),
-    )
+    panels = alt.Facet("panel:N", columns=columns, title=None, sort=alt.EncodingSortField("place", op="min"))
     lines: alt.Chart = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.2, opacity=0.75)

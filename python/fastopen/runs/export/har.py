@@ -79,11 +79,7 @@ def har_document(
 
 
 def _entry(
-    page: Page,
-    request: Mapping[str, Any],
-    timings: Mapping[str, float],
-    started_unix_ms: int,
-    http: str,
+    page: Page, request: Mapping[str, Any], timings: Mapping[str, float], started_unix_ms: int, http: str
 ) -> dict[str, Any]:
     resource = page.resources[request["resource"]]
     return {

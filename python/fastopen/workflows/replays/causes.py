@@ -64,11 +64,7 @@ def way_to_the_load_event(page: Page, requests: Mapping[int, Request]) -> Iterat
 
 
 def _steps(
-    page: Page,
-    recording: Recording,
-    held_ms: tuple[float, ...],
-    requests: dict[int, Request],
-    index: int,
+    page: Page, recording: Recording, held_ms: tuple[float, ...], requests: dict[int, Request], index: int
 ) -> Iterator[Cause]:
     """Asked for, answered, received: together they lead from what made the client ask to the last byte."""
     resource, exchange = page.resources[index], recording.exchanges[index]

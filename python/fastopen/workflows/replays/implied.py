@@ -113,7 +113,6 @@ class Replay:
         return self.page.model_copy(update={"url": resources[0].url, "resources": resources})
 
     def experiment(self, repeats: int) -> Experiment:
-        """The replay as an experiment of one cell."""
         return Experiment(
             name="truth",
             pages=[self.page.name],

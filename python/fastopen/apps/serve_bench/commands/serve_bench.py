@@ -58,8 +58,7 @@ def command(
         typer.Option(help="Addresses of the server: a warm client has a cookie of each. (default: 16)"),
     ] = None,
     server: Annotated[
-        str | None,
-        typer.Option(metavar="COMMAND", help="A server instead of the origins (docs/servers.md)."),
+        str | None, typer.Option(metavar="COMMAND", help="A server instead of the origins (docs/servers.md).")
     ] = None,
     server_listen: Annotated[
         bool, typer.Option("--server-listen", help="Give its listeners a TFO queue where they have none.")
@@ -79,12 +78,10 @@ def command(
         ),
     ] = None,
     new_key: Annotated[
-        str | None,
-        typer.Option(help="New cookie key halfway: none, replace or add. (default: none)"),
+        str | None, typer.Option(help="New cookie key halfway: none, replace or add. (default: none)")
     ] = None,
     repeats: Annotated[
-        int | None,
-        typer.Option(help="Number of rounds in real time; virtual time needs one. (default: 5)"),
+        int | None, typer.Option(help="Number of rounds in real time; virtual time needs one. (default: 5)")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
