@@ -62,8 +62,7 @@ class _Sent:
     """The number of losses of exactly this group of jobs."""
 
     def again(self) -> list["_Sent"]:
-        """Return the batches to send if these jobs are lost: halves, to isolate a job that kills its worker.
-        Empty for that job."""
+        """Return the halves to send again, to isolate a job that kills its worker; empty for that job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
@@ -71,14 +70,10 @@ class _Sent:
 
 
 class ExecutorEngine:
-    """An engine that runs jobs of the virtual engine as tasks of an executor. The caller shuts the executor
-    down.
-    """
+    """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Make an engine. `parallel` is the number of the executor's parallel tasks, if the executor does not
-        report it.
-        """
+        """Make an engine. `parallel` is the number of parallel tasks if the executor does not report it."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0

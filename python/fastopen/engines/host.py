@@ -139,9 +139,7 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait for an event or for `deadline`. Return the events and the worlds that are over, which are
-        closed.
-        """
+        """Wait for an event or for `deadline`. Return the events and the worlds that are over, closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()

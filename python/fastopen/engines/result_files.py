@@ -71,9 +71,7 @@ class ResultFiles(Protocol):
 
 
 def files_at(place: str | os.PathLike[str]) -> ResultFiles:
-    """Return the files of a folder or a URL. Raises InputError for an unknown URL, MachineError for a missing
-    package.
-    """
+    """Return the files of a folder or a URL. Raises InputError and MachineError."""
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
@@ -100,9 +98,7 @@ class FolderFiles:
         return path
 
     def read(self, name: str, limit: int) -> bytes:
-        """Read a file. Pipes and devices, which may never end, and links, which may leave the store, are
-        refused.
-        """
+        """Read a regular file: pipes may never end, and links may leave the store."""
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -63,8 +63,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: the records of the world and its loads, each without the part before the job's
-    name."""
+    """The records of a job's world and loads, each without the part before the job's name."""
 
     maker: str
     """The digest of the maker."""
@@ -177,9 +176,7 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _is_there(self) -> bool:
-        """Return True if the store exists. Its mark may be empty while it is made. Raises InputError for
-        another format.
-        """
+        """Return True if the store exists. Its mark is empty while it is made. Raises InputError."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:
@@ -230,8 +227,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare with the file that exists: it is equal, or damaged and replaced; else determinism is
-        broken."""
+        """Compare with the file that exists: equal, damaged and replaced, or not deterministic."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:
@@ -244,9 +240,7 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; fastopen store verify tries others")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Take a result that could not be reproduced out of use, and return the places at which both are
-        kept. Raises OSError.
-        """
+        """Take an irreproducible result out of use, and return where both are kept. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())

@@ -1,6 +1,4 @@
-"""An engine that searches a store of results before it runs a job, and stores the results of jobs that it
-runs.
-"""
+"""An engine that takes results from a store, and stores those of the jobs that it runs."""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator

@@ -97,8 +97,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if a load has the same result each time: virtual time, no random factor, a deterministic
-    client."""
+    """Return True if a load has the same result each time: virtual time, and nothing random."""
     if comparison.engine != "virtual":
         return False
     setup = experiment.setups[comparison.setup]
@@ -185,9 +184,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Return network, setup and engine of each row of a page's table. The RTT changes fastest, as in the
-    columns.
-    """
+    """Return network, setup and engine of each row of a page's table. The RTT changes fastest."""
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 

@@ -33,9 +33,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """One property that the rig may have had, with one value. Properties with the same name exclude each
-    other.
-    """
+    """One property of a rig, with one value. Properties with the same name exclude each other."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

@@ -142,8 +142,7 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Copies what `source` unpacks to into a temporary file, within the budget; of damaged data what comes
-    before the damage."""
+    """Unpack `source` into a temporary file, within the budget, up to the first damage."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

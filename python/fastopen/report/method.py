@@ -256,8 +256,7 @@ def _server_commands(setups: Sequence[Setup]) -> list[str]:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Return the description of a client over all its settings; fastopen.contract.client_types has the
-    placeholders."""
+    """Return the description of a client over all its settings."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -272,8 +271,7 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return the limits on connections of a client. With streams it opens one a host, unless each carries one
-    request."""
+    """Return the limits on a client's connections. With streams it opens one to each host."""
     one_each = {
         version
         for setup in setups

@@ -107,9 +107,7 @@ _CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """`wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down, 5 Mbit/s up; chromium, HTTP/2, TLS 1.3`: what was
-    measured.
-    """
+    """Return what was measured: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium, HTTP/2`."""
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)

@@ -1,6 +1,4 @@
-"""The longest chain of handshakes in a load: an upper bound of the savings of TCP Fast Open or another first
-flight.
-"""
+"""The longest chain of handshakes in a load: an upper bound of what a first flight saves."""
 
 from collections import defaultdict
 from collections.abc import Callable

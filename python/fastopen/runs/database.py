@@ -1,6 +1,4 @@
-"""The run's SQLite file, which is created atomically, written by one process at a time, and fails with our
-errors.
-"""
+"""The run's SQLite file: created atomically, written by one process at a time, with our errors."""
 
 import fcntl
 import os
@@ -33,9 +31,7 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create the file in a new or empty folder, with the content that `fill` writes. Raises InputError,
-    MachineError.
-    """
+    """Create the file with the content that `fill` writes. Raises InputError, MachineError."""
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -121,9 +117,7 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def failing(place: str) -> Iterator[None]:
-    """Convert SQLite's error about an unwritable file into a MachineError, and one about a damaged file into
-    an InputError.
-    """
+    """Convert SQLite's errors into MachineError (unwritable file) or InputError (damaged file)."""
     try:
         yield
     except sqlite3.OperationalError as error:

@@ -212,8 +212,7 @@ class _Execution:
                 limit.check()
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Yield the events of all engines, one engine after another. Closing the generator ends the running
-        engine."""
+        """Yield the events of one engine after another. Closing the generator ends the running one."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
@@ -254,9 +253,7 @@ class _Execution:
             self._check_hope(planned_of[finished.job].comparison, finished)
 
     def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
-        """Raise _HopelessError if the first loads of an arm, of all pages and setups, are invalid for one
-        reason.
-        """
+        """Raise _HopelessError if the first loads of an arm are invalid for one reason everywhere."""
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, {})

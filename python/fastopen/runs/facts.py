@@ -1,6 +1,4 @@
-"""The shapes of a run's facts `environment` and `options`, which may come from any program. Other keys are
-allowed.
-"""
+"""The shapes of a run's facts `environment` and `options`, which may come from any program."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final

@@ -22,9 +22,7 @@ LAST: Final = "last"
 
 
 def runs_folder() -> Path:
-    """Return FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories:
-    ~/.local/state).
-    """
+    """Return FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories)."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME", "")

@@ -272,9 +272,7 @@ class _Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if parts differ in the program or in the virtual engine's kernel, on which figures
-    depend.
-    """
+    """Raise InputError if parts differ in the program or the virtual engine's kernel."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

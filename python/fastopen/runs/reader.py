@@ -96,9 +96,7 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted` (by the user), `stopped` (by another cause), or `out of
-        time`: a limit of time left no room for one repeat of all.
-        """
+        """Return `running`, `finished`, `interrupted` (by the user), `stopped`, or `out of time`."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
@@ -267,9 +265,7 @@ class RunReader(Closing):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def hosts(self, job: str) -> dict[str, str]:
-        """Map the host names of a job's page to their addresses in its last world; empty if none was
-        built.
-        """
+        """Map the host names of a job's page to their addresses in its last world."""
         found: dict[str, str] = {}
         for (record,) in self._rows(_WORLDS, (job,), lookup=True):
             with self._understanding("the record of a world"):
@@ -277,9 +273,7 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the record of a load's attempt, by default the last, as the world wrote it. Raises
-        KeyError.
-        """
+        """Return the record of a load's attempt, by default the last. Raises KeyError."""
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)

@@ -149,8 +149,7 @@ class Kinship:
         return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
 
     def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
-        """Return the reason for the change on one page. On another page the same request may be a different
-        one."""
+        """Return the reason for the change, if both runs loaded the same page."""
         pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
         if was is None or now is None or pages[0].resources != pages[1].resources:
             return ""

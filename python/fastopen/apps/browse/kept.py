@@ -153,8 +153,7 @@ def _source(results: Results, folder: Path) -> Source:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return a value that changes with the run: of its file, and of its write-ahead log, which readers make
-    too."""
+    """Return a value that changes with the run's file, or with its write-ahead log."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

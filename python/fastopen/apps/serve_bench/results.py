@@ -124,8 +124,7 @@ class CellRow:
 
     @property
     def arrivals_per_second(self) -> float | None:
-        """Return the transactions begun each second, which equals the requested rate to a thousandth in valid
-        records."""
+        """Return the transactions begun each second: the requested rate, to a thousandth."""
         return self._rate("begun", "arrived_over_us")
 
     def _rate(self, count: str, over_us: str) -> float | None:

@@ -204,8 +204,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the errors of predictions without their sign, and the share of ranges that hold the measured
-    time."""
+    """Return the absolute errors of predictions, and the share of ranges with the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -30,8 +30,7 @@ class Names:
 
 
 def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
-    """Return the references of a `document` or `stylesheet`; empty for other kinds, which have no such
-    structure."""
+    """Return the references of a `document` or `stylesheet`; empty for other kinds."""
     # The parsers cost a tenth of a second to import, and most inputs never need them.
     if kind == "document":
         from fastopen.pages.references.document import names_in_document
