@@ -41,8 +41,8 @@ class Bound:
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
     """Return the bound from handshakes in a row and PLT (both in ns) of valid loads; None without a PLT.
 
-    Without handshakes, no event of a load happens sooner by more than the largest sum of handshake times along
-    any chain of events that leads to it, if all other durations stay (docs/decisions/bound.md has the proof).
+    Without handshakes, no event of a load happens sooner by more than the largest sum of handshake times
+    along any chain of events that leads to it, if all other durations stay (proof: docs/decisions/bound.md).
     They may not stay: fewer segments are lost, or queues are shorter. Such a saving exceeds the bound.
     """
     handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
