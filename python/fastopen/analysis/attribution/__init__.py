@@ -5,8 +5,7 @@ from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, Show
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.curves import Curve, Place, axis_of, curves_of, position
 from fastopen.analysis.attribution.excess import excess_sentence
-from fastopen.analysis.attribution.pieces import PieceChange, changed_pieces
-from fastopen.analysis.attribution.segments import CriticalPath, Kind
+from fastopen.analysis.attribution.segments import CriticalPath, Kind, PieceChange, changed_pieces
 from fastopen.analysis.attribution.slower import (
     Reasons,
     reason_between,

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +13,62 @@ from typing import Any, Final, TypeVar
 from fastopen.analysis.attribution import Source, read_source
 from fastopen.analysis.comparison import Side, read_side
 from fastopen.analysis.statistics import Results, collect
-from fastopen.apps.browse.worker_threads import WorkerThreads
 from fastopen.common.errors import InputError
 from fastopen.experiments import Cell, Experiment, VaryingFactors, varying_factors
 from fastopen.report.figures import Figure, overview_figures
 from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folders, summary_of
 from fastopen.runs.schema import FILE
+
+Result = TypeVar("Result")
+# Reading runs shares one interpreter lock: more threads make each request slower, not all of them faster.
+THREADS: Final = 4
+
+
+class WorkerThreads:
+    """Runs functions on daemon threads, so many at once: Ctrl-C does not wait for what still computes.
+
+    An executor of `concurrent.futures` would: the interpreter joins its threads when it ends.
+    """
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._free = asyncio.Semaphore(threads)
+
+    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Return the result of the function, or raise its error."""
+        async with self._free:
+            loop = asyncio.get_running_loop()
+            ended: asyncio.Future[Result] = loop.create_future()
+
+            def work() -> None:
+                try:
+                    result = function(*arguments)
+                except BaseException as error:  # the caller's, whatever it is
+                    _tell(loop, ended, error=error)
+                else:
+                    _tell(loop, ended, result)
+
+            threading.Thread(target=work, daemon=True).start()
+            return await ended
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop,
+    ended: "asyncio.Future[Result]",
+    result: Result | None = None,
+    error: BaseException | None = None,
+) -> None:
+    def tell() -> None:
+        if ended.cancelled():
+            return
+        if error is None:
+            ended.set_result(result)  # type: ignore[arg-type]  # None is a result as well
+        else:
+            ended.set_exception(error)
+
+    # Nobody waits any more where the loop is closed.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(tell)
+
 
 Value = TypeVar("Value")
 # Of a run of 100,000 loads figures take 100 MB.
