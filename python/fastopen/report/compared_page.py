@@ -6,7 +6,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from fastopen.analysis.comparison import Check, Outcome, RunComparison
-from fastopen.common.phrases import listed
+from fastopen.common.phrases import capitalised, listed
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,
@@ -69,11 +69,7 @@ def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
             of_runs = {letter: path.kinds_ms for letter, path in zip("AB", cell.paths, strict=True)}
             yield {
                 "name": cell.name,
-                "words": _sentence(where_on_the_path(compared, cell)),
+                "words": capitalised(where_on_the_path(compared, cell)),
                 "bars": path_bars(of_runs),
                 "grid": pieces_grid(cell.pieces[:PIECES_MAX]),
             }
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

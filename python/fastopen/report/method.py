@@ -100,7 +100,12 @@ def _quic(results: Results) -> Iterator[str]:
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
-    windows = listed([f"{bytes_:,}" for bytes_ in sorted({_quic_window_bytes(setup) for setup in setups})])
+    windows = listed(
+        [
+            f"{bytes_:,}"
+            for bytes_ in sorted({one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups})
+        ]
+    )
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
     others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
     ends = (
@@ -121,10 +126,6 @@ def _quic(results: Results) -> Iterator[str]:
         " counted only if 0-RTT packets had arrived, and origins had read them before their handshake"
         " was complete. In virtual time processing is free, which hides what QUIC costs in user space."
     )
-
-
-def _quic_window_bytes(setup: Setup) -> int:
-    return setup.tcp.initial_window_segments * TCP_SEGMENT_BYTES
 
 
 def environment_facts(source: Source) -> list[tuple[str, str]]:

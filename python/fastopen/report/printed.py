@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fastopen.analysis.attribution import Reasons, where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
-from fastopen.common.phrases import listed, plural, some, with_sign
+from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, plain, tabled
 from fastopen.experiments import Experiment, treatments_of
 from fastopen.report.certainty import certainty_lines
@@ -130,7 +130,7 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for saving, cell in reversed(known[-EXTREMES:]):
         if saving < 0 and (why := where_slower(results, [cell], reasons)):
-            yield f"{cell.cell.page}: {arms[0].condition[0].lower()}{arms[0].condition[1:]} slower{why}."
+            yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
 def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:

@@ -246,7 +246,8 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     rest = iter(sorted(space.rigs(), key=lambda rig: (len(rig), derive_seed(0, "rigs", str(rig)))))
     while True:
         best = search.best.rig
-        neighbours = [*space.one_more(best), *_one_less(best)]
+        one_less = (tuple(other for other in best if other != one) for one in best)
+        neighbours = [*space.one_more(best), *one_less]
         new = [rig for rig in neighbours if rig not in search.tried]
         if not new and search.requests < SEARCH_REQUESTS:
             # Where no neighbour is better, others of few properties may be.
@@ -269,10 +270,6 @@ def sourced_rig(space: RigSpace) -> Rig:
     """Return the properties that have a source, of each name the first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
-
-
-def _one_less(rig: Rig) -> list[Rig]:
-    return [tuple(other for other in rig if other != one) for one in rig]
 
 
 def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import NBSP, capitalised, listed, plural, signed
-from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor, http_words
+from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
 RANK: Final = 10
@@ -127,7 +127,7 @@ def _sentences(results: Results, rows: Sequence[Flights]) -> Iterator[str]:
     }
     if added:
         parts = [f"{_percents(savings)} with {SESSION_WORDS[session]}" for session, savings in added.items()]
-        yield f"TFO {_with(HEADLINE)} saves {listed(parts)}."
+        yield f"TFO with {HEADLINE.cookies} cookies saves {listed(parts)}."
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
@@ -148,10 +148,6 @@ def _percents(savings: Sequence[float]) -> str:
     """`3.7 %`, or `-0.6 to 3.7 %` with a true minus sign."""
     ends = dict.fromkeys(signed(end) for end in (min(savings), max(savings)))
     return f"{' to '.join(ends)} %"
-
-
-def _with(arm: Arm) -> str:
-    return f"with {arm.cookies} cookies"
 
 
 def _plain(flights: Flights) -> tuple[str, str]:

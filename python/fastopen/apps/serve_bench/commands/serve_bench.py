@@ -111,7 +111,7 @@ def command(
     chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
     if engine is BenchEngine.AUTO:
         chosen = auto_engine(kernel)
-    with _watching(quiet or json) as watch:
+    with LiveWatch(errors_console(), quiet or json) as watch:
         done = run_bench(asked, chosen, kernel, words, server_listen, watch)
     if json:
         print_json({"server": server, **done.as_json()})
@@ -129,10 +129,6 @@ def _words(server: str | None) -> list[str] | None:
     if words is not None and not any(words[:1]):
         raise InputError("is empty", "--server")
     return words
-
-
-def _watching(quiet: bool) -> "LiveWatch":
-    return LiveWatch(errors_console(), quiet)
 
 
 class LiveWatch(LiveBar):
