@@ -25,10 +25,7 @@ LONGER: Final = 1.5
 
 
 class LiveBar(Closing):
-    """A live bar on a terminal, else a line every ten seconds, else (`quiet`) nothing. A context manager.
-
-    Nothing is shown before `after_s`.
-    """
+    """A live bar on a terminal, else a line every ten seconds; shown after `after_s`, unless `quiet`."""
 
     def __init__(
         self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0

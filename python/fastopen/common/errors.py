@@ -53,10 +53,7 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return a remedy for an unknown name: the most similar known one, else `otherwise`.
-
-    `kind` is put before the name: `the packaged page `.
-    """
+    """Return a remedy: the known name most like it, after `kind` (`the packaged page `), or `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1) or (begun if len(begun) == 1 else [])

@@ -11,10 +11,7 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell.
-
-    `tone` is good if the page load time is significantly reduced, and bad if it is increased.
-    """
+    """The content of a cell. `tone` is good if page load time is certainly reduced, bad if increased."""
 
     text: str
     tone: Tone = ""

@@ -70,10 +70,7 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map the name of each external client to the version that it prints, or to its program's digest.
-
-    Raises MachineError if one is missing.
-    """
+    """Map each external client to its version, or its program's digest. Raises MachineError."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

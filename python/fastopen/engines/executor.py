@@ -184,10 +184,7 @@ _turn = itertools.count(os.getpid())
 
 
 def do(task: Task) -> list[EventFields]:
-    """Boot a kernel for a task's jobs on the worker, and return their events.
-
-    Raises MachineError with the worker's name if its program or kernel differs.
-    """
+    """Run a task's jobs on the worker. Raises MachineError if its program or kernel differs."""
     try:
         program, kernel = _own(task.maker)
         jobs = [Job.model_validate_json(job) for job in task.jobs]

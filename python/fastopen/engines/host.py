@@ -52,10 +52,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run the jobs of each batch in sequence in one process.
-
-        If a process dies, another one runs its remaining jobs.
-        """
+        """Run the jobs of each batch in one process, and the rest in another one if it dies."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)

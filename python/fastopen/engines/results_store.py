@@ -152,10 +152,7 @@ def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
 
 
 class ResultsStore:
-    """Results in a folder or behind a URL.
-
-    Errors of the store do not stop a run. Only two results that differ raise an error.
-    """
+    """Results in a folder or behind a URL. Only two results that differ stop a run."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         """Open a store, or make one in an empty place. Raises InputError, MachineError."""
@@ -206,10 +203,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Keep a result of at most MAX_BYTES, if there is none.
-
-        Raises MachineError if the store has a different one. Both are then kept.
-        """
+        """Keep a result, if it is small enough and new. Raises MachineError if the store has another one."""
         if result.size > MAX_BYTES:
             return
         started = time.perf_counter()

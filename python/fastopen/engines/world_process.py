@@ -33,10 +33,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process and its current job. `missing` are the ids of loads not yet reported.
-
-    The process runs several jobs in sequence.
-    """
+    """A child process that runs several jobs. `missing` are ids of loads not yet reported."""
 
     def __init__(
         self,

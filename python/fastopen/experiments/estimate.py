@@ -36,10 +36,7 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """Estimates the rest of a run from the loads so far.
-
-    Loads of one job take as long as those of another by the ratio of their estimates.
-    """
+    """Estimates the rest of a run from the loads so far, by the ratio of their jobs' estimates."""
 
     costs: Mapping[str, float]
     """Estimated cost of one load of each pending job."""

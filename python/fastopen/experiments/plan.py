@@ -117,10 +117,7 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment with a drawn seed, or unchanged if the seed has no effect.
-
-    `auto` is the engine that this word stands for.
-    """
+    """Return the experiment with a drawn seed if it has an effect. `auto` is the engine of that word."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
@@ -202,10 +199,7 @@ def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: Planne
 
 
 class _Labels:
-    """Short and unique names of worlds and jobs.
-
-    A world has the same name on every engine, hence the same seeds and losses.
-    """
+    """Short and unique names of worlds and jobs, the same on each engine, as are their seeds."""
 
     def __init__(self, experiment: Experiment, engines: Sequence[EngineName]) -> None:
         self._networks = network_labels(experiment)

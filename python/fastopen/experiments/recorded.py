@@ -17,10 +17,7 @@ def http_words(http: str) -> str:
 
 
 def recorded_versions(page: Page) -> dict[str, Http]:
-    """Return for each host of the page the newest version that carried one of its https resources.
-
-    A recording that does not name versions gives HTTP/1.1.
-    """
+    """Return the newest version of each host's https resources; HTTP/1.1 if none is recorded."""
     versions: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
     for resource in page.resources:
         if resource.encrypted and resource.http is not None:

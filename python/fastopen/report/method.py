@@ -17,7 +17,6 @@ TCP_SEGMENT_BYTES: Final = 1448
 
 
 def method_paragraphs(source: Source) -> Iterator[str]:
-    """Paragraphs of plain text."""
     results = source.results
     experiment = results.experiment
     yield (
@@ -129,7 +128,6 @@ def _quic(results: Results) -> Iterator[str]:
 
 
 def environment_facts(source: Source) -> list[tuple[str, str]]:
-    """Return the facts on the machine, as (name, value)."""
     results = source.results
     environment, experiment = results.environment, results.experiment
     versions = environment.get("versions", {})
@@ -221,7 +219,6 @@ def _queue(limit: RateLimit) -> str:
 
 
 def _setups(results: Results) -> Iterator[str]:
-    """Yield the clients, the servers, and other factors that varied."""
     setups = results.experiment.setups
     of_client: dict[str, list[Setup]] = {}
     for setup in setups:
@@ -245,7 +242,6 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _http(setup: Setup) -> str:
-    """Return the version of HTTP in words."""
     http = setup.origins.http
     return "the version of HTTP that each host was recorded with" if http == "recorded" else f"HTTP/{http}"
 

@@ -42,10 +42,7 @@ EXTREMES: Final = 3
 def results_renderables(
     results: Results, width: int, reasons: Reasons | None = None
 ) -> Iterator[RenderableType]:
-    """Everything that is printed of a run, in order, for a terminal of so many columns.
-
-    `reasons` say why cells are slower than one would think.
-    """
+    """Yield all that is printed of a run, for a terminal of this width. `reasons` explain slow cells."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")

@@ -122,7 +122,6 @@ def subject(results: Results) -> str:
 
 
 def _all_pages(results: Results) -> dict[str, Any]:
-    """The pages of a corpus in one table."""
     return {"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}
 
 

@@ -134,7 +134,6 @@ def _asked_by(results: Results) -> list[str]:
 def _sentences(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], verdict: Verdict
 ) -> list[str]:
-    """Return the effect of each treatment, for one question."""
     sentences = []
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         known = [cell for cell in of_arm if cell.improvement_percent is not None]

@@ -128,10 +128,7 @@ def failing(place: str) -> Iterator[None]:
 
 
 class FolderLock(Closing):
-    """The lock of the process that writes into a run's folder. The kernel frees it when the process ends.
-
-    A context manager.
-    """
+    """A context manager: the lock of a folder's writer, which the kernel frees when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         """Take the lock. Raises InputError if another process holds it."""
@@ -200,10 +197,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log: a commit is one append and does not disturb readers.
-
-    A commit survives the death of this process. DiskSync brings it to the disk.
-    """
+    """Open the file with a write-ahead log: a commit is one append, and survives this process."""
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")

@@ -134,7 +134,6 @@ def execute(
 
 
 def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
-    """Run the repeats for which there is time, and remove the others from the run."""
     try:
         for of_round in limit.rounds(jobs, execution.at_once(jobs)):
             execution.do(of_round, limit)
@@ -177,7 +176,6 @@ class _Execution:
         self._faults: dict[str, str | None] = {}  # by job, for its last world
 
     def faults(self) -> dict[str, list[str]]:
-        """See RunOutcome."""
         faults: dict[str, list[str]] = {}
         for job, fault in self._faults.items():
             if fault is not None:

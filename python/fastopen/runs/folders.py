@@ -41,10 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run by its path, by its name in the runs folder, or `last` for the latest.
-
-    Raises InputError if there is none.
-    """
+    """Return the folder of a run by path, name or `last` for the latest. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path

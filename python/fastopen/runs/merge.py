@@ -49,8 +49,6 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of a merge."""
-
     folder: Path
     asked: int
     """Loads of the experiment."""
@@ -120,7 +118,6 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def look_at(self, run: RunStore) -> None:
-        """Check that a run belongs to the experiment, and take the loads that other runs lack."""
         assert run.folder is not None
         if run.folder.resolve() in self._folders:
             raise InputError("is named twice", str(run.folder))
@@ -249,7 +246,6 @@ class _Merging:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
 
     def merged(self, output: Path) -> Merged:
-        """Return the summary of a merge."""
         twice = tuple(f"{part.name}: {part.again} loads" for part in self._parts if part.again)
         done = len(self._settled)
         missing = tuple(self._missing()) if done < self._plan.loads() else ()

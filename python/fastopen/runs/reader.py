@@ -127,7 +127,6 @@ class RunReader(Closing):
             return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
-        """Return the cells in the order of the table."""
         experiment, pages = self.experiment(), {*self.page_names()}
         cells: list[Cell] = []
         rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
@@ -142,7 +141,6 @@ class RunReader(Closing):
         return cells
 
     def pages(self) -> dict[str, Page]:
-        """Return the pages by name, in their given order."""
         rows = self._rows("SELECT name, page FROM pages ORDER BY position")
         with self._understanding("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
@@ -186,7 +184,6 @@ class RunReader(Closing):
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
 
     def loads_asked(self) -> int:
-        """Return the number of planned loads."""
         ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
         return int(asked or 0)
 
@@ -196,7 +193,6 @@ class RunReader(Closing):
         return int(done)
 
     def attempts_done(self) -> int:
-        """Return the number of attempts on disk."""
         ((done,),) = self._rows("SELECT count(*) FROM loads")
         return int(done)
 
@@ -228,10 +224,7 @@ class RunReader(Closing):
         return int(count)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Map the index of each loaded cell to its numbers of finished and of valid loads.
-
-        Each load counts once, by its last attempt.
-        """
+        """Map each loaded cell to its numbers of finished and valid loads, by their last attempts."""
         # SQLite takes bare columns from the row with the maximum.
         rows = self._rows(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -240,11 +233,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Generate every load, or those of one job, with its record as a JSON value that was checked when
-        written.
-
-        One record is in memory at a time. Reading it costs a fifth of a LoadRecord.
-        """
+        """Yield each load, or those of a job, with its record as JSON, at a fifth of a LoadRecord's cost."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
@@ -302,7 +291,6 @@ class RunReader(Closing):
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        """Return (job, fault of its world) pairs in the order of their occurrence."""
         rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
         return list(rows)
 

@@ -91,7 +91,6 @@ class RunStore(RunReader):
                 cls.resume(folder).close()
 
     def close(self) -> None:
-        """Close the file and free the folder."""
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:
@@ -220,7 +219,6 @@ class RunStore(RunReader):
             set_fact(database, "label", text)
 
     def set_status(self, status: str) -> None:
-        """Set the status, see `status`."""
         with self._writing() as database:
             set_fact(database, "status", status)
 
@@ -282,5 +280,4 @@ def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None
 
 
 def set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
-    """Set one row of the table of facts, as JSON."""
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))

@@ -74,7 +74,6 @@ class _Recording:
 
     @property
     def file(self) -> Path:
-        """The file of its result in the cache."""
         assert self.imported.recording is not None
         exchanges = [asdict(one) for one in self.imported.recording.exchanges]
         page = self.imported.page.digest()

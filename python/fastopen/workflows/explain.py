@@ -86,7 +86,6 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        """Return the number of savings that agree."""
         return sum(map(self.agrees, self.times))
 
     @property
@@ -94,10 +93,7 @@ class Tried:
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return how good it is for cells: the savings and the times that agree count alike.
-
-        A property that is assumed has to earn one of them.
-        """
+        """Return the savings and times that agree, less the properties that are assumed; fewer are better."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -106,8 +102,6 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
-    """The result of a search."""
-
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
@@ -332,7 +326,6 @@ class _Search:
         return total
 
     def load(self, rigs: Iterable[Rig]) -> None:
-        """Load rigs that were not tried."""
         new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
         rows: dict[tuple[str, Rig], _Row] = {}
         for rig in new:

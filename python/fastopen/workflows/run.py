@@ -303,10 +303,7 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 def _check_same(
     folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raises InputError where the folder holds a run of another experiment, pages or bodies.
-
-    What follows from how the run is printed (draws, for a report) is no other experiment.
-    """
+    """Raise InputError if the folder's run has another experiment, other pages or bodies."""
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []

@@ -168,10 +168,7 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """The path of one load; None where the load has no page load time, or was seen at the origins alone.
-
-    Integers, hence exact.
-    """
+    """Return the path of a load, in integers; None without a PLT, or if seen only at the origins."""
     if record.plt_ns is None or record.seen_at == "origins":
         return None
     waits = Waits(page, record, client)

@@ -73,10 +73,7 @@ class PieceChange:
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """The pieces that changed, the largest change first; the changes add up to that of the page load time.
-
-    Requests are the same where their URL is, so the pages may be different ones.
-    """
+    """Return the pieces that changed, the largest change first. Requests match by their URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

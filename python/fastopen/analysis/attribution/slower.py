@@ -177,10 +177,7 @@ def _reason(
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
 ) -> str:
-    """Why `after`, whose critical path this is, took longer than `before`; empty where nothing says it.
-
-    A response cannot delay another by more than it takes the link at this rate.
-    """
+    """Return why `after`, whose critical path this is, took longer; empty if nothing shows it."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)

@@ -56,10 +56,7 @@ WAYS: Final = (NEAREST, UP, DOWN)
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
-    """Return the contradictions within one table.
-
-    Cells are left out if they have no printed improvement, or one that is not that of the two times.
-    """
+    """Return contradictions in one table, from improvements that are those of their two times."""
     printed = [cell for cell in table if cell.is_of_its_times]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]

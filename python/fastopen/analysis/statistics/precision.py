@@ -70,10 +70,7 @@ STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Half of the 95 % interval of the improvement, in points of percent; None where there is none yet.
-
-    Draws have none: however many there are, what they span gets no narrower.
-    """
+    """Return half of the improvement's 95 % interval in points; None without one, as for samples."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < PAIRS_MIN:
@@ -83,10 +80,7 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Return the number of pairs for an interval of this half-width; None if nothing is known yet.
-
-    The interval of a median narrows with the square root of the number of values.
-    """
+    """Return the pairs for this half-width, which shrinks with their root; None if nothing is known."""
     width = half_width_percent(result)
     if width is None:
         return None

@@ -114,10 +114,7 @@ class Kept:
         return {folder.absolute().name: folder for folder in run_folders(self.folder)}
 
     def find(self, name: str) -> Path:
-        """The folder of a run. Raises InputError where there is none of that name.
-
-        Names are compared with those of the list alone, so that none leads to another place.
-        """
+        """Return the folder of a run, only by a name of the list. Raises InputError."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs has all of this folder")

@@ -21,10 +21,7 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """Loads of a page by each client over the same network: one, or the median of several draws.
-
-    Times in ms; None where not finished.
-    """
+    """Loads of a page by each client: one, or the median of samples. Times in ms; None if unfinished."""
 
     page: str
     arm: str

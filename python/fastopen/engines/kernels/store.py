@@ -76,10 +76,7 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove the kernel of a name or unique beginning, or a damaged one's folder, and return the folder.
-
-    Raises MachineError if there is none, or if it belongs to a package.
-    """
+    """Remove a kernel by name or unique beginning, or a damaged folder. Raises MachineError."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}

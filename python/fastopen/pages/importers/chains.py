@@ -51,10 +51,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first entry of the chain that led here, and the number of steps from there.
-
-    The way is kept in `led_by`, so that a later call skips it.
-    """
+    """Return the first entry of the chain that led here, and the steps from there; keep it in `led_by`."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)

@@ -46,10 +46,7 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return (index of the initiator, how it is known) of each entry, and how they are known in all.
-
-        The first has no initiator (None).
-        """
+        """Return (initiator or None, how it is known) of each entry, and how they are known in all."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)

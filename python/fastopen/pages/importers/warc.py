@@ -318,7 +318,6 @@ def _url_at(mapped: mmap.mmap, start: int) -> str:
 
 
 def _next_record(mapped: mmap.mmap, start: int) -> int:
-    """Return the place of the next record, or the end of the file."""
     if mapped[:2] != GZIP:
         found = _RECORD.search(mapped, start)
         return found.start() if found else len(mapped)
@@ -407,10 +406,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """The version of HTTP that carried a response; None where the archive does not say.
-
-    Status lines of HTTP/1 say little: many programs write all responses so.
-    """
+    """Return the version of HTTP of a response; None if unknown: status lines of HTTP/1 prove little."""
     line = "" if response.head is None else str(response.head.protocol).lower()
     named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
     return next((version for version in named if version is not None), None)

@@ -59,10 +59,7 @@ def panels(field: str, rows: list[dict[str, Any]]) -> alt.Facet:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """With the shift key held: the wheel zooms, dragging moves; a double click shows everything again.
-
-    Without the key the page scrolls under the pointer, as everywhere.
-    """
+    """With the shift key held: the wheel zooms, dragging moves, a double click shows everything again."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

@@ -37,7 +37,6 @@ CHARTS_KEPT: Final = 16
 
 
 def row_height(requests: int) -> int:
-    """In pixels."""
     return max(ROW_MIN, min(ROW_MAX, HEIGHT_MAX // max(requests, 1)))
 
 
@@ -240,7 +239,6 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
 
 
 def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    """Return the distinct values of a field."""
     return tuple(sorted({row[field] for row in rows if field in row}))
 
 

@@ -20,7 +20,6 @@ POINTS_MAX: Final = 6000
 
 
 def has_trace(arms: dict[ArmName, Shown]) -> bool:
-    """Return True if the loads were traced."""
     return any(one.origin_samples for shown in arms.values() for one in shown.record.connections)
 
 

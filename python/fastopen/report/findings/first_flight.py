@@ -169,6 +169,5 @@ def _saving(without: CellResult | None, cell: CellResult | None) -> float | None
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    """Yield which first flight is best, and what TFO adds to each."""
     for line in first_flight_lines(results, page):
         yield Finding("first_flight", line)

@@ -169,10 +169,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Row by row; of more than ROWS_IN_WORDS rows: how many of each effect, and the range of the savings.
-
-    A single row has no name.
-    """
+    """Return the effect row by row, or of many rows the number of each effect and the range."""
     smallest = results.experiment.smallest_effect
     of_effect = {
         effect: found

@@ -273,10 +273,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """The recorded content if it is as long as the body on the wire, so that it can be served as it is.
-
-    Recorders write texts as Unicode: they may have been in another charset on the wire.
-    """
+    """Return the recorded content, in the charset of the wire, if it is as long as the body was there."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

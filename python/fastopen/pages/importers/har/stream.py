@@ -51,10 +51,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Reads on, as much again as is kept, so that nothing is tried too often; forgets what was taken.
-
-        Raises InputError where a value is too long, or would take too much memory.
-        """
+        """Read on, as much again as is kept. Raises InputError if a value is too long or takes too much."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -148,10 +145,7 @@ class Scanner:
             self.take(",", "Expecting ',' delimiter")
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
-        """The values of the list that begins here.
-
-        `damaged` is told of each that is none, and says whether to go on with the next entry of a HAR.
-        """
+        """Yield the values of a list. `damaged` returns True to go on with the next entry of a HAR."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
@@ -203,7 +197,6 @@ class Scanner:
             self._at += 1
 
     def end(self) -> None:
-        """Nothing may follow."""
         if self.peek():
             raise self.fault("Extra data", self._at)
 
