@@ -82,11 +82,7 @@ class ExecutorEngine:
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs, see Engine. Closing the iterator waits for running tasks.
-
-        Jobs whose worker died are submitted again without a new attempt, since no result of their loads is
-        known.
-        """
+        """Run jobs, see Engine. Jobs whose worker died are sent again. Closing waits for running tasks."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
         again: deque[_Sent] = deque()

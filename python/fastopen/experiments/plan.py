@@ -148,11 +148,7 @@ def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return cells in the order of tables, and jobs in the order in which they run.
-
-    `auto` is the engine that this word stands for. Raises InputError for a page that cannot be sent, and for
-    more than LOADS_MAX loads.
-    """
+    """Return the plan, in which `auto` is that engine. Raises InputError, also for too many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))

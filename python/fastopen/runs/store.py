@@ -1,7 +1,4 @@
-"""The run store: one SQLite file in the run's folder, or in memory for a run that is not kept.
-
-Each finished load is committed at once, and its record is kept as the world wrote it.
-"""
+"""The run store: one SQLite file in the run's folder, or in memory. Each load is committed at once."""
 
 import contextlib
 import json

@@ -1,7 +1,4 @@
-"""Calibrate recorded pages: separate queueing delay from server think time.
-
-Results are kept in the user's cache, by a digest of every input that they depend on.
-"""
+"""Calibrate recorded pages: separate queueing delay from server think time, with a cache."""
 
 import hashlib
 import json

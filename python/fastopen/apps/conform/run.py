@@ -136,11 +136,7 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Runs packetdrill's Fast Open scripts on `kernel`, or on this machine's (of version `linux`).
-
-    With an installed kernel come the scripts of its own source. `watch` is called with each script that is
-    done, how many are, and of how many. Raises InputError, MachineError.
-    """
+    """Run packetdrill's scripts on `kernel`, or on this machine's. Raises InputError, MachineError."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)

@@ -1,8 +1,4 @@
-"""The distribution's kernel source by apt, as an ordinary user and without a change to the system.
-
-apt gets lists and a cache of its own, in a folder that is removed afterwards. The archives are the machine's,
-and apt checks their signatures as ever.
-"""
+"""The distribution's kernel source by apt, without root, with lists and a cache of its own."""
 
 import os
 import re

@@ -81,11 +81,7 @@ def validate_bodies(
     screenshots: bool,
     watch: Callable[[str], Watch],
 ) -> Iterator[BodiesValidation]:
-    """Loads each page once, without Fast Open, with the recorded responses at their own schemes.
-
-    `watch` gives the watcher of each page's load. Raises InputError where a page has no recorded bodies,
-    MachineError where browser or kernel are missing, and KeyboardInterrupt where it is interrupted.
-    """
+    """Load each page once with its recorded responses. Raises InputError, MachineError."""
     client = {"kind": CHROMIUM.label, "screenshot": screenshots}
     recorded = Origins(bodies="recorded")
     for one in imported:

@@ -72,13 +72,7 @@ def compare_clients(
     *,
     draws: int = 1,
 ) -> Iterator[ClientComparison]:
-    """Loads each page by each client, without Fast Open and with warm cookies.
-
-    With several draws each has its own values for what nobody knows exactly, the same for both clients, so
-    that what a tie decides (which packet a full queue drops) is not taken for a difference between them.
-    `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are missing,
-    and KeyboardInterrupt where it is interrupted.
-    """
+    """Load each page by each client, without TFO and with warm cookies. Raises MachineError."""
     clients = {"kind": list(COMPARED)}
     for page in pages:
         watcher = watch(page.name)

@@ -96,11 +96,7 @@ class Transfer:
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
     ) -> Iterator[Prediction | InputError]:
-        """Yield the predictions of each page; an error instead of them if its first load cannot be imported.
-
-        `watch` gives the watcher of each page's loads. Raises MachineError if browser or kernel are missing,
-        and KeyboardInterrupt if interrupted.
-        """
+        """Yield predictions of each page, or the error of its first load. Raises MachineError."""
         for page in pages:
             watcher = watch(page.name)
             try:

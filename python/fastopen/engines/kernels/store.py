@@ -63,11 +63,7 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the installed kernel of exactly this name and these bytes, which a kept run recorded.
-
-    A run may be of any origin, so no path is taken from it. Raises MachineError if the kernel is not
-    installed.
-    """
+    """Return the installed kernel of this name and these bytes, never by a path. Raises MachineError."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)

@@ -1,7 +1,4 @@
-"""Film strips: what a browser showed over time, arms below each other, and the same as a moving picture.
-
-Pillow draws them (the extra `filmstrip`); no other command needs it.
-"""
+"""Film strips: what a browser showed over time, arms below each other, and as a moving picture."""
 
 from __future__ import annotations
 

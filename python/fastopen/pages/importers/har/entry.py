@@ -46,11 +46,7 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange, or None if the entry did not cross the network (counted in `notes`).
-
-    `place` names the entry for errors; `page_start` is when its page started, `previous` when the
-    last entry did. Raises InputError if the entry is broken.
-    """
+    """Return the exchange, or None if it crossed no network. `previous`: when the last entry started."""
     if not isinstance(raw, dict):
         raise InputError("not an object", place)
     request, response = _parts(raw, place)

@@ -1,8 +1,4 @@
-"""A HAR out of a file that is read piece by piece: entries are handed on one after another.
-
-The json module decodes each entry; nothing larger is ever in memory. Where an entry is damaged, the error
-names it, and the next one that can be read can be found.
-"""
+"""A HAR out of a file that is read piece by piece, entry by entry. Damage is named and skipped."""
 
 import json
 import re
