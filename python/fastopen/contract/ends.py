@@ -15,6 +15,9 @@ def check_ends(
 
     `clear` and `encrypted`: loads in cleartext, and loads over TLS, are among those asked for.
     """
+    if encrypted and not client.type.http_over_tls:
+        remedy = "ask for another client, or for transports tcp and tfo"
+        raise conflict(f"{client.label} does not speak TLS", remedy, "client.kind", "tls.version")
     _check_versions(client, origins, clear=clear)
     if tls is not None:
         _check_session(client, tls)
