@@ -42,15 +42,17 @@ def check_ends(
             keys = ("origins.server", "tls.version", "transports")
             raise conflict("an external server works only in cleartext", clear_only, *keys)
     if origins.quic:
-        if tls is not None and tls.version != "1.3":
-            remedy = "ask for tls 1.3, or for http 1.1 or 2"
-            raise conflict(
-                "HTTP/3 runs over QUIC, which needs TLS 1.3", remedy, "origins.http", "tls.version"
-            )
-        if tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
-            message = f"HTTP/3 runs over QUIC, whose congestion control is {any_of(QUIC_CONGESTION_CONTROLS)}"
-            remedy = "ask for one of them, or for http 1.1 or 2"
-            raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
+        _check_quic(tcp, tls)
+
+
+def _check_quic(tcp: Tcp, tls: Tls | None) -> None:
+    if tls is not None and tls.version != "1.3":
+        remedy = "ask for tls 1.3, or for http 1.1 or 2"
+        raise conflict("HTTP/3 runs over QUIC, which needs TLS 1.3", remedy, "origins.http", "tls.version")
+    if tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
+        message = f"HTTP/3 runs over QUIC, whose congestion control is {any_of(QUIC_CONGESTION_CONTROLS)}"
+        remedy = "ask for one of them, or for http 1.1 or 2"
+        raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
 
 
 def _check_versions(client: Client, origins: Origins, *, clear: bool) -> None:
