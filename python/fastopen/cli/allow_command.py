@@ -11,7 +11,8 @@ from fastopen.experiments import Experiment
 from fastopen.workflows.commands import foreign_commands
 
 AllowCommandOption = Annotated[
-    bool, typer.Option("--allow-command", help="Run the commands that it names, without asking.")
+    bool,
+    typer.Option("--allow-command", help="Run the commands that it names, without asking."),
 ]
 
 

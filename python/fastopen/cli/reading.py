@@ -35,7 +35,8 @@ class Reading:
     """Options for reading pages, see `with_settings`."""
 
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Leave damaged entries and files of folders out, and go on.")
+        bool,
+        typer.Option("--lenient", help="Leave damaged entries and files of folders out, and go on."),
     ] = False
     max_unpacked: Annotated[
         int,

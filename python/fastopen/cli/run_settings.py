@@ -63,7 +63,8 @@ class RunSettings:
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="An answer within a minute: as many repeats as fit, and how sure they are."
+            "--quick",
+            help="An answer within a minute: as many repeats as fit, and how sure they are.",
         ),
     ] = False
     until_ci: Annotated[

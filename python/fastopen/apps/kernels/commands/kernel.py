@@ -64,7 +64,8 @@ def build(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Build again what is installed already.")] = False,
     if_missing: Annotated[
-        bool, typer.Option("--if-missing", help="Be content with an older kernel of this configuration.")
+        bool,
+        typer.Option("--if-missing", help="Be content with an older kernel of this configuration."),
     ] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Compilers at once. Default: one per core.")
@@ -93,7 +94,8 @@ def build(
 @command.command("info")
 def info(
     name: Annotated[
-        str | None, typer.Argument(help="A name or its beginning. Default: the one that is used.")
+        str | None,
+        typer.Argument(help="A name or its beginning. Default: the one that is used."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -58,7 +58,8 @@ def command(
         typer.Option(help="Addresses of the server: a warm client has a cookie of each. (default: 16)"),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="A server instead of the origins (docs/servers.md).")
+        str | None,
+        typer.Option(metavar="COMMAND", help="A server instead of the origins (docs/servers.md)."),
     ] = None,
     server_listen: Annotated[
         bool, typer.Option("--server-listen", help="Give its listeners a TFO queue where they have none.")
