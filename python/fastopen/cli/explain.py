@@ -58,7 +58,7 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
 
 def _write(found: Explained, folder: Path) -> None:
     # Altair and Vega take a second to import.
-    from fastopen.report.explained import explained_html
+    from fastopen.report.explained_page import explained_html
     from fastopen.report.figures import slug_of
 
     path = folder / f"{slug_of(found.space.base.name)}-explained.html"

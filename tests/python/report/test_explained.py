@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from fastopen.cli.app import app
 from fastopen.common.terminal import fitting_table
 from fastopen.experiments import PublishedCell, load_rigs
-from fastopen.report.explained import cells_grid, explained_html, properties_grid, unreached_grid
+from fastopen.report.explained import cells_grid, properties_grid, unreached_grid
+from fastopen.report.explained_page import explained_html
 from fastopen.report.figures.rigs import ALONE, WITHOUT, cells_by_property
 from fastopen.workflows.explain import Explained, Times, Tried, sourced_rig
 

@@ -1,0 +1,32 @@
+"""A search for the rig behind published figures as one HTML file that needs no network and no scripts."""
+
+from markupsafe import Markup
+
+from fastopen.report.explained import explained_grids, sentences
+from fastopen.report.figures.rigs import cells_by_property
+from fastopen.report.sections import drawn
+from fastopen.report.templates import asset, environment, policy
+from fastopen.workflows.explain import Explained
+
+
+def explained_html(found: Explained) -> str:
+    """Return the whole file; a rig's file may be foreign, and all of its texts are escaped."""
+    experiment, figure = found.space.base, cells_by_property(found)
+    tiles = {
+        "agree as the experiment stands": found.base.agreeing,
+        "agree on the sourced rig": found.sourced.agreeing,
+        "agree on the best rig": found.best.agreeing,
+        "predicted when left out of the search": found.predicted,
+    }
+    template = environment().get_template("explained.html.jinja")
+    return template.render(
+        experiment=experiment,
+        cells=len(found.cells),
+        best=found.best.agreeing,
+        tiles=tiles,
+        sentences=list(sentences(found)),
+        grids=explained_grids(found),
+        figure=None if figure is None else drawn(figure),
+        style=Markup(asset("report.css")),  # noqa: S704  # ours
+        policy=policy(),
+    )
