@@ -74,9 +74,7 @@ class Run(Closing):
         return table_frame(self._store, "connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """Return a row for each load: cookies before it, counters of the link, growth of the kernels'
-        counters.
-        """
+        """Return a row for each load: cookies before it, counters of the link and of the kernels."""
         return table_frame(self._store, "evidence")
 
     def load(self, job: str, load: str) -> LoadRecord:

@@ -68,7 +68,6 @@ def nothing_to_compare_when_interrupted() -> Iterator[None]:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     sys.stdout.flush()

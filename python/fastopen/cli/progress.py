@@ -25,17 +25,10 @@ LONGER: Final = 1.5
 
 
 class LiveBar(Closing):
-    """A live bar on a terminal, else a line every ten seconds, else (`quiet`) nothing. A context manager.
-
-    Nothing is shown before `after_s`.
-    """
+    """A live bar on a terminal, else a line every ten seconds; shown after `after_s`, unless `quiet`."""
 
     def __init__(
-        self,
-        console: Console,
-        quiet: bool,
-        clock: Callable[[], float] = time.monotonic,
-        after_s: float = 0.0,
+        self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
     ) -> None:
         self._console = console
         self._quiet = quiet
@@ -50,12 +43,10 @@ class LiveBar(Closing):
             self._bar.stop()
 
     def print(self, line: str) -> None:
-        """Prints a line that stays, above the bar."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     @property
     def is_live(self) -> bool:
-        """Return True if a bar is shown."""
         return self._bar is not None
 
     @property

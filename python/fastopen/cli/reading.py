@@ -83,7 +83,6 @@ class CalibrationOptions:
     ] = False
 
     def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
-        """Return the calibrated pages; show progress unless `quiet`."""
         if self.as_imported:
             return imported
         # Imported late: loading needs many modules, and `--as-imported` none of them.

@@ -47,8 +47,7 @@ class RunSettings:
     """Options of a command, see `with_settings`."""
 
     aa: Annotated[
-        bool,
-        typer.Option("--aa", help="Load the baseline twice (A/A control) to show the noise."),
+        bool, typer.Option("--aa", help="Load the baseline twice (A/A control) to show the noise.")
     ] = False
     repeats: Annotated[
         int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 samples)")
@@ -71,8 +70,7 @@ class RunSettings:
     until_ci: Annotated[
         str | None,
         typer.Option(
-            metavar="PERCENT",
-            help="Repeat until each saving's 95 % interval is within this, such as 1%.",
+            metavar="PERCENT", help="Repeat until each saving's 95 % interval is within this, such as 1%."
         ),
     ] = None
     max_repeats: Annotated[

@@ -28,14 +28,7 @@ from fastopen.report.summary import verdict_line
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.workflows.engines import auto_engine, slower_now
-from fastopen.workflows.run import (
-    ExecutedRun,
-    RunOptions,
-    StartedRun,
-    Watch,
-    resume_run,
-    run_experiment,
-)
+from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
 from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
 
@@ -305,7 +298,6 @@ def _say_done_again(run: ExecutedRun) -> None:
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:
-    """Print the use and the faults of the store of results."""
     messages = errors_console()
     if not quiet:
         words = f"{store.found:,} loads found, {store.written:,} added, in {store.seconds:.1f} s"

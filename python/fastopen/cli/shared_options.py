@@ -21,8 +21,7 @@ JobsOption = Annotated[
 KeepGoingOption = Annotated[
     bool,
     typer.Option(
-        "--keep-going",
-        help="Continue if the first loads of an arm are all invalid for the same reason.",
+        "--keep-going", help="Continue if the first loads of an arm are all invalid for the same reason."
     ),
 ]
 StoreOption = Annotated[

@@ -23,10 +23,7 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Deliver SIGINT and SIGTERM at the end of the block.
-
-    An interrupted Popen may leave a process that no object refers to.
-    """
+    """Deliver SIGINT and SIGTERM at the end of the block, since Popen may lose a process to them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

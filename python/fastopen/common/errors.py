@@ -1,7 +1,5 @@
 """Errors for bad input and for limits of the machine, in one line with place and remedy."""
 
-from __future__ import annotations
-
 import difflib
 import errno
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,10 +53,7 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return a remedy for an unknown name: the most similar known one, else `otherwise`.
-
-    `kind` is put before the name: `the packaged page `.
-    """
+    """Return a remedy: the known name most like it, after `kind` (`the packaged page `), or `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1) or (begun if len(begun) == 1 else [])

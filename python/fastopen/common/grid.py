@@ -11,10 +11,7 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell.
-
-    `tone` is good if the page load time is significantly reduced, and bad if it is increased.
-    """
+    """The content of a cell. `tone` is good if page load time is certainly reduced, bad if increased."""
 
     text: str
     tone: Tone = ""
@@ -51,7 +48,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Return the header in one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property
@@ -103,7 +99,6 @@ class Grid:
 
     @property
     def in_words(self) -> bool:
-        """Return True if it has no figures."""
         return all(column.kind != "figure" for column in self.columns)
 
 
@@ -113,12 +108,10 @@ def keys(*headers: str) -> tuple[Column, ...]:
 
 
 def figures(*headers: str) -> tuple[Column, ...]:
-    """Return columns of figures."""
     return tuple(Column(header) for header in headers)
 
 
 def entries(*texts: str, tone: Tone = "") -> tuple[Entry, ...]:
-    """Return the entries of a row that all have one tone."""
     return tuple(Entry(text, tone) for text in texts)
 
 

@@ -1,10 +1,4 @@
-"""The memory of decoded JSON: a byte of text can become thirty (`[],` is a list of 56 bytes).
-
-One byte of text can become thirty bytes: `[],` is a list of 56 bytes. The figures are those of CPython 3.11
-on 64 bits, `sys.getsizeof` with the pointers to the values.
-"""
-
-from __future__ import annotations
+"""The memory of decoded JSON: a byte of text can become thirty (`[],` is a list of 56 bytes)."""
 
 import re
 import sys

@@ -58,8 +58,10 @@ def with_sign(value: float, digits: int = 1) -> str:
 
 
 def nonzero_with_sign(value: float) -> str:
-    """Format a number with its sign and at least one nonzero digit: `+3.7`, `+0.004`."""
-    return next((text for digits in range(1, 7) if (text := with_sign(value, digits))[0] != "0"), "0.0")
+    """Format a difference with its sign: `+3.7`, `+0.04`; below 0.005 in size `<0.01`, at zero `0.0`."""
+    if not value:
+        return "0.0"
+    return next((text for digits in (1, 2) if (text := with_sign(value, digits))[0] != "0"), "<0.01")
 
 
 def saves(values: Sequence[float]) -> str:

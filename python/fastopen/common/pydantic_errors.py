@@ -16,9 +16,7 @@ Items = Annotated[list[Item], FailFast()]
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error about settings that exclude each other. `keys` are their names in an
-    experiment's file.
-    """
+    """Return a validator's error about settings that exclude each other, by their keys in a file."""
     return PydanticCustomError(
         "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
     )

@@ -1,16 +1,12 @@
 """The place of files that come with fastopen: in an installed wheel, or in a source checkout."""
 
-from __future__ import annotations
-
 import os
 from importlib import resources
 from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """Return this user's cache folder for `name`, which may not exist yet (XDG base directory specification
-    0.8).
-    """
+    """Return this user's cache folder for `name` (XDG base directories). It may not exist yet."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".cache") / "fastopen" / name
 

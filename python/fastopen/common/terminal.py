@@ -77,10 +77,7 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Break lines at spaces, but not before a unit, and at most at PROSE_MAX columns.
-
-    The output has ordinary spaces, for searching.
-    """
+    """Break lines at spaces, but not before a unit, and at PROSE_MAX columns at the latest."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
@@ -88,12 +85,10 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def fits(grid: Grid, width: int) -> bool:
-    """Return True if the roomiest layout fits into this width."""
     return _least(_table(grid, LAYOUTS[0])) <= width
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """Return the table for a width, and its layout."""
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
         shown = _without_proof(grid) if layout.bare else grid

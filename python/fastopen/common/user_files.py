@@ -1,7 +1,5 @@
 """Files that users name, whose faults become InputErrors with the file's name."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

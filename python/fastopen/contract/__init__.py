@@ -9,32 +9,3 @@ from fastopen.contract.record_part import Invalid, InvalidKind
 from fastopen.contract.records import EndRecord, ErrorRecord, PacketsRecord, Record, parse_record
 from fastopen.contract.transactions_record import ServerCore, TransactionsRecord
 from fastopen.contract.world_record import EngineName, WorldRecord
-
-__all__ = [
-    "CONTRACT",
-    "Client",
-    "Connection",
-    "EndRecord",
-    "EngineName",
-    "ErrorRecord",
-    "Flood",
-    "Invalid",
-    "InvalidKind",
-    "Job",
-    "LoadRecord",
-    "LoadSpec",
-    "Network",
-    "Origins",
-    "PacketsRecord",
-    "RateLimit",
-    "Record",
-    "Request",
-    "ServerCore",
-    "Tcp",
-    "Tls",
-    "Tolerance",
-    "Transactions",
-    "TransactionsRecord",
-    "WorldRecord",
-    "parse_record",
-]

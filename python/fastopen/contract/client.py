@@ -114,12 +114,10 @@ class Client(Part):
 
     @property
     def label(self) -> str:
-        """Return the name in tables."""
         return self.name or self.kind
 
     @property
     def type(self) -> ClientType:
-        """Return the type, with its capabilities."""
         return client_type(self.kind, self.label)
 
     @model_validator(mode="after")

@@ -117,8 +117,7 @@ class ClientType:
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
             raise MachineError(
-                f"client {self.label}: program {self.executables[0]} not found",
-                f"apt install {self.package}",
+                f"client {self.label}: program {self.executables[0]} not found", f"apt install {self.package}"
             )
         return Path(found).absolute()
 

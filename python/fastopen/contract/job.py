@@ -9,14 +9,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from fastopen.contract.client import Client
-from fastopen.contract.client_types import CLIENTS
-from fastopen.contract.network import (
-    ENCRYPTED_NAMES,
-    QUIC_CONGESTION_CONTROLS,
-    QUIC_MTU_MIN_BYTES,
-    Network,
-    Tcp,
-)
+from fastopen.contract.ends import check_ends
+from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_MTU_MIN_BYTES, Network, Tcp
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.part import NotEmpty, Part
 from fastopen.pages import Page
@@ -168,84 +162,30 @@ class Job(Part):
         return self
 
     @model_validator(mode="after")
-    def _recorded_bodies_can_be_loaded(self) -> Self:
-        if self.origins.bodies == "recorded" and not self.client.type.reads_bodies:
-            raise ValueError(f"origins.bodies: {self.client.label} does not read bodies")
+    def _both_ends_agree(self) -> Self:
+        over_tls = ["tls" in load.transport for load in self.loads]
+        clear, encrypted = not all(over_tls), any(over_tls)
+        check_ends(self.client, self.origins, self.tcp, self.tls, clear=clear, encrypted=encrypted)
+        if self.network.names in ENCRYPTED_NAMES and not self.client.type.encrypts_lookups:
+            message = f"{self.client.label} asks the resolver in cleartext; use do53 or tcp"
+            raise ValueError(f"network.names: {message}")
+        if self.tcp_trace and self.origins.server is not None:
+            raise ValueError("tcp_trace: a server of others has no trace")
+        if self.origins.quic and self.network.mtu_bytes < QUIC_MTU_MIN_BYTES:
+            raise ValueError(f"network.mtu_bytes: QUIC needs {QUIC_MTU_MIN_BYTES} (RFC 9000 section 14)")
+        return self
+
+    @model_validator(mode="after")
+    def _loads_can_be_made(self) -> Self:
         if self.origins.http == "recorded":
             raise ValueError("origins.http: a job names the version of each host")
         for number, load in enumerate(self.loads):
-            encrypted = "tls" in load.transport
+            place, encrypted = f"loads[{number}].transport", "tls" in load.transport
+            if load.cookies is not None and self.origins.all_quic:
+                raise ValueError(f"{place}: HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open")
             if self.origins.bodies != "recorded" or (encrypted and self.tls.security == "recorded"):
                 continue
             if any(one.url.startswith("https:") != encrypted for one in self.page.resources):
                 message = "recorded bodies name URLs with the schemes that they were recorded with"
-                remedy = "ask for transports recorded and recorded+tfo"
-                raise ValueError(f"loads[{number}].transport: {message}: {remedy}")
-        return self
-
-    @model_validator(mode="after")
-    def _one_address_is_enough(self) -> Self:
-        if not self.origins.one_address:
-            return self
-        if not self.client.type.ours:
-            raise ValueError(f"origins.one_address: {self.client.label} does not name what it asks for")
-        for number, load in enumerate(self.loads):
-            if "tls" in load.transport:
-                raise ValueError(f"loads[{number}].transport: hosts with one address work only in cleartext")
-        return self
-
-    @model_validator(mode="after")
-    def _a_server_of_others_can_be_met(self) -> Self:
-        if self.origins.server is None:
-            return self
-        if not self.client.type.meets_servers:
-            raise ValueError(f"origins.server: {self.client.label} is not run against servers of others")
-        if self.tcp_trace:
-            raise ValueError("tcp_trace: a server of others has no trace")
-        for number, load in enumerate(self.loads):
-            if "tls" in load.transport:
-                raise ValueError(f"loads[{number}].transport: external servers work only in cleartext")
-        return self
-
-    @model_validator(mode="after")
-    def _the_client_can_begin_with_the_session(self) -> Self:
-        if self.tls.session not in self.client.type.sessions:
-            raise ValueError(f"tls.session: {self.client.label} is not made to begin with a session")
-        if self.tls.of_another_time and not self.client.type.ours:
-            raise ValueError(f"tls.ticket_state: {self.client.label} has the machine's clock")
-        return self
-
-    @model_validator(mode="after")
-    def _the_client_can_ask_the_resolver(self) -> Self:
-        if self.network.names in ENCRYPTED_NAMES and not self.client.type.encrypts_lookups:
-            message = f"{self.client.label} asks the resolver in cleartext; use do53 or tcp"
-            raise ValueError(f"network.names: {message}")
-        return self
-
-    @model_validator(mode="after")
-    def _the_client_speaks_the_version(self) -> Self:
-        clear = [number for number, load in enumerate(self.loads) if "tls" not in load.transport]
-        kind = CLIENTS[self.client.kind]
-        for version in self.origins.versions:
-            if version not in kind.http_in_the_clear | kind.http_over_tls:
-                raise ValueError(f"origins.http: {kind.label} does not speak HTTP/{version}")
-            if clear and version not in kind.http_in_the_clear:
-                message = f"{kind.label} speaks HTTP/{version} only over TLS"
-                raise ValueError(f"loads[{clear[0]}].transport: {message}")
-        return self
-
-    @model_validator(mode="after")
-    def _quic_can_be_spoken(self) -> Self:
-        if not self.origins.quic:
-            return self
-        if self.tls.version != "1.3":
-            raise ValueError("tls.version: HTTP/3 runs over QUIC, which needs 1.3")
-        if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
-            raise ValueError("tcp.congestion_control: QUIC has cubic and reno")
-        if self.network.mtu_bytes < QUIC_MTU_MIN_BYTES:
-            raise ValueError(f"network.mtu_bytes: QUIC needs {QUIC_MTU_MIN_BYTES} (RFC 9000 section 14)")
-        for number, load in enumerate(self.loads):
-            if load.cookies is not None and self.origins.all_quic:
-                message = "HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open"
-                raise ValueError(f"loads[{number}].transport: {message}")
+                raise ValueError(f"{place}: {message}: ask for transports recorded and recorded+tfo")
         return self

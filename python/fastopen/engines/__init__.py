@@ -1,6 +1,4 @@
-"""Engines that run jobs: `host` in real time on this machine's kernel, `virtual` in the time of its own
-kernel.
-"""
+"""Engines that run jobs: `host` in real time on this machine's kernel, `virtual` in its own time."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import check_versions, describe_clients, describe_servers
@@ -10,26 +8,3 @@ from fastopen.engines.program import check_program, find_program, program_digest
 from fastopen.engines.results_store import Maker, ResultsStore
 from fastopen.engines.stored import StoredEngine
 from fastopen.engines.virtual import VirtualEngine
-
-__all__ = [
-    "Engine",
-    "Event",
-    "ExecutorEngine",
-    "HostEngine",
-    "JobEnded",
-    "JobStarted",
-    "LoadDone",
-    "Maker",
-    "ResultsStore",
-    "StoredEngine",
-    "VirtualEngine",
-    "WorldBuilt",
-    "check_program",
-    "check_versions",
-    "default_parallel",
-    "describe_clients",
-    "describe_servers",
-    "find_program",
-    "program_digest",
-    "program_version",
-]

@@ -50,8 +50,7 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Return the program of a server, also from folders that are not on the path of users. Raises
-    MachineError."""
+    """Return the program of a server, also from folders of administrators. Raises MachineError."""
     name = words[0]
     found = shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
     if found is None:
@@ -61,9 +60,7 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map the command line of each server to the SHA-256 of its program, and of the files that it names.
-    Raises MachineError if one is missing.
-    """
+    """Map each server's command line to the SHA-256 of its program and files. Raises MachineError."""
     described = {}
     for words in servers:
         if words is not None:
@@ -73,10 +70,7 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map the name of each external client to the version that it prints, or to its program's digest.
-
-    Raises MachineError if one is missing.
-    """
+    """Map each external client to its version, or its program's digest. Raises MachineError."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

@@ -10,14 +10,7 @@ import platform
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    wait,
-)
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -69,8 +62,7 @@ class _Sent:
     """The number of losses of exactly this group of jobs."""
 
     def again(self) -> list["_Sent"]:
-        """Return the batches to send if these jobs are lost: halves, to isolate a job that kills its worker.
-        Empty for that job."""
+        """Return the halves to send again, to isolate a job that kills its worker; empty for that job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
@@ -78,14 +70,10 @@ class _Sent:
 
 
 class ExecutorEngine:
-    """An engine that runs jobs of the virtual engine as tasks of an executor. The caller shuts the executor
-    down.
-    """
+    """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Make an engine. `parallel` is the number of the executor's parallel tasks, if the executor does not
-        report it.
-        """
+        """Make an engine. `parallel` is the number of parallel tasks if the executor does not report it."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
@@ -94,11 +82,7 @@ class ExecutorEngine:
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs, see Engine. Closing the iterator waits for running tasks.
-
-        Jobs whose worker died are submitted again without a new attempt, since no result of their loads is
-        known.
-        """
+        """Run jobs, see Engine. Jobs whose worker died are sent again. Closing waits for running tasks."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
         again: deque[_Sent] = deque()
@@ -196,10 +180,7 @@ _turn = itertools.count(os.getpid())
 
 
 def do(task: Task) -> list[EventFields]:
-    """Boot a kernel for a task's jobs on the worker, and return their events.
-
-    Raises MachineError with the worker's name if its program or kernel differs.
-    """
+    """Run a task's jobs on the worker. Raises MachineError if its program or kernel differs."""
     try:
         program, kernel = _own(task.maker)
         jobs = [Job.model_validate_json(job) for job in task.jobs]

@@ -52,10 +52,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run the jobs of each batch in sequence in one process.
-
-        If a process dies, another one runs its remaining jobs.
-        """
+        """Run the jobs of each batch in one process, and the rest in another one if it dies."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -100,7 +97,6 @@ class _Worlds(Closing):
         self._selector = selectors.DefaultSelector()
 
     def close(self) -> None:
-        """End all worlds."""
         for world in self._running.values():
             world.process.kill()
         for pidfd, world in self._running.items():
@@ -140,9 +136,7 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait for an event or for `deadline`. Return the events and the worlds that are over, which are
-        closed.
-        """
+        """Wait for an event or for `deadline`. Return the events and the worlds that are over, closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()

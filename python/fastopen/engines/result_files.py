@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from fastopen.common.errors import InputError, MachineError, one_line
 from fastopen.common.extras import pip_install
@@ -39,41 +39,8 @@ class KeptFile(NamedTuple):
         return self.name.rpartition("/")[2].startswith(TEMPORARY)
 
 
-class ResultFiles(Protocol):
-    """Files by their names within the store, for any number of processes. All methods raise OSError."""
-
-    place: str
-    """The store's name for people."""
-
-    def where(self, name: str) -> str:
-        """Return a file's name for people."""
-
-    def read(self, name: str, limit: int) -> bytes:
-        """Read the first `limit` bytes of a file. Raises DamagedResultError if it is not a regular file."""
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a file atomically and return True, or return False if it exists."""
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write a file atomically, and replace it if it exists."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists."""
-
-    def exists(self, name: str) -> bool:
-        """Return True if the file exists."""
-
-    def kept(self) -> Iterator[KeptFile]:
-        """Yield the files in folders whose names have FOLDER_NAME_CHARS, folder by folder."""
-
-    def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder of the store, or at its top; empty if it does not exist."""
-
-
-def files_at(place: str | os.PathLike[str]) -> ResultFiles:
-    """Return the files of a folder or a URL. Raises InputError for an unknown URL, MachineError for a missing
-    package.
-    """
+def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
+    """Return the files of a folder or a URL. Raises InputError and MachineError."""
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
@@ -82,7 +49,10 @@ def files_at(place: str | os.PathLike[str]) -> ResultFiles:
 
 
 class FolderFiles:
-    """The files of a folder, which machines may share. See ResultFiles."""
+    """The files of a folder, by their names in it, for any number of processes and machines.
+
+    All methods raise OSError. `place` is the store's name for people.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Take a folder, which may not exist yet."""
@@ -90,7 +60,7 @@ class FolderFiles:
         self.place = str(folder)
 
     def where(self, name: str) -> str:
-        """See ResultFiles."""
+        """Return a file's name for people."""
         return str(self.folder / name)
 
     def _path(self, name: str) -> Path:
@@ -101,9 +71,7 @@ class FolderFiles:
         return path
 
     def read(self, name: str, limit: int) -> bytes:
-        """Read a file. Pipes and devices, which may never end, and links, which may leave the store, are
-        refused.
-        """
+        """Read the first `limit` bytes of a file. Raises DamagedResultError if it is not a regular file."""
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -117,7 +85,10 @@ class FolderFiles:
             return file.read(limit)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create a file by a link, which is atomic on local disks and on NFS."""
+        """Write a file atomically and return True, or return False if it exists.
+
+        A link is atomic on local disks and on NFS.
+        """
         path = self._path(name)
         if path.exists():
             return False
@@ -135,7 +106,7 @@ class FolderFiles:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """See ResultFiles."""
+        """Write a file atomically, and replace it if it exists."""
         path = self._path(name)
         os.replace(self._written(path, data), path)
 
@@ -151,15 +122,13 @@ class FolderFiles:
         return new
 
     def remove(self, name: str) -> None:
-        """See ResultFiles."""
         self._path(name).unlink(missing_ok=True)
 
     def exists(self, name: str) -> bool:
-        """See ResultFiles."""
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Generate the files without following links, which may leave the store."""
+        """Yield the files in folders whose names have FOLDER_NAME_CHARS. Links may leave the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
@@ -171,7 +140,7 @@ class FolderFiles:
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:
-        """See ResultFiles."""
+        """Return the names in a folder of the store, or at its top; empty if it does not exist."""
         try:
             return os.listdir(self.folder / folder)
         except FileNotFoundError:
@@ -179,7 +148,7 @@ class FolderFiles:
 
 
 class RemoteFiles:
-    """The files behind a URL. See ResultFiles.
+    """The files behind a URL, with the methods of FolderFiles.
 
     Depending on the service, the second writer of a name may not notice the first: S3 does (conditional
     writes), other services check before they write. Writers write the same content, so this does no harm.
@@ -204,17 +173,14 @@ class RemoteFiles:
         return f"{self._root}/{name}" if name else self._root
 
     def where(self, name: str) -> str:
-        """See ResultFiles."""
         return f"{self.place}/{name}"
 
     def read(self, name: str, limit: int) -> bytes:
-        """See ResultFiles."""
         with _os_errors():
             data: bytes = self._system.cat_file(self._path(name), start=0, end=limit)
         return data
 
     def create(self, name: str, data: bytes) -> bool:
-        """See ResultFiles."""
         try:
             self._write(name, data, "create")
         except FileExistsError:
@@ -222,7 +188,6 @@ class RemoteFiles:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """See ResultFiles."""
         self._write(name, data, "overwrite")
 
     def _write(self, name: str, data: bytes, mode: str) -> None:
@@ -239,17 +204,14 @@ class RemoteFiles:
                 self._system.pipe_file(path, data, mode=mode)
 
     def remove(self, name: str) -> None:
-        """See ResultFiles."""
         with suppress(FileNotFoundError), _os_errors():
             self._system.rm_file(self._path(name))
 
     def exists(self, name: str) -> bool:
-        """See ResultFiles."""
         with _os_errors():
             return bool(self._system.exists(self._path(name)))
 
     def kept(self) -> Iterator[KeptFile]:
-        """See ResultFiles."""
         with _os_errors():
             found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
         for path, facts in sorted(found.items()):
@@ -258,13 +220,15 @@ class RemoteFiles:
                 yield KeptFile(f"{folder}/{name}", int(facts.get("size") or 0), _written_s(facts))
 
     def names(self, folder: str = "") -> list[str]:
-        """See ResultFiles."""
         try:
             with _os_errors():
                 listed: list[str] = self._system.ls(self._path(folder), detail=False)
         except FileNotFoundError:
             return []
         return [path.rstrip("/").rpartition("/")[2] for path in listed]
+
+
+ResultFiles = FolderFiles | RemoteFiles
 
 
 @contextmanager

@@ -58,14 +58,12 @@ class Maker:
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:
-        """Return the result as JSON."""
         return json.dumps([CONTRACT, self.program, self.kernel, self.arguments])
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: the records of the world and its loads, each without the part before the job's
-    name."""
+    """The records of a job's world and loads, each without the part before the job's name."""
 
     maker: str
     """The digest of the maker."""
@@ -92,7 +90,6 @@ class Result:
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
-        """Return the bytes of the file."""
         lines = [*self.decided_by, *self.records]
         body = zstandard.ZstdCompressor(level=LEVEL).compress("\n".join(lines).encode())
         digest = hashlib.sha256(body).hexdigest()
@@ -155,10 +152,7 @@ def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
 
 
 class ResultsStore:
-    """Results in a folder or behind a URL.
-
-    Errors of the store do not stop a run. Only two results that differ raise an error.
-    """
+    """Results in a folder or behind a URL. Only two results that differ stop a run."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         """Open a store, or make one in an empty place. Raises InputError, MachineError."""
@@ -181,9 +175,7 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _is_there(self) -> bool:
-        """Return True if the store exists. Its mark may be empty while it is made. Raises InputError for
-        another format.
-        """
+        """Return True if the store exists. Its mark is empty while it is made. Raises InputError."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:
@@ -196,7 +188,6 @@ class ResultsStore:
 
     @staticmethod
     def name(key: str) -> str:
-        """Return the name of the file with the result of a key."""
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
@@ -214,10 +205,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Keep a result of at most MAX_BYTES, if there is none.
-
-        Raises MachineError if the store has a different one. Both are then kept.
-        """
+        """Keep a result, if it is small enough and new. Raises MachineError if the store has another one."""
         if result.size > MAX_BYTES:
             return
         started = time.perf_counter()
@@ -235,8 +223,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare with the file that exists: it is equal, or damaged and replaced; else determinism is
-        broken."""
+        """Compare with the file that exists: equal, damaged and replaced, or not deterministic."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:
@@ -249,9 +236,7 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; check others with fastopen store verify")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Take a result that could not be reproduced out of use, and return the places at which both are
-        kept. Raises OSError.
-        """
+        """Take an irreproducible result out of use, and return where both are kept. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
@@ -271,7 +256,6 @@ def without_name(raw: str, kind: str, job: str) -> str:
 
 
 def with_name(record: str, job: str) -> str:
-    """Return the record as a job with this name gives it."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

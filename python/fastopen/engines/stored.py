@@ -1,6 +1,4 @@
-"""An engine that searches a store of results before it runs a job, and stores the results of jobs that it
-runs.
-"""
+"""An engine that takes results from a store, and stores those of the jobs that it runs."""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
@@ -30,11 +28,9 @@ class StoredEngine:
 
     @property
     def parallel(self) -> int:
-        """See Engine."""
         return self._engine.parallel
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs or read their results, see Engine."""
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
         for job in jobs:
@@ -52,7 +48,6 @@ class StoredEngine:
             yield from self._kept(made, {job.id: job for job in missing}, decided)
 
     def _digest(self, bodies: Bodies, page: str) -> str:
-        """Return the digest of a page's recorded bodies and heads."""
         of_page = bodies.get(page)
         if not of_page:
             return ""
@@ -66,7 +61,6 @@ class StoredEngine:
         return self._bodies[page]
 
     def _found(self, key: str, job: Job) -> list[Event] | None:
-        """Return the events of a job whose results are stored."""
         result = self.store.get(key)
         if result is None:
             return None

@@ -43,11 +43,7 @@ class VirtualEngine(WorldEngine):
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """Generate the jobs, the longest first, for as few kernels as keep `parallel` cores busy.
-
-    A client that is not deterministic may keep state between jobs, and takes far longer to start than a
-    kernel. It gets one kernel for each job.
-    """
+    """Yield the jobs for as few kernels as keep `parallel` cores busy; one each if not deterministic."""
     jobs = sorted(asked, key=_work, reverse=True)
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
         of_kind = list(alike)

@@ -24,15 +24,7 @@ from fastopen.contract import (
     parse_record,
 )
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import (
-    Event,
-    JobEnded,
-    JobStarted,
-    LoadDone,
-    Packets,
-    TransactionsDone,
-    WorldBuilt,
-)
+from fastopen.engines.base import Event, JobEnded, JobStarted, LoadDone, Packets, TransactionsDone, WorldBuilt
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
@@ -41,10 +33,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process and its current job. `missing` are the ids of loads not yet reported.
-
-    The process runs several jobs in sequence.
-    """
+    """A child process that runs several jobs. `missing` are ids of loads not yet reported."""
 
     def __init__(
         self,
@@ -95,7 +84,6 @@ class WorldProcess:
 
     @property
     def not_begun(self) -> list[Job]:
-        """Return the jobs that the process has not begun."""
         return list(self._waiting)
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:

@@ -59,17 +59,3 @@ from fastopen.experiments.trace import read_trace
 from fastopen.experiments.transports import SESSION_WORDS, arms_and_tls
 from fastopen.experiments.variation import DRAWS, UNKNOWNS, Draw, Variation
 from fastopen.experiments.varying import VaryingFactors, place_word, point_of, varying_factors
-
-__all__ = [
-    "ARMS", "ASKED", "BASELINE", "COMMAND_LINE", "CONTROL", "DRAWS", "FACTORS", "HEADLINE", "KINDS",
-    "NAMED_NETWORKS", "RATES_BY_DEFAULT", "SESSION_WORDS", "UNKNOWNS", "Arm", "ArmName", "Asked",
-    "AskedEngine", "Cell", "Combine", "Comparison", "Draw", "EngineName", "Experiment", "Factor",
-    "Pace", "Plan", "PlannedJob", "Point", "PublishedCell", "Role", "Setup", "Shard", "SmallestEffect",
-    "Source", "Variation", "VaryingFactors", "all_named", "arms_and_tls", "as_recorded", "asked_for",
-    "baseline_of", "clients_of", "compared", "default_draws", "default_queue_bytes", "derive_seed",
-    "draw_of", "estimated_s", "exact", "has_usual_rates", "headline_of", "http_words",
-    "load_experiment", "load_rigs", "make_plan", "name_of", "networks_asked", "of_part",
-    "packaged_experiments", "place_word", "point_of", "published_cells", "read_asked", "read_experiment",
-    "read_trace", "repeats_of", "repeats_to_the_byte", "setups_asked", "setups_of", "slowed_down",
-    "treatments_of", "unknown", "varying_factors", "with_clients", "with_drawn_seed", "without_chance",
-]  # fmt: skip

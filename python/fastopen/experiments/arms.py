@@ -71,7 +71,6 @@ class Arm:
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
-        """Return the load of a job for this arm."""
         identity = self.transport if self.cookies is None else f"{self.transport}-{self.cookies}"
         if self.role is Role.CONTROL:
             identity += "-again"

@@ -61,7 +61,6 @@ COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{n
 
 
 def toml_file(path: Path) -> Source:
-    """Return the source for an experiment file."""
     return Source(str(path), lambda factor: factor.toml)
 
 
@@ -122,8 +121,7 @@ class Asked:
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return the requested or default values of a factor of the network; empty for the contract's
-        default."""
+        """Return the requested or default values of a network's factor; empty for the contract's default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -196,7 +194,6 @@ class Asked:
             return multiplied(make, settings)
 
     def engines(self) -> list[AskedEngine]:
-        """Return the engines to run on."""
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
@@ -211,9 +208,7 @@ class Asked:
                 )
 
     def experiment(self, **others: Any) -> Experiment:
-        """Return the experiment. `others` are settings that are not factors, such as `pages`. Raises
-        InputError.
-        """
+        """Return the experiment. `others` are settings beside factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         try:
@@ -311,9 +306,7 @@ def read_asked(
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
-    """Return a command line in which words that name a file below the folder are absolute paths. A program
-    without a slash is searched in PATH.
-    """
+    """Return a command line with absolute paths for words that name a file below the folder."""
     paths = [(folder / word).absolute() for word in words]
     named = (number > 0 or "/" in word for number, word in enumerate(words))
     return [

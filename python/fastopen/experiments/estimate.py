@@ -36,10 +36,7 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """Estimates the rest of a run from the loads so far.
-
-    Loads of one job take as long as those of another by the ratio of their estimates.
-    """
+    """Estimates the rest of a run from the loads so far, by the ratio of their jobs' estimates."""
 
     costs: Mapping[str, float]
     """Estimated cost of one load of each pending job."""
@@ -60,7 +57,6 @@ class Pace:
         return cls(costs, sum(cost * len(pending[job]) for job, cost in costs.items()))
 
     def finished(self, job: str, load: str) -> None:
-        """Record a finished load."""
         cost = self.costs.get(job, 0.0)
         self.done += cost
         if (job, load) not in self._seen:

@@ -40,7 +40,6 @@ class Point:
     """Arm, if the point is a single cell."""
 
     def part(self, name: Part) -> Any:
-        """Return the object that holds the factors of that part."""
         if name in ("network", "arm"):
             return getattr(self, name)
         return self if name == "engine" else getattr(self.setup, name)
@@ -115,12 +114,10 @@ class Factor:
 
     @property
     def toml(self) -> str:
-        """Return the key in a TOML file."""
         return self.key or f"{self.part}.{self.name if self.part == 'network' else self.fields[0]}"
 
     @property
     def argument(self) -> str:
-        """Return the name of the argument of Experiment in Python."""
         return self.key if self.part in ("arm", "engine") else self.name
 
     @property
@@ -140,7 +137,6 @@ class Factor:
 
     @property
     def heading(self) -> str:
-        """Return the heading of a table's column on one line."""
         return self.header.replace("-\n", "").replace("\n", " ")
 
     @property
@@ -217,7 +213,6 @@ class Factor:
             raise UnitError(input_error(error, "").message) from None
 
     def values(self, point: Point) -> tuple[Any, ...]:
-        """Return the value of each field at a point."""
         part = point.part(self.part)
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 

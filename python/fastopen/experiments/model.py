@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.client_types import CHROMIUM, CLIENTS
-from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
-from fastopen.contract.origins import Http
+from fastopen.contract.client_types import CLIENTS
+from fastopen.contract.ends import check_ends
+from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_MTU_MIN_BYTES
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
@@ -18,7 +18,6 @@ from fastopen.pages import Choice
 QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
-_OVER_TLS: Final[dict[Http, str]] = {"1.0": "tls", "1.1": "tls", "2": "tls and tls+tfo", "3": "tls"}
 
 AskedEngine = Literal["auto", "host", "virtual"]
 
@@ -64,98 +63,9 @@ class Setup(BaseModel):
     """
 
     @model_validator(mode="after")
-    def _the_client_speaks_the_version(self) -> Self:
-        client, can = self.client.label, self.client.type
-        version = self.origins.versions[0]
-        key = "origins.http" if self.origins.http == version else f"origins.http{version}_hosts"
-        if self.tls is not None and not can.http_over_tls:
-            remedy = "use another client, or transports tcp and tfo"
-            raise conflict(f"{client} does not speak TLS", remedy, "client.kind", "tls.version")
-        if version not in can.http_in_the_clear | can.http_over_tls:
-            spoken = sorted(can.http_in_the_clear | can.http_over_tls)
-            able = any_of(one.label for one in CLIENTS.values() if version in one.http_over_tls)
-            remedy = f"use client {able}, or http {spoken[-1]}"
-            message = f"fastopen runs {client} with HTTP/{any_of(spoken)}, not with HTTP/{version}"
-            raise conflict(message, remedy, "client.kind", key)
-        if self.tls is None and version not in can.http_in_the_clear:
-            remedy = f"use transports {_OVER_TLS[version]}, or http 1.1"
-            message = f"{client} speaks HTTP/{version} only over TLS"
-            raise conflict(message, remedy, "client.kind", key, "tls.version")
-        return self
-
-    @model_validator(mode="after")
-    def _the_client_can_begin_with_the_session(self) -> Self:
-        session = "none" if self.tls is None else self.tls.session
-        if session not in self.client.type.sessions:
-            able = any_of(one.label for one in CLIENTS.values() if session in one.sessions)
-            message = f"fastopen cannot give {self.client.label} a session of an earlier visit"
-            remedy = f"use client {able} for session {session}"
-            raise conflict(message, remedy, "client.kind", "tls.session")
-        if self.tls is not None and self.tls.of_another_time and not self.client.type.ours:
-            able = any_of(one.label for one in CLIENTS.values() if one.ours)
-            message = f"fastopen cannot set the clock of {self.client.label} ahead of its tickets"
-            remedy = f"use client {able} for ticket_state {self.tls.ticket_state}"
-            raise conflict(message, remedy, "client.kind", "tls.ticket_state")
-        return self
-
-    @model_validator(mode="after")
-    def _recorded_bodies_can_be_loaded(self) -> Self:
-        client = self.client
-        if self.origins.bodies == "recorded" and not client.type.reads_bodies:
-            remedy = f"use client {CHROMIUM.label}, or bodies synthetic or filler"
-            raise conflict(
-                f"{client.label} does not parse bodies, so recorded ones have no effect",
-                remedy,
-                "client.kind",
-                "origins.bodies",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _one_address_is_enough(self) -> Self:
-        if not self.origins.one_address:
-            return self
-        if not self.client.type.ours:
-            able = any_of(one.label for one in CLIENTS.values() if one.ours)
-            message = f"requests of {self.client.label} do not show the host behind a shared address"
-            raise conflict(
-                message, f"use client {able} for one_address", "client.kind", "origins.one_address"
-            )
-        if self.tls is not None:
-            message, remedy = "hosts with one address work only in cleartext", "use transports tcp and tfo"
-            raise conflict(message, remedy, "origins.one_address", "tls.version", "transports")
-        return self
-
-    @model_validator(mode="after")
-    def _a_server_of_others_can_be_met(self) -> Self:
-        if self.origins.server is None:
-            return self
-        client = self.client
-        if not client.type.meets_servers:
-            able = any_of(one.label for one in CLIENTS.values() if one.meets_servers)
-            message = f"fastopen does not run {client.label} against an external server"
-            raise conflict(
-                message, f"use client {able}, or leave server out", "client.kind", "origins.server"
-            )
-        if self.tls is not None:
-            message = "an external server works only in cleartext"
-            raise conflict(
-                message, "use transports tcp and tfo", "origins.server", "tls.version", "transports"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _quic_can_be_spoken(self) -> Self:
-        if not self.origins.quic:
-            return self
-        if self.tls is not None and self.tls.version != "1.3":
-            message, remedy = "HTTP/3 runs over QUIC, which needs TLS 1.3", "use tls 1.3, or http 1.1 or 2"
-            raise conflict(message, remedy, "origins.http", "tls.version")
-        if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
-            able = any_of(QUIC_CONGESTION_CONTROLS)
-            message = "HTTP/3 runs over QUIC, which has a congestion control of its own"
-            remedy = f"use {able}, or http 1.1 or 2"
-            raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
+    def _both_ends_agree(self) -> Self:
+        encrypted = self.tls is not None
+        check_ends(self.client, self.origins, self.tcp, self.tls, clear=not encrypted, encrypted=encrypted)
         if self.origins.all_quic and self.origins.http2_hosts:
             remedy = "use http 1.1, or leave http2_hosts out"
             keys = ("origins.http", "origins.http2_hosts")

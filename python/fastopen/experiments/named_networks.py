@@ -90,5 +90,4 @@ STANDS_FOR: Final = ("down", "up")
 
 
 def all_named(networks: Sequence[Network]) -> bool:
-    """Return True if each network has a name."""
     return all(name_of(network) is not None for network in networks)

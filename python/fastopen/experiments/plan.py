@@ -93,13 +93,11 @@ class Plan:
         return tuple(dict.fromkeys(cell.engine for cell in self.cells))
 
     def loads(self) -> int:
-        """Return the number of loads in all jobs."""
         return sum(len(planned.job.loads) for planned in self.jobs)
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if a load has the same result each time: virtual time, no random factor, a deterministic
-    client."""
+    """Return True if a load has the same result each time: virtual time, and nothing random."""
     if comparison.engine != "virtual":
         return False
     setup = experiment.setups[comparison.setup]
@@ -119,10 +117,7 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment with a drawn seed, or unchanged if the seed has no effect.
-
-    `auto` is the engine that this word stands for.
-    """
+    """Return the experiment with a drawn seed if it has an effect. `auto` is the engine of that word."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
@@ -153,11 +148,7 @@ def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return cells in the order of tables, and jobs in the order in which they run.
-
-    `auto` is the engine that this word stands for. Raises InputError for a page that cannot be sent, and for
-    more than LOADS_MAX loads.
-    """
+    """Return the plan, in which `auto` is that engine. Raises InputError, also for too many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
@@ -186,9 +177,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Return network, setup and engine of each row of a page's table. The RTT changes fastest, as in the
-    columns.
-    """
+    """Return network, setup and engine of each row of a page's table. The RTT changes fastest."""
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
@@ -206,10 +195,7 @@ def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: Planne
 
 
 class _Labels:
-    """Short and unique names of worlds and jobs.
-
-    A world has the same name on every engine, hence the same seeds and losses.
-    """
+    """Short and unique names of worlds and jobs, the same on each engine, as are their seeds."""
 
     def __init__(self, experiment: Experiment, engines: Sequence[EngineName]) -> None:
         self._networks = network_labels(experiment)

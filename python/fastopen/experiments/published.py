@@ -46,9 +46,7 @@ class PublishedCell(BaseModel):
 
     @property
     def improvement_percent(self) -> float:
-        """Return the signed improvement, computed from the two times. A slowdown is negative, whatever was
-        printed.
-        """
+        """Return the signed improvement of the two times, whatever was printed."""
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property

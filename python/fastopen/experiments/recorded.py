@@ -17,10 +17,7 @@ def http_words(http: str) -> str:
 
 
 def recorded_versions(page: Page) -> dict[str, Http]:
-    """Return for each host of the page the newest version that carried one of its https resources.
-
-    A recording that does not name versions gives HTTP/1.1.
-    """
+    """Return the newest version of each host's https resources; HTTP/1.1 if none is recorded."""
     versions: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
     for resource in page.resources:
         if resource.encrypted and resource.http is not None:
@@ -29,11 +26,7 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, mtu_bytes: int) -> Origins:
-    """Return the setup's origins with a version for each host of the page, as a job names them.
-
-    A host whose version the setup cannot speak gets the next older one, as from a browser that cannot either.
-    Where `http` is not `recorded`, the origins come back unchanged.
-    """
+    """Return the origins with the recorded version of each host, or the next older that can be spoken."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins

@@ -33,9 +33,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """One property that the rig may have had, with one value. Properties with the same name exclude each
-    other.
-    """
+    """One property of a rig, with one value. Properties with the same name exclude each other."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -62,12 +60,10 @@ class Property(BaseModel):
     """
 
     def is_about(self, page: str) -> bool:
-        """Return True if the page has the property."""
         return self.pages is None or page in self.pages
 
     @property
     def assumed(self) -> bool:
-        """Return True if the property has no source."""
         return self.source.startswith(ASSUMED)
 
     def __hash__(self) -> int:
@@ -101,24 +97,19 @@ class RigSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the properties, in the order of the file."""
         return tuple(dict.fromkeys(one.name for one in self.properties))
 
     def alternatives(self, name: str) -> tuple[Property, ...]:
-        """Return the properties of a name."""
         return tuple(one for one in self.properties if one.name == name)
 
     @property
     def size(self) -> int:
-        """Return the number of rigs."""
         return prod(1 + len(self.alternatives(name)) for name in self.names)
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        """Return the published cells, in the order of pages and networks."""
         return tuple(cell for page in self.base.pages for cell in self.cells_of(page).values())
 
     def cells_of(self, page: str) -> dict[int, PublishedCell]:
-        """Return the published cells of a page, by network."""
         published = published_cells(self.base)
         return {network: cell for (name, network), cell in published.items() if name == page}
 
@@ -138,7 +129,6 @@ class RigSpace:
         return found
 
     def ordered(self, rig: Iterable[Property]) -> Rig:
-        """Return the properties in the order of the file."""
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:

@@ -1,6 +1,4 @@
-"""Derive a seed for each use from an experiment's seed by a hash, which is the same in all versions of
-Python.
-"""
+"""Derive a seed for each use from an experiment's seed, the same in all versions of Python."""
 
 import hashlib
 import json

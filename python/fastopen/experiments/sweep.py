@@ -28,11 +28,7 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of the settings that are lists, without duplicates; see
-    `client_of`.
-
-    `command` only goes with the kind `command`. Raises ValueError and ValidationError.
-    """
+    """Return a client for each combination of the settings that are lists; see `client_of`."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("a command line needs the client command")

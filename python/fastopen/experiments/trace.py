@@ -39,5 +39,4 @@ def read_trace(path: Path | str) -> list[int]:
 
 
 def mean_rate_bit_per_s(trace_ms: list[int]) -> int:
-    """Return the mean rate of a trace that repeats."""
     return len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]

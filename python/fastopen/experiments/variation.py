@@ -38,9 +38,7 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(BaseModel):
-    """The spreads. Each value is drawn uniformly from this share below to this share above the requested
-    value.
-    """
+    """The spreads: each value is drawn uniformly from this share below to above the requested one."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -65,9 +63,7 @@ class Variation(BaseModel):
 
     @property
     def phrase(self) -> str:
-        """Return the spreads in words: `RTT, rate down within 5 %, think times within 10 %, start phase and
-        order by chance`.
-        """
+        """Return the spreads in words: `RTT, rate down within 5 %, think times within 10 %`."""
         shares: dict[float, list[str]] = {}
         for name, words in UNKNOWNS.items():
             share = getattr(self, name)
@@ -110,9 +106,7 @@ class Draw:
     order: bool
 
     def network(self, network: Network) -> Network:
-        """Return the network with the sampled values. Traces stay as they are, but the start phase shifts
-        them.
-        """
+        """Return the network with the sampled values. The start phase shifts traces."""
         extra = {host: self._rtt_us(us) for host, us in network.host_extra_rtt_us.items()}
         changes: dict[str, Any] = {
             "rtt_us": self._rtt_us(network.rtt_us),

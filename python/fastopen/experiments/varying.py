@@ -78,10 +78,7 @@ class VaryingFactors:
         return self._phrase(self.point(at), factors)
 
     def fixed(self) -> dict[str, str]:
-        """Return the settings that are equal at all points but not default, by factor: `TLS 1.3`.
-
-        RTT and rates are not among them.
-        """
+        """Return the settings but RTT and rates that are equal at all points but not default, by factor."""
         experiment = self.experiment
         points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
         others = [
@@ -101,7 +98,6 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """Return the factors that vary in the experiment on these engines."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
@@ -112,10 +108,7 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
 
 
 def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
-    """Return False for a factor that differs only because some points lack its part, such as TLS.
-
-    The factor that has a phrase for the absence already distinguishes those points.
-    """
+    """Return False for a factor that differs only because some points lack its part, such as TLS."""
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True

@@ -4,18 +4,3 @@ from fastopen.pages.corpus import Choice, load_chosen
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.library import load_pages, missing, packaged_pages
 from fastopen.pages.model import Explanation, Page, Resource, page_json, read_page, write_page
-
-__all__ = [
-    "Choice",
-    "Explanation",
-    "ImportedPage",
-    "Page",
-    "Resource",
-    "load_chosen",
-    "load_pages",
-    "missing",
-    "packaged_pages",
-    "page_json",
-    "read_page",
-    "write_page",
-]

@@ -23,7 +23,6 @@ class BodyStore:
         self._end = 0
 
     def add(self, data: bytes) -> StoredBody:
-        """Keeps `data`."""
         if self._end + len(data) > _IN_MEMORY_BYTES and isinstance(self._file, io.BytesIO):
             self._move()
         self._file.seek(self._end)

@@ -5,8 +5,6 @@ result; `load_pages` begins a budget for each input. Work is counted in steps, n
 input ends in the same way on every machine.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,7 +74,9 @@ class Budget:
             raise InputError(f"unpacks to more than {mebibytes(self.limit)}", self.place, REMEDY)
 
 
-_CURRENT: Final[ContextVar[Budget | None]] = ContextVar("budget", default=None)
+# Outside of any input nothing is limited.
+_CURRENT: Final[ContextVar[Budget]] = ContextVar("budget")
+_NO_LIMIT: Final = Budget(sys.maxsize, "", sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @contextmanager
@@ -91,45 +91,38 @@ def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def _current() -> Budget:
+    return _CURRENT.get(_NO_LIMIT)
+
+
 def spend(size: int) -> None:
-    """Takes `size` unpacked bytes off the current input's budget. Raises InputError beyond it."""
-    budget = _CURRENT.get()
-    if budget is not None:
-        budget.spend(size)
+    """Take `size` unpacked bytes off the current input's budget. Raises InputError beyond it."""
+    _current().spend(size)
 
 
 def begin_file() -> None:
-    """Work is counted again: folders and lists lead to any number of files."""
-    budget = _CURRENT.get()
-    if budget is not None:
-        budget.begin_file()
+    """Count work again: folders and lists lead to any number of files."""
+    _current().begin_file()
 
 
 def room() -> int:
-    """The bytes of memory that the current input may still keep."""
-    budget = _CURRENT.get()
-    return sys.maxsize if budget is None else budget.room
+    """Return the bytes of memory that the current input may still keep."""
+    return _current().room
 
 
 def keep(size: int) -> None:
-    """Takes bytes of memory off that the current input keeps. Raises InputError beyond its budget."""
-    budget = _CURRENT.get()
-    if budget is not None:
-        budget.keep(size)
+    """Take bytes of memory off that the current input keeps. Raises InputError beyond its budget."""
+    _current().keep(size)
 
 
 def work(steps: int = 1) -> None:
-    """Takes steps of work off the current input's budget. Raises InputError beyond it."""
-    budget = _CURRENT.get()
-    if budget is not None:
-        budget.work(steps)
+    """Take steps of work off the current input's budget. Raises InputError beyond it."""
+    _current().work(steps)
 
 
 def may_search(size: int) -> bool:
     """Return True if `size` bytes of text may still be searched for the current input, and count them."""
-    budget = _CURRENT.get()
-    if budget is None:
-        return True
+    budget = _current()
     budget.searchable -= size + _SEARCH_BYTES
     return budget.searchable >= 0
 
@@ -144,8 +137,7 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Copies what `source` unpacks to into a temporary file, within the budget; of damaged data what comes
-    before the damage."""
+    """Unpack `source` into a temporary file, within the budget, up to the first damage."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

@@ -1,10 +1,4 @@
-"""Choosing pages of a corpus: those that meet a condition, and of these a sample.
-
-Facts of pages come from an index (`fastopen page index`), of which only the chosen files are read, or
-from the files themselves.
-"""
-
-from __future__ import annotations
+"""Choosing pages of a corpus by conditions and samples, with facts of an index or of the files."""
 
 import csv
 import hashlib
@@ -65,11 +59,7 @@ class Candidate:
     page: ImportedPage | None = field(default=None, compare=False)
 
     def rank(self, seed: int) -> tuple[bytes, str, str]:
-        """Its place in the order from which samples are drawn.
-
-        By digest, so that a sample is the same wherever the files are, and a larger one has all of a
-        smaller one.
-        """
+        """Its place in the order of samples, by digest: the same anywhere; larger samples hold smaller."""
         mixed = hashlib.sha256(f"{seed} {self.facts['digest']}".encode()).digest()
         return (mixed, str(self.facts["file"]), str(self.facts["page"]))
 

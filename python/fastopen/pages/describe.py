@@ -1,7 +1,5 @@
 """Facts on a page: totals, hosts, types, dependencies, guesses."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from typing import Any, Final
 

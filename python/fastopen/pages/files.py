@@ -1,7 +1,5 @@
 """Files of users as text: compressed or not, with or without byte order mark, never trusting the name."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import os
@@ -56,7 +54,6 @@ class TextFile(Closing):
         self._ahead = self._decoder.decode(start[len(mark) :])
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
         self._raw.close()
 

@@ -1,7 +1,5 @@
 """The result of every importer: a page, and the recorded bodies that may be served as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

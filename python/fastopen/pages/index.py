@@ -1,7 +1,5 @@
 """An index of a corpus: facts of every page of many files, one file in memory at a time in each process."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import deque
@@ -58,10 +56,7 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[Indexed]:
-    """Reads each file in one of some processes, or in this one; what becomes of them, in their order.
-
-    Raises MachineError where a process dies, naming the files that were being read.
-    """
+    """Read each file, in several processes or in this one, in order. Raises MachineError if one dies."""
     if processes == 1:  # starting another takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
@@ -96,7 +91,6 @@ def _ignore_interrupts() -> None:
 
 
 def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
-    """Reads one file."""
     try:
         pages = load_pages([file], lenient=lenient, max_unpacked=max_unpacked)
     except InputError as error:

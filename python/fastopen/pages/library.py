@@ -1,7 +1,5 @@
 """Finding pages: by file or folder, whatever kind it is; by URL in a library; by a packaged one's name."""
 
-from __future__ import annotations
-
 import difflib
 import io
 import re

@@ -134,7 +134,6 @@ class Resource(BaseModel):
 
     @property
     def encrypted(self) -> bool:
-        """Return True if the URL is https."""
         return self.url.startswith("https:")
 
     @property
@@ -179,8 +178,7 @@ class Page(BaseModel):
     resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
     """The first is the root document; every other has an initiator of a smaller index."""
     explanations: Annotated[
-        tuple[Explanation, ...],
-        Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_),
+        tuple[Explanation, ...], Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_)
     ] = ()
     """Further explanations that fit a recording as well. A [sample](../vary.md) uses one; jobs have none."""
 

@@ -1,7 +1,5 @@
 """Progress of importers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 # How many bytes of a file are read, and how many it has.

@@ -67,7 +67,6 @@ class _Arrived:
         return self._steps.by(moment, inclusive=True) + self._sloped(moment)
 
     def before(self, moment: float) -> float:
-        """Bytes before it."""
         return self._steps.by(moment, inclusive=False) + self._sloped(moment)
 
     def _sloped(self, moment: float) -> float:

@@ -1,7 +1,5 @@
 """Facts of a recording on its network: per resource, per host, and as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,10 +10,7 @@ Carrier = Literal["one at a time", "streams", "quic"]
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """The exchange of one resource on the recorder's network.
-
-    Moments are ms since the root was requested; durations are ms, 0 if there were none.
-    """
+    """The exchange of a resource on the recorder's network, in ms since the root was requested."""
 
     asked: float
     """When the page asked for it: waiting for a connection, name and handshake come after."""

@@ -1,7 +1,5 @@
 """The form of URLs of a page, and the conversion of other URLs into it."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from functools import lru_cache

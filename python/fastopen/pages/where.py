@@ -4,8 +4,6 @@ The grammar is Python's for expressions, and Python's parser reads it. Only this
 facts, numbers, texts, comparisons (also `in`, of texts), `and`, `or`, `not`, `+ - * /`.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator
@@ -83,7 +81,6 @@ class Where:
             raise self._fault("cannot be understood", EXAMPLE) from None
 
     def _read(self, node: ast.expr) -> tuple[Kind, Reader]:
-        """Return the kind of an expression, and its evaluation."""
         match node:
             case ast.Name(id=name):
                 return self._column(name)

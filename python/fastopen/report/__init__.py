@@ -3,5 +3,3 @@
 from fastopen.report.document import flat_cells, results_document
 from fastopen.report.findings.verdict import page_verdicts
 from fastopen.report.printed import results_renderables
-
-__all__ = ["flat_cells", "page_verdicts", "results_document", "results_renderables"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results, half_width_percent, pairs_needed
-from fastopen.common.phrases import plural, with_sign
+from fastopen.common.phrases import decapitalised, plural, with_sign
 from fastopen.experiments import CONTROL, Role
 
 # The precision that repeats are worked out for: points of percent to either side.
@@ -25,7 +25,7 @@ def _noise_floor(controls: list[CellResult]) -> Iterator[str]:
     if intervals:
         low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
         yield (
-            f"Noise floor: {CONTROL.condition[0].lower()}{CONTROL.condition[1:]}, page load time seems"
+            f"Noise floor: {decapitalised(CONTROL.condition)}, page load time seems"
             f" to be reduced by {with_sign(low)} to {with_sign(high)} % (95 % intervals): savings within that"
             " mean nothing."
         )

@@ -206,20 +206,12 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
         yield f"among its requests most at {listed(named)}"
     others = [piece for piece in cell.pieces if not piece.on_both]
     if others:
-        urls = [{piece.url for piece in others if ns(piece)} for ns in (_before_ns, _after_ns)]
+        urls = [{one.url for one in others if getattr(one, f"{run}_ns")} for run in ("before", "after")]
         by_ms = sum(piece.change_ns for piece in others) / 1e6
         yield (
             f"it goes over {plural(len(urls[1]), 'other request')} in B, instead of {len(urls[0])} in A"
             f" ({change(by_ms)})"
         )
-
-
-def _before_ns(piece: PieceChange) -> int:
-    return piece.before_ns
-
-
-def _after_ns(piece: PieceChange) -> int:
-    return piece.after_ns
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:

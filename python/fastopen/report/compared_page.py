@@ -6,7 +6,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from fastopen.analysis.comparison import Check, Outcome, RunComparison
-from fastopen.common.phrases import listed
+from fastopen.common.phrases import capitalised, listed
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,
@@ -44,7 +44,6 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 
 
 def comparison_section(compared: RunComparison, checks: Sequence[Check], *, first: bool = True) -> Markup:
-    """One comparison with its checks, as a piece of a page; of several the first has the page's verdict."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # a macro of a template that escapes
@@ -70,11 +69,7 @@ def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
             of_runs = {letter: path.kinds_ms for letter, path in zip("AB", cell.paths, strict=True)}
             yield {
                 "name": cell.name,
-                "words": _sentence(where_on_the_path(compared, cell)),
+                "words": capitalised(where_on_the_path(compared, cell)),
                 "bars": path_bars(of_runs),
                 "grid": pieces_grid(cell.pieces[:PIECES_MAX]),
             }
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -53,10 +53,7 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """The cells of the document as rows of a table, with the factors as an export has them.
-
-    Lists of reasons and of outliers are left out.
-    """
+    """Return the cells as rows of a table, with the factors as an export has them, without lists."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)

@@ -13,7 +13,6 @@ PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/
 
 
 def explained_grids(found: Explained) -> list[Grid]:
-    """Return all tables of a search, without those that have no rows."""
     grids = (cells_grid(found), properties_grid(found), unreached_grid(found))
     return [grid for grid in grids if grid.rows]
 
@@ -86,7 +85,6 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def sentences(found: Explained) -> Iterator[str]:
-    """Yield what the search found, in words."""
     cells, base, best = len(found.cells), found.base, found.best
     yield (
         f"Of {plural(cells, 'published saving')} {base.agreeing} agree within 3 points as the experiment"

@@ -121,8 +121,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return the saving of each first flight over the plainest, and its bound; None if first flights do not
-    vary."""
+    """Return the saving of each first flight over the plainest, and its bound, if they vary."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -159,10 +158,7 @@ def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
     if saving is None:
         return (Entry(MISSING), Entry(MISSING))
     mark = BEYOND_BOUND if saving.beats_bound else ""
-    return (
-        Entry(with_sign(saving.percent), mark=mark, value=saving.percent),
-        _percent(saving.bound.percent),
-    )
+    return (Entry(with_sign(saving.percent), mark=mark, value=saving.percent), _percent(saving.bound.percent))
 
 
 def _of_each(
@@ -471,9 +467,7 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """`4 Mbit/s down, 256 kbit/s up`: the rates that are the same in every row; of networks that have names
-    `4g (9 Mbit/s down, 9 Mbit/s up)`.
-    """
+    """Return the rates of every row: `4 Mbit/s down, 256 kbit/s up`, or with the network's name."""
     varying = {factor.name for factor in results.factors.registered}
     networks = results.experiment.networks
     if all_named(networks):

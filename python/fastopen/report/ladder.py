@@ -21,10 +21,7 @@ PLAIN: Final = "-|"
 
 
 def ladder(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield the cells of each page in the order of the table, with bars from 0 to their median on one scale.
-
-    `width`: columns of the terminal. Cells without a valid load have no bar.
-    """
+    """Yield a line for each cell, with a bar from 0 to its median. `width`: columns of the terminal."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]

@@ -5,8 +5,7 @@ from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import listed
-from fastopen.experiments import Setup, as_recorded
-from fastopen.pages import Resource
+from fastopen.experiments import as_recorded
 
 # By whether all URLs are encrypted, and whether any is.
 _WHERE: Final = {
@@ -26,7 +25,8 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
         mtu_bytes = results.experiment.networks[network].mtu_bytes
         origins = as_recorded(chosen, results.pages[page], mtu_bytes)
         resources = [one for one in results.pages[page].resources if one.phase in chosen.client.phases]
-        schemes |= {_encrypted(chosen, one) for one in resources}
+        tls = chosen.tls
+        schemes |= {tls is not None and (one.encrypted or tls.security == "tls") for one in resources}
         versions |= {origins.http_at(one.url, chosen.tls) for one in resources}
         if chosen.origins.http == "recorded":
             named |= any(one.http is not None for one in resources)
@@ -55,7 +55,3 @@ def _of_quic(results: Results, result: CellResult) -> bool:
     page = results.pages[cell.page]
     origins = as_recorded(setup, page, results.experiment.networks[cell.network].mtu_bytes)
     return all(origins.http_at(one.url, setup.tls) == "3" for one in page.resources)
-
-
-def _encrypted(setup: Setup, resource: Resource) -> bool:
-    return setup.tls is not None and (resource.encrypted or setup.tls.security == "tls")

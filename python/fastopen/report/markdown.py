@@ -22,7 +22,6 @@ def escaped(text: str) -> str:
 
 
 def markdown(source: Source) -> str:
-    """The whole report but for its figures."""
     return "\n".join(_lines(source)).rstrip() + "\n"
 
 

@@ -17,7 +17,6 @@ TCP_SEGMENT_BYTES: Final = 1448
 
 
 def method_paragraphs(source: Source) -> Iterator[str]:
-    """Paragraphs of plain text."""
     results = source.results
     experiment = results.experiment
     yield (
@@ -100,7 +99,12 @@ def _quic(results: Results) -> Iterator[str]:
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
-    windows = listed([f"{bytes_:,}" for bytes_ in sorted({_quic_window_bytes(setup) for setup in setups})])
+    windows = listed(
+        [
+            f"{bytes_:,}"
+            for bytes_ in sorted({one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups})
+        ]
+    )
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
     others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
     ends = (
@@ -123,12 +127,7 @@ def _quic(results: Results) -> Iterator[str]:
     )
 
 
-def _quic_window_bytes(setup: Setup) -> int:
-    return setup.tcp.initial_window_segments * TCP_SEGMENT_BYTES
-
-
 def environment_facts(source: Source) -> list[tuple[str, str]]:
-    """Return the facts on the machine, as (name, value)."""
     results = source.results
     environment, experiment = results.environment, results.experiment
     versions = environment.get("versions", {})
@@ -220,7 +219,6 @@ def _queue(limit: RateLimit) -> str:
 
 
 def _setups(results: Results) -> Iterator[str]:
-    """Yield the clients, the servers, and other factors that varied."""
     setups = results.experiment.setups
     of_client: dict[str, list[Setup]] = {}
     for setup in setups:
@@ -244,7 +242,6 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _http(setup: Setup) -> str:
-    """Return the version of HTTP in words."""
     http = setup.origins.http
     return "the version of HTTP that each host was recorded with" if http == "recorded" else f"HTTP/{http}"
 
@@ -256,8 +253,7 @@ def _server_commands(setups: Sequence[Setup]) -> list[str]:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Return the description of a client over all its settings; fastopen.contract.client_types has the
-    placeholders."""
+    """Return the description of a client over all its settings."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -272,8 +268,7 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return the limits on connections of a client. With streams it opens one a host, unless each carries one
-    request."""
+    """Return the limits on a client's connections. With streams it opens one to each host."""
     one_each = {
         version
         for setup in setups

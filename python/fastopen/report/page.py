@@ -18,7 +18,6 @@ LOADS_BYTES_MAX: Final = 5_000_000
 
 
 def html(source: Source) -> str:
-    """The whole file."""
     results = source.results
     overview = overview_figures(source)
     loads, left_out = _loads(source)

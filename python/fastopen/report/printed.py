@@ -10,23 +10,15 @@ from rich.text import Text
 
 from fastopen.analysis.attribution import Reasons, where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
-from fastopen.common.phrases import listed, plural, some, with_sign
+from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, plain, tabled
-from fastopen.experiments import (
-    Experiment,
-    treatments_of,
-)
+from fastopen.experiments import Experiment, treatments_of
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grids import (
-    paper_grid,
-    published_grid,
-    spread_note,
-    spread_words,
-)
+from fastopen.report.grids import paper_grid, published_grid, spread_note, spread_words
 from fastopen.report.model import Severity
 from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
@@ -50,10 +42,7 @@ EXTREMES: Final = 3
 def results_renderables(
     results: Results, width: int, reasons: Reasons | None = None
 ) -> Iterator[RenderableType]:
-    """Everything that is printed of a run, in order, for a terminal of so many columns.
-
-    `reasons` say why cells are slower than one would think.
-    """
+    """Yield all that is printed of a run, for a terminal of this width. `reasons` explain slow cells."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
@@ -138,7 +127,7 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for saving, cell in reversed(known[-EXTREMES:]):
         if saving < 0 and (why := where_slower(results, [cell], reasons)):
-            yield f"{cell.cell.page}: {arms[0].condition[0].lower()}{arms[0].condition[1:]} slower{why}."
+            yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
 def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:

@@ -13,13 +13,7 @@ from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grids import (
-    detail_grids,
-    fixed_rates,
-    paper_grid,
-    published_grid,
-    spread_words,
-)
+from fastopen.report.grids import detail_grids, fixed_rates, paper_grid, published_grid, spread_words
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
@@ -113,9 +107,7 @@ _CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """`wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down, 5 Mbit/s up; chromium, HTTP/2, TLS 1.3`: what was
-    measured.
-    """
+    """Return what was measured: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium, HTTP/2`."""
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)
@@ -130,7 +122,6 @@ def subject(results: Results) -> str:
 
 
 def _all_pages(results: Results) -> dict[str, Any]:
-    """The pages of a corpus in one table."""
     return {"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}
 
 
@@ -140,5 +131,4 @@ def _page(source: Source, name: str) -> dict[str, Any]:
 
 
 def drawn(figure: Figure) -> Drawn:
-    """With its drawing."""
     return Drawn(figure, Markup(inline_svg(figure, figure.name)))  # noqa: S704  # vl-convert escapes

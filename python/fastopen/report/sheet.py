@@ -8,7 +8,6 @@ from fastopen.common.grid import Grid
 
 
 def csv_text(grid: Grid) -> str:
-    """The columns' headings, then the rows."""
     target = io.StringIO()
     writer = csv.writer(target)
     writer.writerow(column.heading for column in grid.columns)

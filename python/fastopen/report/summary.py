@@ -7,16 +7,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
-from fastopen.common.phrases import (
-    capitalised,
-    decapitalised,
-    gain,
-    listed,
-    percents,
-    plural,
-    saves,
-    times,
-)
+from fastopen.common.phrases import capitalised, decapitalised, gain, listed, percents, plural, saves, times
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
 from fastopen.report.findings.deciding import deciding_of_run
@@ -143,7 +134,6 @@ def _asked_by(results: Results) -> list[str]:
 def _sentences(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], verdict: Verdict
 ) -> list[str]:
-    """Return the effect of each treatment, for one question."""
     sentences = []
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         known = [cell for cell in of_arm if cell.improvement_percent is not None]

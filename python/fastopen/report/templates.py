@@ -27,8 +27,7 @@ def asset(name: str, package: str = HERE) -> str:
 
 @cache
 def environment(package: str = HERE) -> Environment:
-    """Return the environment of templates in the package's assets, then in those of reports. A name that is
-    not defined is an error."""
+    """Return the environment of templates, for which an undefined name is an error."""
 
     def found(name: str) -> str:
         own = resources.files(package) / "assets" / name

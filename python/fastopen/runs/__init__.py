@@ -21,33 +21,3 @@ from fastopen.runs.resume import check_same, stored_plan
 from fastopen.runs.rows import LoadRow
 from fastopen.runs.store import RunStore
 from fastopen.runs.time_limit import TimeLimit
-
-__all__ = [
-    "LAST",
-    "NOTHING_ELSE",
-    "ORDERS",
-    "Listing",
-    "LoadRow",
-    "Merged",
-    "Order",
-    "RunOutcome",
-    "RunProgress",
-    "RunReader",
-    "RunStore",
-    "RunSummary",
-    "TimeLimit",
-    "Watched",
-    "check_same",
-    "describe_environment",
-    "execute",
-    "find_run",
-    "holds_run",
-    "list_runs",
-    "merge",
-    "new_run_folder",
-    "remove_run",
-    "run_folders",
-    "runs_folder",
-    "stored_plan",
-    "summary_of",
-]

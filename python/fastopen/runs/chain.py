@@ -1,6 +1,4 @@
-"""The longest chain of handshakes in a load: an upper bound of the savings of TCP Fast Open or another first
-flight.
-"""
+"""The longest chain of handshakes in a load: an upper bound of what a first flight saves."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -92,11 +90,7 @@ class Carriers:
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return the time span of the lookup that a request waited for.
-
-        None if the address was known when the request was queued, or if the request did not open the
-        connection.
-        """
+        """Return the time span of the lookup that a request waited for to open its connection, if any."""
         opened_ns = self.opened_ns(request)
         carrier = None if request.connection is None else self._of.get(request.connection)
         span = None if carrier is None or opened_ns is None else self._lookups.get(carrier.host)

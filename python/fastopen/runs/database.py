@@ -1,6 +1,4 @@
-"""The run's SQLite file, which is created atomically, written by one process at a time, and fails with our
-errors.
-"""
+"""The run's SQLite file: created atomically, written by one process at a time, with our errors."""
 
 import fcntl
 import os
@@ -33,9 +31,7 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create the file in a new or empty folder, with the content that `fill` writes. Raises InputError,
-    MachineError.
-    """
+    """Create the file with the content that `fill` writes. Raises InputError, MachineError."""
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -121,9 +117,7 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def failing(place: str) -> Iterator[None]:
-    """Convert SQLite's error about an unwritable file into a MachineError, and one about a damaged file into
-    an InputError.
-    """
+    """Convert SQLite's errors into MachineError (unwritable file) or InputError (damaged file)."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -134,10 +128,7 @@ def failing(place: str) -> Iterator[None]:
 
 
 class FolderLock(Closing):
-    """The lock of the process that writes into a run's folder. The kernel frees it when the process ends.
-
-    A context manager.
-    """
+    """A context manager: the lock of a folder's writer, which the kernel frees when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         """Take the lock. Raises InputError if another process holds it."""
@@ -149,7 +140,6 @@ class FolderLock(Closing):
             raise InputError("another process is executing this run", str(folder)) from None
 
     def close(self) -> None:
-        """Free the lock."""
         os.close(self._descriptor)
 
 
@@ -207,10 +197,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log: a commit is one append and does not disturb readers.
-
-    A commit survives the death of this process. DiskSync brings it to the disk.
-    """
+    """Open the file with a write-ahead log: a commit is one append, and survives this process."""
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")

@@ -25,11 +25,9 @@ class DiskSync:
         self._thread.start()
 
     def wake(self) -> None:
-        """Request a flush after a write."""
         self._dirty.set()
 
     def close(self) -> None:
-        """Flush the rest and end the thread."""
         self._closing.set()
         self._dirty.set()
         self._thread.join()

@@ -134,7 +134,6 @@ def execute(
 
 
 def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
-    """Run the repeats for which there is time, and remove the others from the run."""
     try:
         for of_round in limit.rounds(jobs, execution.at_once(jobs)):
             execution.do(of_round, limit)
@@ -177,7 +176,6 @@ class _Execution:
         self._faults: dict[str, str | None] = {}  # by job, for its last world
 
     def faults(self) -> dict[str, list[str]]:
-        """See RunOutcome."""
         faults: dict[str, list[str]] = {}
         for job, fault in self._faults.items():
             if fault is not None:
@@ -212,8 +210,7 @@ class _Execution:
                 limit.check()
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Yield the events of all engines, one engine after another. Closing the generator ends the running
-        engine."""
+        """Yield the events of one engine after another. Closing the generator ends the running one."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
@@ -254,9 +251,7 @@ class _Execution:
             self._check_hope(planned_of[finished.job].comparison, finished)
 
     def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
-        """Raise _HopelessError if the first loads of an arm, of all pages and setups, are invalid for one
-        reason.
-        """
+        """Raise _HopelessError if the first loads of an arm are invalid for one reason everywhere."""
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, {})

@@ -1,6 +1,4 @@
-"""The shapes of a run's facts `environment` and `options`, which may come from any program. Other keys are
-allowed.
-"""
+"""The shapes of a run's facts `environment` and `options`, which may come from any program."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -20,8 +18,6 @@ class Facts(BaseModel):
 
 
 class Environment(Facts):
-    """The environment of a run."""
-
     started: Annotated[str, AfterValidator(_moment)] | None = None
     versions: dict[str, str] = {}
     clients: dict[str, str | dict[str, Any] | None] | None = None
@@ -38,22 +34,16 @@ class Arguments(BaseModel):
 
 
 class Until(Arguments):
-    """The requested precision."""
-
     half_width_percent: float
     max_repeats: int
 
 
 class Watched(Arguments):
-    """The data kept of loads beside records."""
-
     packets: bool = False
     tcp_trace: bool = False
 
 
 class Options(Facts):
-    """The options that resuming needs."""
-
     until: Until | None = None
     inputs: list[str] = []
     library: list[str] = []

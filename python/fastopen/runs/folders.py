@@ -22,9 +22,7 @@ LAST: Final = "last"
 
 
 def runs_folder() -> Path:
-    """Return FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories:
-    ~/.local/state).
-    """
+    """Return FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories)."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -34,7 +32,6 @@ def runs_folder() -> Path:
 
 
 def new_run_folder(name: str, now: datetime) -> Path:
-    """Return a new folder's path, from the name and time of the run."""
     stem = f"{name}-{now:%Y%m%d-%H%M%S}"
     folder, number = runs_folder() / stem, 1
     while folder.exists():
@@ -44,10 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run by its path, by its name in the runs folder, or `last` for the latest.
-
-    Raises InputError if there is none.
-    """
+    """Return the folder of a run by path, name or `last` for the latest. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path
@@ -98,7 +92,6 @@ def list_runs(folder: Path) -> Iterator[RunSummary]:
 
 
 def summary_of(folder: Path) -> RunSummary:
-    """Return the summary of one run for a list."""
     files = [*folder.iterdir(), *(folder / PACKETS).glob("*")]
     size = sum(file.stat().st_size for file in files if file.is_file())
     try:

@@ -57,10 +57,7 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query, which is a `lookup` if it is for one load or job.
-
-        Raises InputError if the file is damaged or returns more rows than it can hold.
-        """
+        """Yield the rows of a query; `lookup`: for one load or job. Raises InputError for a damaged file."""
         for rows in self._batches(query, values, 1, lookup=lookup):
             yield from rows
 

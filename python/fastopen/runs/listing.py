@@ -56,5 +56,4 @@ class Listing:
 
     @property
     def ordering(self) -> str:
-        """Return the terms of ORDER BY."""
         return _COLUMNS[self.order]

@@ -49,8 +49,6 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of a merge."""
-
     folder: Path
     asked: int
     """Loads of the experiment."""
@@ -120,7 +118,6 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def look_at(self, run: RunStore) -> None:
-        """Check that a run belongs to the experiment, and take the loads that other runs lack."""
         assert run.folder is not None
         if run.folder.resolve() in self._folders:
             raise InputError("is given twice", str(run.folder), "give it once")
@@ -257,7 +254,6 @@ class _Merging:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
 
     def merged(self, output: Path) -> Merged:
-        """Return the summary of a merge."""
         twice = tuple(f"{part.name}: {part.again} loads" for part in self._parts if part.again)
         done = len(self._settled)
         missing = tuple(self._missing()) if done < self._plan.loads() else ()
@@ -280,9 +276,7 @@ class _Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if parts differ in the program or in the virtual engine's kernel, on which figures
-    depend.
-    """
+    """Raise InputError if parts differ in the program or the virtual engine's kernel."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

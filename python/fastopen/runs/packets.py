@@ -25,10 +25,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the file of a load's packets, or None if the run did not keep it.
-
-    A link, which may leave the run, and a file of impossible size count as missing.
-    """
+    """Return the regular file of a load's packets, unless it is missing or of impossible size."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None
@@ -36,5 +33,4 @@ def kept_packets(run: Path, row: LoadRow) -> Path | None:
 
 
 def packets_name(row: LoadRow) -> str:
-    """Return the name of the file of a load's packets."""
     return file_name(row.number, row.job, row.load, ENDING)

@@ -92,14 +92,11 @@ class RunReader(Closing):
             raise InputError(f"damaged: job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted` (by the user), `stopped` (by another cause), or `out of
-        time`: a limit of time left no room for one repeat of all.
-        """
+        """Return `running`, `finished`, `interrupted` (by the user), `stopped`, or `out of time`."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
@@ -111,7 +108,6 @@ class RunReader(Closing):
 
     @property
     def environment(self) -> dict[str, Any]:
-        """Return the environment of the run."""
         return self._document("environment")
 
     @property
@@ -127,12 +123,10 @@ class RunReader(Closing):
             return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
-        """Return the experiment."""
         with self._understanding("the experiment"):
             return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
-        """Return the cells in the order of the table."""
         experiment, pages = self.experiment(), {*self.page_names()}
         cells: list[Cell] = []
         rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
@@ -147,7 +141,6 @@ class RunReader(Closing):
         return cells
 
     def pages(self) -> dict[str, Page]:
-        """Return the pages by name, in their given order."""
         rows = self._rows("SELECT name, page FROM pages ORDER BY position")
         with self._understanding("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
@@ -191,7 +184,6 @@ class RunReader(Closing):
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
 
     def loads_asked(self) -> int:
-        """Return the number of planned loads."""
         ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
         return int(asked or 0)
 
@@ -201,7 +193,6 @@ class RunReader(Closing):
         return int(done)
 
     def attempts_done(self) -> int:
-        """Return the number of attempts on disk."""
         ((done,),) = self._rows("SELECT count(*) FROM loads")
         return int(done)
 
@@ -233,10 +224,7 @@ class RunReader(Closing):
         return int(count)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Map the index of each loaded cell to its numbers of finished and of valid loads.
-
-        Each load counts once, by its last attempt.
-        """
+        """Map each loaded cell to its numbers of finished and valid loads, by their last attempts."""
         # SQLite takes bare columns from the row with the maximum.
         rows = self._rows(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -245,11 +233,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Generate every load, or those of one job, with its record as a JSON value that was checked when
-        written.
-
-        One record is in memory at a time. Reading it costs a fifth of a LoadRecord.
-        """
+        """Yield each load, or those of a job, with its record as JSON, at a fifth of a LoadRecord's cost."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
@@ -270,9 +254,7 @@ class RunReader(Closing):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def hosts(self, job: str) -> dict[str, str]:
-        """Map the host names of a job's page to their addresses in its last world; empty if none was
-        built.
-        """
+        """Map the host names of a job's page to their addresses in its last world."""
         found: dict[str, str] = {}
         for (record,) in self._rows(_WORLDS, (job,), lookup=True):
             with self._understanding("the record of a world"):
@@ -280,9 +262,7 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the record of a load's attempt, by default the last, as the world wrote it. Raises
-        KeyError.
-        """
+        """Return the record of a load's attempt, by default the last. Raises KeyError."""
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
@@ -298,7 +278,6 @@ class RunReader(Closing):
         return record
 
     def _resources(self, job: str) -> int:
-        """Return the number of resources of the page of a job."""
         if not self._sizes:
             self._sizes = {name: len(page.resources) for name, page in self.pages().items()}
         pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
@@ -312,7 +291,6 @@ class RunReader(Closing):
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        """Return (job, fault of its world) pairs in the order of their occurrence."""
         rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
         return list(rows)
 
@@ -365,7 +343,6 @@ class RunReader(Closing):
         return self._cell_count
 
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        """Return the load of a row of _LOADS, which has the columns of LoadRow except the job."""
         cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:

@@ -15,10 +15,7 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Return the plan of a kept run with all its jobs, made again from its experiment and pages.
-
-    Raises InputError if this fastopen would plan other jobs than the one that started the run.
-    """
+    """Return the plan of a kept run, made again. Raises InputError if this fastopen plans other jobs."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})

@@ -1,7 +1,4 @@
-"""The run store: one SQLite file in the run's folder, or in memory for a run that is not kept.
-
-Each finished load is committed at once, and its record is kept as the world wrote it.
-"""
+"""The run store: one SQLite file in the run's folder, or in memory. Each load is committed at once."""
 
 import contextlib
 import json
@@ -91,7 +88,6 @@ class RunStore(RunReader):
                 cls.resume(folder).close()
 
     def close(self) -> None:
-        """Close the file and free the folder."""
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:
@@ -184,12 +180,10 @@ class RunStore(RunReader):
                 keep_packets(self.folder, added.lastrowid, record.job, record.id, packets.pcapng)
 
     def add_fault(self, job: str, fault: str) -> None:
-        """Keep a fault of a job's world."""
         with self._writing() as database:
             database.execute("INSERT INTO faults SELECT number, ? FROM jobs WHERE id = ?", (fault, job))
 
     def add_jobs(self, jobs: Iterable[PlannedJob]) -> None:
-        """Add jobs to the run."""
         with self._writing() as database:
             write_jobs(database, jobs)
             set_fact(database, "status", "running")
@@ -211,7 +205,6 @@ class RunStore(RunReader):
                     database.execute("DELETE FROM jobs WHERE number = ?", (number,))
 
     def add_environment(self, environment: dict[str, Any]) -> None:
-        """Add the environment in which the run is resumed."""
         first = self.environment
         resumed = [*first.get("resumed", []), environment]
         with self._writing() as database:
@@ -219,12 +212,10 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def set_label(self, text: str) -> None:
-        """Set the run's label in lists."""
         with self._writing() as database:
             set_fact(database, "label", text)
 
     def set_status(self, status: str) -> None:
-        """Set the status, see `status`."""
         with self._writing() as database:
             set_fact(database, "status", status)
 
@@ -272,7 +263,6 @@ def write_facts(
 
 
 def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None:
-    """Write the jobs to do."""
     database.executemany(
         "INSERT INTO jobs (id, page, network, setup, engine, repeat, seed, loads)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -287,5 +277,4 @@ def write_jobs(database: sqlite3.Connection, jobs: Iterable[PlannedJob]) -> None
 
 
 def set_fact(database: sqlite3.Connection, name: str, value: object) -> None:
-    """Set one row of the table of facts, as JSON."""
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))

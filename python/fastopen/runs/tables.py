@@ -91,11 +91,9 @@ class Flattener:
         return cls(run.experiment(), run.cells(), run.pages())
 
     def page(self, row: LoadRow) -> Page:
-        """Return the page that was loaded."""
         return self.pages[self.cells[row.cell].page]
 
     def rows(self, table: str, row: LoadRow, record: dict[str, Any]) -> Iterable[Row]:
-        """Yield the rows of a load in the table of that name."""
         if table == "loads":
             return (self.load(row),)
         if table == "evidence":
@@ -104,7 +102,6 @@ class Flattener:
         return several[table](row, record)
 
     def load(self, row: LoadRow) -> Row:
-        """Return the row of LOADS."""
         cell = self.cells[row.cell]
         if row.cell not in self._factors:
             self._factors[row.cell] = flat_columns(point_of(self.experiment, cell))
@@ -117,7 +114,6 @@ class Flattener:
         )
 
     def _drawn(self, cell: Cell, repeat: int) -> Row:
-        """Return the row of DRAWN."""
         drawn = draw_of(self.experiment, cell.comparison, repeat)
         if drawn is None:
             return (None,) * len(DRAWN)
@@ -130,7 +126,6 @@ class Flattener:
         )
 
     def requests(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Yield the rows of REQUESTS."""
         page = self.page(row)
         known = self._known.get(page.name)
         if known is None:
@@ -144,7 +139,6 @@ class Flattener:
             )
 
     def connections(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Yield the rows of CONNECTIONS."""
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
@@ -160,14 +154,12 @@ class Flattener:
             )
 
     def samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
-        """Yield the rows of SAMPLES."""
         for connection in record["connections"]:
             for one in connection.get("origin_samples", ()):
                 values = (one[name] for name in list(SAMPLES)[3:])
                 yield (row.number, connection["id"], _ms(one["at_ns"]), *values)
 
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
-        """Return the row of EVIDENCE."""
         link, counters = record["link"] or {}, record["counters"]
         # Records from before contract 2 lack these keys.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}

@@ -24,10 +24,7 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Generate the jobs repeat by repeat: the first, and further ones while there is time.
-
-        After the first repeat, a round has as many repeats as keep `at_once` worlds busy.
-        """
+        """Yield the first repeat, then as many as keep `at_once` worlds busy, while there is time."""
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat)]
         last_s, size = 0.0, 1
         while repeats:
@@ -45,13 +42,11 @@ class TimeLimit:
         return max(0.0, self.seconds - self.elapsed_s)
 
     def check(self) -> None:
-        """Raise OutOfTimeError if the time is over."""
         if not self.left_s:
             raise OutOfTimeError
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds since the creation."""
         return self._clock() - self._began
 
 

@@ -1,7 +1,4 @@
-"""Calibrate recorded pages: separate queueing delay from server think time.
-
-Results are kept in the user's cache, by a digest of every input that they depend on.
-"""
+"""Calibrate recorded pages: separate queueing delay from server think time, with a cache."""
 
 import hashlib
 import json
@@ -74,7 +71,6 @@ class _Recording:
 
     @property
     def file(self) -> Path:
-        """The file of its result in the cache."""
         assert self.imported.recording is not None
         exchanges = [asdict(one) for one in self.imported.recording.exchanges]
         page = self.imported.page.digest()
@@ -105,10 +101,7 @@ class _Recording:
 
 
 def calibrated(
-    imported: Sequence[ImportedPage],
-    *,
-    progress: FileProgress = lambda *_: None,
-    within_s: float = WITHIN_S,
+    imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
     """Return the pages, with think times free of queueing delay if the recorder's network is known.
 

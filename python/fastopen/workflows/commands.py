@@ -7,9 +7,7 @@ from fastopen.experiments import Experiment, clients_of
 
 
 def foreign_commands(experiment: Experiment) -> list[str]:
-    """The command lines of its clients and servers, as a shell writes them, without those that fastopen makes
-    itself.
-    """
+    """Return the command lines of clients and servers that fastopen does not make itself."""
     clients = (setup.client for setup in experiment.setups)
     lines = [client.command for client in clients if client.command and not _is_own(client)]
     lines += [setup.origins.server for setup in experiment.setups if setup.origins.server]

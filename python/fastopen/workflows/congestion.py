@@ -24,10 +24,7 @@ UNKNOWN: Final = "no congestion control"
 def check_congestion_controls(
     experiment: Experiment, engines: Mapping[EngineName, Engine], place: str
 ) -> None:
-    """Raises InputError, at `place`, for each that the kernel of an engine does not have.
-
-    The kernel itself is asked, by a world with nothing in it: it may have modules to load.
-    """
+    """Raise InputError at `place` for one that an engine's kernel lacks, by asking an empty world."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
     unusual = [name for name in asked if name not in USUAL]
     raise_all(

@@ -50,10 +50,7 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Return the current slowdown of each engine compared with an idle machine.
-
-    Virtual time waits only for processors, and real time hardly for any.
-    """
+    """Return each engine's slowdown by the load of this machine. Real time hardly waits for processors."""
     cores = len(os.sched_getaffinity(0))
     return {
         name: slowed_down(os.getloadavg()[0], cores, at_once)

@@ -74,7 +74,6 @@ def _place(experiment: Experiment, key: tuple[str, ...]) -> str:
 
 
 def rows(found: Mapping[tuple[str, ...], int | None]) -> list[dict[str, Any]]:
-    """Return the rows of the file."""
     return [dict(zip(COLUMNS, (*key, "" if ns is None else ns), strict=True)) for key, ns in found.items()]
 
 

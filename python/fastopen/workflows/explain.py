@@ -86,19 +86,14 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        """Return the number of savings that agree."""
         return sum(map(self.agrees, self.times))
 
     @property
     def times_agreeing(self) -> int:
-        """Return the number of cells whose times agree."""
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return how good it is for cells: the savings and the times that agree count alike.
-
-        A property that is assumed has to earn one of them.
-        """
+        """Return the savings and times that agree, less the properties that are assumed; fewer are better."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -107,8 +102,6 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
-    """The result of a search."""
-
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
@@ -134,7 +127,6 @@ class Explained:
         return _best(self.tried, self.cells)
 
     def of(self, rig: Rig) -> Tried | None:
-        """Return what a rig gave, if it was tried."""
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
@@ -248,7 +240,8 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     rest = iter(sorted(space.rigs(), key=lambda rig: (len(rig), derive_seed(0, "rigs", str(rig)))))
     while True:
         best = search.best.rig
-        neighbours = [*space.one_more(best), *_one_less(best)]
+        one_less = (tuple(other for other in best if other != one) for one in best)
+        neighbours = [*space.one_more(best), *one_less]
         new = [rig for rig in neighbours if rig not in search.tried]
         if not new and search.requests < SEARCH_REQUESTS:
             # Where no neighbour is better, others of few properties may be.
@@ -271,10 +264,6 @@ def sourced_rig(space: RigSpace) -> Rig:
     """Return the properties that have a source, of each name the first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
-
-
-def _one_less(rig: Rig) -> list[Rig]:
-    return [tuple(other for other in rig if other != one) for one in rig]
 
 
 def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
@@ -337,7 +326,6 @@ class _Search:
         return total
 
     def load(self, rigs: Iterable[Rig]) -> None:
-        """Load rigs that were not tried."""
         new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]
         rows: dict[tuple[str, Rig], _Row] = {}
         for rig in new:

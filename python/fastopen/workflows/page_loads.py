@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fastopen.contract import LoadRecord, Network, Origins, Tcp, Tls
-from fastopen.experiments import (
-    ArmName,
-    EngineName,
-    Experiment,
-    Variation,
-    clients_of,
-    make_plan,
-    setups_of,
-)
+from fastopen.experiments import ArmName, EngineName, Experiment, Variation, clients_of, make_plan, setups_of
 from fastopen.pages import ImportedPage
 from fastopen.runs import RunStore
 from fastopen.runs.rows import LoadRow
@@ -70,5 +62,4 @@ class PageLoads:
 
 
 def last_records(store: RunStore) -> Iterator[tuple[LoadRow, LoadRecord]]:
-    """The last attempt of each load."""
     return store.load_records(row for row in store.loads() if not row.superseded)

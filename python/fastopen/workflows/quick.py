@@ -81,8 +81,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Return the estimated time of this many repeats, or of one if nothing is random, now or on an idle
-    machine."""
+    """Return the estimated time of this many repeats, now or on an idle machine."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

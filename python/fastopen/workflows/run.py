@@ -119,7 +119,6 @@ class StartedRun:
 
     @property
     def loads_left(self) -> int:
-        """Return the number of loads that are not done."""
         return self.store.loads_asked() - self.store.loads_done()
 
 
@@ -143,7 +142,6 @@ class ExecutedRun(Closing):
     """How many tasks were sent to workers again, since theirs had died."""
 
     def close(self) -> None:
-        """Closes the store."""
         self.store.close()
 
 
@@ -311,10 +309,7 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 def _check_same(
     folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raises InputError where the folder holds a run of another experiment, pages or bodies.
-
-    What follows from how the run is printed (draws, for a report) is no other experiment.
-    """
+    """Raise InputError if the folder's run has another experiment, other pages or bodies."""
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []
@@ -356,7 +351,6 @@ def _of_bodies(page: Page) -> list[tuple[str, int]]:
 
 
 def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
-    """The recorded bodies of each page of the plan, by its name."""
     return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
 
 

@@ -6,10 +6,7 @@ from fastopen.experiments import Experiment
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Name to what was written, for each kernel of a list with commas; empty where it names one or none.
-
-    Raises MachineError where one is not installed, InputError where one is named twice.
-    """
+    """Map names to kernels of a list with commas; empty for one. Raises MachineError, InputError."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}

@@ -149,5 +149,4 @@ def _raising(error: Exception) -> Callable[[], Any]:
 
 
 def _runs(name: str, dask_worker: Any) -> bool:
-    """Return True if Dask runs a task with this prefix on this worker."""
     return any(str(task.key).startswith(name) for task in dask_worker.state.executing)

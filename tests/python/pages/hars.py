@@ -69,3 +69,16 @@ def import_har(data: object, place: str, *, lenient: bool = False) -> list[Impor
 def one_page(*entries: Any, on_load: float | None = None) -> ImportedPage:
     (page,) = import_har(har(*entries, on_load=on_load), "my.har")
     return page
+
+
+ROOT = entry("http://a.test/")
+
+
+def kind(type_: str) -> dict[str, str]:
+    """The type of a request, as Chrome writes it."""
+    return {"_resourceType": type_}
+
+
+def said(page: Any, words: str) -> bool:
+    """Return True if a note of the page has these words."""
+    return any(words in note for note in page.notes)

@@ -5,8 +5,7 @@ from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, Show
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.curves import Curve, Place, axis_of, curves_of, position
 from fastopen.analysis.attribution.excess import excess_sentence
-from fastopen.analysis.attribution.pieces import PieceChange, changed_pieces
-from fastopen.analysis.attribution.segments import CriticalPath, Kind
+from fastopen.analysis.attribution.segments import CriticalPath, Kind, PieceChange, changed_pieces
 from fastopen.analysis.attribution.slower import (
     Reasons,
     reason_between,
@@ -17,34 +16,3 @@ from fastopen.analysis.attribution.slower import (
 )
 from fastopen.analysis.attribution.source import Source, read_source
 from fastopen.pages.domains import registrable_domain, third_parties
-
-__all__ = [
-    "Answer",
-    "Attribution",
-    "Breakdown",
-    "CriticalPath",
-    "Curve",
-    "Kind",
-    "PieceChange",
-    "Place",
-    "Reasons",
-    "Shown",
-    "Source",
-    "attribute",
-    "axis_of",
-    "changed_pieces",
-    "critical_path",
-    "curves_of",
-    "excess_sentence",
-    "page_answers",
-    "position",
-    "read_source",
-    "reason_between",
-    "reasons_slower",
-    "registrable_domain",
-    "request_name",
-    "run_answers",
-    "setups_slower",
-    "third_parties",
-    "where_slower",
-]

@@ -16,18 +16,7 @@ from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places
 from fastopen.analysis.attribution.excess import excess_sentence
 from fastopen.analysis.attribution.segments import Kind
 from fastopen.analysis.statistics import Bound, CellResult, Results
-from fastopen.common.phrases import (
-    NBSP,
-    change,
-    gain,
-    interval,
-    listed,
-    percent,
-    plural,
-    share,
-    signed,
-    time,
-)
+from fastopen.common.phrases import NBSP, change, gain, interval, listed, percent, plural, share, signed, time
 from fastopen.experiments import Factor, place_word, treatments_of
 from fastopen.experiments.factors import RTT
 

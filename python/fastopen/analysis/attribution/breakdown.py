@@ -83,7 +83,6 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
 
 
 def _nearest_the_median(rows: Sequence[LoadRow], count: int) -> list[LoadRow]:
-    """The median load first."""
     ordered = sorted(rows, key=lambda row: (row.plt_ns or 0, row.repeat))
     middle = (len(ordered) - 1) // 2
     return [ordered[at] for at in sorted(range(len(ordered)), key=lambda at: abs(at - middle))[:count]]

@@ -26,17 +26,14 @@ class ColdRequests:
 
     @property
     def all_ms(self) -> list[float]:
-        """Return all times in order."""
         return sorted(took for took, _ in self.times_ms)
 
     @property
     def cold_ms(self) -> list[float]:
-        """Return those of cold requests, which waited for a handshake."""
         return sorted(took for took, waited in self.times_ms if waited)
 
     @property
     def without_ms(self) -> list[float]:
-        """Return those of cold requests without the handshake."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property
@@ -46,7 +43,6 @@ class ColdRequests:
 
     @property
     def share(self) -> float:
-        """Return the median of these."""
         return median(self.shares)
 
     @property

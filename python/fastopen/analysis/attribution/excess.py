@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from fastopen.analysis.statistics import CellResult
-from fastopen.common.phrases import listed, percent, plural, time
+from fastopen.common.phrases import decapitalised, listed, percent, plural, time
 
 
 def excess_sentence(
@@ -18,9 +18,9 @@ def excess_sentence(
         causes.append(
             f"{plural(fewer, 'segment')} fewer per load {'was' if fewer == 1 else 'were'} retransmitted"
         )
-    condition = result.cell.arm.condition
     return (
-        f"At {where}, {condition[0].lower()}{condition[1:]}, TFO saves {percent(result.improvement_percent)}"
+        f"At {where}, {decapitalised(result.cell.arm.condition)}, TFO saves"
+        f" {percent(result.improvement_percent)}"
         f" ({time(result.saved_ms)}), more than the {percent(result.bound.percent)}"
         f" ({time(result.bound.ms)}) that handshakes in a row took:"
         f" {listed(causes) if causes else 'something else took less time as well'}."

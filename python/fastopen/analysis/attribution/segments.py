@@ -1,7 +1,10 @@
 """The pieces that a page load time is cut into, and the path that they make up."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
+
+from fastopen.pages import Page
 
 
 class Kind(StrEnum):
@@ -48,3 +51,43 @@ class CriticalPath:
     def count(self, kind: Kind) -> int:
         """Return the number of pieces of one kind."""
         return sum(segment.kind is kind for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class PieceChange:
+    """All that one path, and another, spend on one kind of wait of one request, in nanoseconds."""
+
+    kind: Kind
+    url: str
+    request: int | None
+    """Its index in the page of the second path; None where that page has no such URL."""
+    before_ns: int
+    after_ns: int
+    on_both: bool
+    """Whether both paths go over the request; what one alone goes over says little by itself."""
+
+    @property
+    def change_ns(self) -> int:
+        """Above zero where it takes longer on the second path."""
+        return self.after_ns - self.before_ns
+
+
+def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
+    """Return the pieces that changed, the largest change first. Requests match by their URL."""
+    (old_page, old), (new_page, new) = before, after
+    was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
+    index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}
+    both = {url for _, url in was} & {url for _, url in now}
+    pieces = [
+        PieceChange(kind, url, index.get(url), was[kind, url], now[kind, url], url in both)
+        for kind, url in dict.fromkeys([*was, *now])
+    ]
+    changed = [piece for piece in pieces if piece.change_ns]
+    return sorted(changed, key=lambda piece: (-abs(piece.change_ns), piece.url, piece.kind))
+
+
+def _lengths_ns(page: Page, path: CriticalPath) -> defaultdict[tuple[Kind, str], int]:
+    found: defaultdict[tuple[Kind, str], int] = defaultdict(int)
+    for segment in path.segments:
+        found[segment.kind, page.resources[segment.resource].url] += segment.length_ns
+    return found

@@ -64,8 +64,7 @@ class Reasons:
 
 
 def reasons_slower(store: RunStore, results: Results) -> Reasons:
-    """Return the reasons why cells are slower, from the pair of loads nearest to the median. Cells without a
-    reason are missing."""
+    """Return the reasons why cells are slower, from the pair of loads nearest to the median."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -178,10 +177,7 @@ def _reason(
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
 ) -> str:
-    """Why `after`, whose critical path this is, took longer than `before`; empty where nothing says it.
-
-    A response cannot delay another by more than it takes the link at this rate.
-    """
+    """Return why `after`, whose critical path this is, took longer; empty if nothing shows it."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)
@@ -215,8 +211,7 @@ def _syn_sent_again(was: _Carried, now: _Carried) -> str:
 
 
 def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Return a clause if it or its response waited for a timeout, which no busy link explains for a small
-    response."""
+    """Return a clause if it or its response waited for a timeout, which a busy link does not explain."""
     longer_ns = now.took_ns - was.took_ns
     if longer_ns < TIMEOUT_MIN_NS:
         return ""
@@ -228,8 +223,7 @@ def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
 
 
 def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
-    """Return a clause if its connection lost more, so that its congestion window shrank, or waited for a
-    timeout."""
+    """Return a clause if its connection lost more, and its window shrank or it waited for a timeout."""
     more = sum(now.sent_again) > sum(was.sent_again)
     stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
     return _sent_again(was, now) if more or stopped else ""
@@ -267,12 +261,7 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 
 
 def _met(
-    page: Page,
-    before: LoadRecord,
-    after: LoadRecord,
-    index: int,
-    least_ns: float,
-    down_bit_per_s: int | None,
+    page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """The response that shares the link with it for longer than it did, if that takes so long."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
@@ -362,8 +351,7 @@ def request_name(page: Page, index: int) -> str:
 
 
 def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> str:
-    """` at 20 ms: why`: where it is slowest of these cells, which a single row does not name; empty where no
-    cell has a reason."""
+    """Return ` at 20 ms: why` for the slowest of these cells; empty if no cell has a reason."""
     known = [cell for cell in cells if cell.cell.index in reasons.of_cells]
     if not known:
         return ""

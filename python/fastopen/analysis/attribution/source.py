@@ -23,11 +23,9 @@ class Source:
     """Why cells are slower than one would think."""
 
     def places(self, page: str) -> list[Place]:
-        """The comparisons of a page."""
         return places_of(self.results, self.attribution, page)
 
     def all_places(self) -> Iterator[tuple[str, Place]]:
-        """The comparisons of all pages, with the page's name."""
         return ((page, place) for page in self.results.pages for place in self.places(page))
 
 

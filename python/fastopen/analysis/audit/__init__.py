@@ -3,5 +3,3 @@
 from fastopen.analysis.audit.findings import QUESTIONS, Finding, Kind
 from fastopen.analysis.audit.rules import audit
 from fastopen.analysis.audit.table import PrintedCell, read_table
-
-__all__ = ["QUESTIONS", "Finding", "Kind", "PrintedCell", "audit", "read_table"]

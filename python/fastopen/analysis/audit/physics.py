@@ -61,7 +61,6 @@ class MeasuredCell:
 
     @property
     def trips_saved(self) -> int:
-        """Return the most round trips that a connection can save."""
         return self.trips_off - self.cell.flight_tfo.round_trips
 
     @property
@@ -71,8 +70,7 @@ class MeasuredCell:
 
     @property
     def room(self) -> Decimal:
-        """Return the most connections, each with a request, that can follow one another in the load without
-        TFO."""
+        """Return the most connections in a row, each with a request, that a load without TFO has time for."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 

@@ -45,10 +45,7 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
     sooner: list[str] = []
     faster: list[str] = []
     longer, shorter = (f"over {one.rtt.normalize():f} ms" for one in (higher, lower))
-    for name, before, after in (
-        ("without TFO", lower.off, higher.off),
-        ("with TFO", lower.tfo, higher.tfo),
-    ):
+    for name, before, after in (("without TFO", lower.off, higher.off), ("with TFO", lower.tfo, higher.tfo)):
         step = f"{name} from {_ms(before)} at {lower.rtt} ms to {_ms(after)}"
         if after + slack < before:
             sooner.append(f"{name} {_ms(after)} {longer}, {_ms(before)} {shorter}")

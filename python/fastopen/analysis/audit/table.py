@@ -61,10 +61,7 @@ class PrintedCell:
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the largest rounding error of the times, in `unit`: half of the last digit of the row.
-
-        CSV files lose zeros at the end, so the number with more digits counts.
-        """
+        """Return the rounding error of the times in `unit`, by the number with more digits."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property

@@ -5,21 +5,3 @@ from fastopen.analysis.comparison.change import Basis, Change
 from fastopen.analysis.comparison.compare import RunComparison, compare_runs
 from fastopen.analysis.comparison.limits import Check, Limit, Verdict, checks_of, parse_limit
 from fastopen.analysis.comparison.side import Side, read_side, side_of
-
-__all__ = [
-    "Basis",
-    "CellChange",
-    "Change",
-    "Check",
-    "Kinship",
-    "Limit",
-    "Outcome",
-    "RunComparison",
-    "Side",
-    "Verdict",
-    "checks_of",
-    "compare_runs",
-    "parse_limit",
-    "read_side",
-    "side_of",
-]

@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fastopen.analysis.attribution import (
-    Breakdown,
-    Kind,
-    PieceChange,
-    Shown,
-    changed_pieces,
-    reason_between,
-)
+from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, Shown, changed_pieces, reason_between
 from fastopen.analysis.comparison.change import Basis, Change, change_of
 from fastopen.analysis.comparison.side import Side
 from fastopen.analysis.statistics import CellResult
@@ -92,7 +85,6 @@ class Kinship:
         self._before, self._after, self._factors = before, after, factors
 
     def change(self, old: CellResult, new: CellResult) -> CellChange:
-        """Return the changes of one cell."""
         basis, experiment = self._basis(old, new), self._before.results.experiment
         seed = derive_seed(experiment.seed, "change", old.cell.index)
         drawn = old.varied and new.varied
@@ -157,8 +149,7 @@ class Kinship:
         return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
 
     def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
-        """Return the reason for the change on one page. On another page the same request may be a different
-        one."""
+        """Return the reason for the change, if both runs loaded the same page."""
         pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
         if was is None or now is None or pages[0].resources != pages[1].resources:
             return ""

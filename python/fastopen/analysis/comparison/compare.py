@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from fastopen.analysis.comparison.cells import CellChange, Kinship
-from fastopen.analysis.comparison.matching import Setting, match
-from fastopen.analysis.comparison.settings import settings_that_differ
+from fastopen.analysis.comparison.matching import Setting, match, settings_that_differ
 from fastopen.analysis.comparison.side import Side
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.experiments import Factor

@@ -46,7 +46,6 @@ class Limit:
     """`%`, `ms`, or `points`."""
 
     def verdict(self, change: CellChange) -> Verdict:
-        """Return the verdict on the cell's change."""
         found = change.plt if self.measure == "plt" else change.saving
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms
@@ -58,7 +57,6 @@ class Limit:
         return Verdict.FAILS if sure else Verdict.UNCLEAR
 
     def _in_unit(self, found: Change) -> tuple[float, tuple[float, float] | None]:
-        """The change in the limit's unit, with its interval."""
         if self.unit != "ms" or found.interval is None:
             return (found.difference if self.unit == "ms" else found.stated), found.interval
         if found.interval[0] == found.interval[1]:
@@ -80,7 +78,6 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Return True if the check failed."""
         return self.verdict in (Verdict.FAILS, Verdict.INVALID)
 
 

@@ -27,7 +27,6 @@ class Side:
 
     @property
     def environment(self) -> Mapping[str, Any]:
-        """Return the environment of the run."""
         return self.results.environment
 
 

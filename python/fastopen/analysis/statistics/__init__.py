@@ -24,57 +24,7 @@ from fastopen.analysis.statistics.judgement import (
 )
 from fastopen.analysis.statistics.listeners import ListenerUse, ServerUse
 from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
-from fastopen.analysis.statistics.precision import half_width_percent, pairs_needed
+from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed
 from fastopen.analysis.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
 from fastopen.analysis.statistics.results import Results, collect
 from fastopen.analysis.statistics.sensitivity import Sensitivity, sensitivity
-from fastopen.analysis.statistics.until import UntilInterval
-
-__all__ = [
-    "AGREE_POINTS",
-    "BEYOND_BOUND",
-    "BEYOND_BOUND_NOTE",
-    "CONFIDENCE",
-    "DROPPING_SHARE",
-    "DROPPING_SOURCE",
-    "FULL_MIN",
-    "PROPERTIES",
-    "VALUES_MIN",
-    "Bound",
-    "BrowserMetrics",
-    "CellResult",
-    "Correlation",
-    "Deciding",
-    "Discrepancy",
-    "Distribution",
-    "Effect",
-    "FirstFlight",
-    "FlightSaving",
-    "Label",
-    "ListenerUse",
-    "Payoff",
-    "Reason",
-    "Results",
-    "Sensitivity",
-    "ServerUse",
-    "UntilInterval",
-    "Verdict",
-    "by_cost",
-    "central",
-    "change_interval",
-    "collect",
-    "deciding_factor",
-    "discrepancies",
-    "effect_of",
-    "half_width_percent",
-    "median_interval",
-    "pairs_needed",
-    "payoffs",
-    "saves_in_the_median",
-    "sensitivity",
-    "slopes",
-    "slower_in_the_median",
-    "summarise",
-    "syn_data_max",
-    "verdict_on",
-]

@@ -39,24 +39,11 @@ class Bound:
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """The bound, from handshakes in a row and PLT (both in ns) of a cell's valid loads; None without a PLT.
+    """Return the bound from handshakes in a row and PLT (both in ns) of valid loads; None without a PLT.
 
-    Data in the SYN takes one round trip from each handshake that a load waits for, and early data another, so
-    no more can be saved than these handshakes took, or the parts of them that a first flight does without:
-    the time that they really took, with their queueing on the link, not a nominal RTT each. Which handshakes
-    does a load wait for? Each event of a load (a request is sent, an answer is there) happens some time after
-    the last of the events that it needs, or, where a client gives a request whichever connection is free
-    first (late binding), after the first of several. Let every handshake take no time and leave all other
-    durations as they were. By induction over the events in order of time none happens sooner by more than the
-    largest sum of handshake times along any chain of events that leads to it: the last of several events, and
-    the first of several, move by no more than that one of them which moves most (functions of minima, maxima
-    and sums do not expand distances in the maximum norm). So the bound is the longest chain of handshakes in
-    a row, whoever was last in the load that was measured.
-
-    The handshakes on the critical path alone are no bound: requests that share connections and the link with
-    those on the path move as well, and the path with them (docs/decisions/bound.md has both measured).
-    What the derivation leaves as it was can change all the same: segments that need not be sent again, or
-    queues that are shorter. That is what a saving above the bound says.
+    Without handshakes, no event of a load happens sooner by more than the largest sum of handshake times
+    along any chain of events that leads to it, if all other durations stay (proof: docs/decisions/bound.md).
+    They may not stay: fewer segments are lost, or queues are shorter. Such a saving exceeds the bound.
     """
     handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
     plts_ns = [plt_ns for _, plt_ns in baseline if plt_ns]

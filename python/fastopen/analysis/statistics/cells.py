@@ -171,7 +171,6 @@ class _Loads:
         return cls(superseded, counted, valid, plts)
 
     def total(self, name: str) -> int:
-        """The sum of a field over the valid ones."""
         return sum(map(attrgetter(name), self.valid))
 
     def middle(self, name: str) -> float | None:

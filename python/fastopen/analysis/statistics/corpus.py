@@ -83,7 +83,6 @@ class Distribution:
 
     @property
     def strongest(self) -> tuple[Correlation, ...]:
-        """Return the correlations with a sign, the strongest first."""
         signed = (one for one in self.correlations if one.sign)
         return tuple(sorted(signed, key=lambda one: -abs(one.rho)))
 
@@ -108,7 +107,6 @@ def distributions(results: "Results") -> list[Distribution]:
 
 
 def properties_of(page: Page) -> dict[str, float]:
-    """By PROPERTIES."""
     facts = page_facts(page, Path())
     facts["requests_per_connection"] = facts["requests"] / facts["connections"]
     facts["bytes_per_request"] = facts["bytes_down"] / facts["requests"]

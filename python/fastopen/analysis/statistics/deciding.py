@@ -25,7 +25,6 @@ class Level:
 
     @property
     def saving_percent(self) -> float:
-        """Median over its cells."""
         return median(cell.improvement_percent or 0.0 for cell in self.cells)
 
     @property

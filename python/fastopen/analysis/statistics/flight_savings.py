@@ -56,8 +56,7 @@ class FlightSaving:
 def flight_savings(
     store: RunStore, factors: VaryingFactors, results: Sequence[CellResult], loads: Iterable[LoadRow]
 ) -> dict[int, FlightSaving]:
-    """Return the saving of each cell that has a plainer one, by its index; empty if first flights do not
-    vary."""
+    """Return the saving of each cell that has a plainer one, by its index."""
     setups = factors.experiment.setups
     if not any(factor.first_flight for factor in factors.varying) and (
         len({setup.origins.all_quic for setup in setups}) == 1

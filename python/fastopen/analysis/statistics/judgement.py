@@ -51,8 +51,7 @@ TONES: Final = {
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Return the effect that the interval of a treatment's saving supports. The interval decides, not the
-    median."""
+    """Return the effect that the interval, not the median, of a treatment's saving supports."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN

@@ -58,7 +58,6 @@ class Payoff:
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "rtt_ms": self.rtt_ms,

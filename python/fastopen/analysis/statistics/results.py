@@ -60,7 +60,6 @@ class Results:
         return rows
 
     def metrics_of(self, page: str) -> list[BrowserMetrics]:
-        """Return the browser metrics of a page's cells that have some."""
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
         return [one for one in found if one is not None]
 

@@ -80,7 +80,6 @@ class Guarded(RequestHandler):
         self.kept = desk.kept
 
     def set_default_headers(self) -> None:
-        """Set the headers, also of errors."""
         self.clear_header("Server")
         for name, value in HEADERS.items():
             self.set_header(name, value)

@@ -44,7 +44,6 @@ UNSEEN: Final = "recorded only at the origins, so the waits of its requests are 
 
 
 def application(desk: Desk) -> Application:
-    """All of it."""
     run = r"/runs/([^/]+)"
     load = rf"{run}/loads/(\d{{1,9}})"
     routes: list[Any] = [
@@ -80,7 +79,6 @@ class Asset(Guarded):
     """Style and script of all pages."""
 
     def get(self, name: str) -> None:
-        """The style is that of reports, and what only these pages have."""
         if name == "style.css":
             self.set_header("Content-Type", "text/css; charset=utf-8")
             self.finish(asset("report.css") + asset("browse.css", PACKAGE))
@@ -93,7 +91,6 @@ class Runs(Guarded):
     """The list of runs."""
 
     async def get(self) -> None:
-        """Show the runs that the search finds, the newest first."""
         search = self.get_query_argument("q", "")
         found = [run for run in await self.kept.summaries() if _found(run, search)]
         paging = Paging.within(self.number("page", 1), len(found))
@@ -120,7 +117,6 @@ def _found(run: RunSummary, search: str) -> bool:
 
 
 def _rows_csv(figure: Figure) -> str:
-    """The rows that a figure is drawn of."""
     names = list(dict.fromkeys(name for row in figure.rows for name in row))
     target = io.StringIO()
     writer = csv.writer(target)
@@ -133,7 +129,6 @@ class OfRun(Guarded):
     """A handler for one run."""
 
     async def drawing(self, figure: Figure) -> Markup:
-        """A figure for a page."""
         made = await self.kept.drawing.run(drawn, figure)
         template = environment("fastopen.report").get_template("sections.html.jinja")
         chart = template.module.chart(made, "drawn", figure.name)  # type: ignore[attr-defined]
@@ -158,7 +153,6 @@ class Run(OfRun):
     """A run: what it is at once, its figures when they are read, the rest when it is opened."""
 
     async def get(self, name: str) -> None:
-        """Its cells are in pieces, too."""
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
         counts = await self.kept.counts(folder)
@@ -193,7 +187,6 @@ class RunProgress(OfRun):
     """The progress of a run that is being written."""
 
     async def get(self, name: str) -> None:
-        """Asked for every second."""
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
         progress = await self.kept.threads.run(_progress, folder)
@@ -207,7 +200,6 @@ class Section(OfRun):
     """One section of the report."""
 
     async def get(self, name: str, part: Part) -> None:
-        """Seconds for a large run, the first time."""
         folder = self.folder(name)
         if part == "verdict":
             html = await self.kept.threads.run(verdict_html, await self.kept.results(folder))
@@ -221,7 +213,6 @@ class Report(OfRun):
     """The report in one file, as `fastopen report` writes it."""
 
     async def get(self, name: str) -> None:
-        """To keep, or to send to somebody."""
         source = await self.kept.source(self.folder(name))
         text = await self.kept.drawing.run(report_html, source)
         self.download(f"{slug_of(name)}.html", "text/html; charset=utf-8", text)
@@ -231,7 +222,6 @@ class CellsFile(OfRun):
     """The table of all cells."""
 
     async def get(self, name: str) -> None:
-        """Send the table of `fastopen report --format csv`."""
         source = await self.kept.source(self.folder(name))
         text = await self.kept.threads.run(lambda: csv_text(cells_grid(source)))
         self.download(f"{slug_of(name)}-cells.csv", CSV, text)
@@ -241,7 +231,6 @@ class Figures(OfRun):
     """The list of figures. Each is drawn when it is requested."""
 
     async def get(self, name: str) -> None:
-        """Places for them."""
         figures = await self.kept.figures(self.folder(name))
         template = environment(PACKAGE).get_template("figures.html.jinja")
         text = template.render(link=self.link, name=name, figures=[*figures.values()])
@@ -252,7 +241,6 @@ class OneFigure(OfRun):
     """A figure, in a page or as a file."""
 
     async def get(self, name: str, figure: str, ending: str | None) -> None:
-        """Drawn, or its rows."""
         found = (await self.kept.figures(self.folder(name))).get(figure)
         if found is None:
             raise HTTPError(404)
@@ -263,7 +251,6 @@ class Loads(OfRun):
     """The loads of a run, as many as one looks at."""
 
     async def get(self, name: str) -> None:
-        """Filtered and in order."""
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
         listing = self.listing(outline)
@@ -302,7 +289,6 @@ class LoadsFile(Loads):
     """The list of all loads as a file."""
 
     async def get(self, name: str) -> None:
-        """A row each."""
         folder = self.folder(name)
         outline = await self.kept.outline(folder)
         listing = self.listing(outline)
@@ -328,7 +314,6 @@ class Load(OfLoad):
     """A load: its critical path, its waterfall, what the kernels say of it."""
 
     async def get(self, name: str, number: str) -> None:
-        """All of it."""
         load = await self.one(name, int(number))
         self.show(
             "load.html.jinja",
@@ -345,7 +330,6 @@ class Waterfall(OfLoad):
     """The waits of each request of a load."""
 
     async def get(self, name: str, number: str, ending: str | None) -> None:
-        """In a page, or as a file."""
         load = await self.one(name, int(number))
         if load.shown is None:
             raise HTTPError(404, UNSEEN)
@@ -358,7 +342,6 @@ class LoadTable(OfLoad):
     """Requests, connections or evidence of a load as a file."""
 
     async def get(self, name: str, number: str, table: str) -> None:
-        """With the columns of an export."""
         load = await self.one(name, int(number))
         self.download(slug_of(f"{name}-{number}-{table}") + ".csv", CSV, csv_text(load.tables[table]))
 
@@ -367,7 +350,6 @@ class LoadRecordFile(OfRun):
     """The record of a load."""
 
     async def get(self, name: str, number: str) -> None:
-        """Send the record as the world wrote it."""
         _, text = await self.kept.threads.run(load_json, self.folder(name), int(number))
         self.download(f"{slug_of(f'{name}-{number}')}.json", "application/json", text)
 
@@ -386,7 +368,6 @@ class LoadsCompared(Pair):
     """Two loads compared."""
 
     async def get(self) -> None:
-        """Bars to one scale, what changed piece by piece, and both waterfalls."""
         (first, before), (second, after) = await self.pair()
         paths = {letter: one.path for letter, one in (("A", before), ("B", after)) if one.path is not None}
         grid = None
@@ -409,7 +390,6 @@ class LoadsComparedWaterfall(Pair):
     """Both waterfalls."""
 
     async def get(self, ending: str | None) -> None:
-        """To one scale where the page is the same; else one below the other."""
         (first, before), (_, after) = await self.pair()
         shown = {
             f"{letter}, {one.cell.arm.short_label}": (one.page, one.shown)
@@ -417,10 +397,7 @@ class LoadsComparedWaterfall(Pair):
         }
         if any(load is None for _, load in shown.values()):
             raise HTTPError(404, UNSEEN)
-        back = (
-            "Two loads compared",
-            self.request.uri.replace("/waterfall", "") if self.request.uri else "/",
-        )
+        back = ("Two loads compared", self.request.uri.replace("/waterfall", "") if self.request.uri else "/")
         loads = {label: load for label, (_, load) in shown.items() if load is not None}
         if before.page.resources == after.page.resources:
             figure = loads_waterfall(before.page, loads, "compared")
@@ -439,7 +416,6 @@ class Compare(Guarded):
     """Two runs compared, as `fastopen compare` does."""
 
     async def get(self) -> None:
-        """The part takes seconds for large runs."""
         names = self.get_query_argument("a"), self.get_query_argument("b")
         limits = self.get_query_argument("limit", "").strip()
         if not self.is_part and not self.number("whole", 0):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +13,62 @@ from typing import Any, Final, TypeVar
 from fastopen.analysis.attribution import Source, read_source
 from fastopen.analysis.comparison import Side, read_side
 from fastopen.analysis.statistics import Results, collect
-from fastopen.apps.browse.worker_threads import WorkerThreads
 from fastopen.common.errors import InputError
 from fastopen.experiments import Cell, Experiment, VaryingFactors, varying_factors
 from fastopen.report.figures import Figure, overview_figures
 from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folders, summary_of
 from fastopen.runs.schema import FILE
+
+Result = TypeVar("Result")
+# Reading runs shares one interpreter lock: more threads make each request slower, not all of them faster.
+THREADS: Final = 4
+
+
+class WorkerThreads:
+    """Runs functions on daemon threads, so many at once: Ctrl-C does not wait for what still computes.
+
+    An executor of `concurrent.futures` would: the interpreter joins its threads when it ends.
+    """
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._free = asyncio.Semaphore(threads)
+
+    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Return the result of the function, or raise its error."""
+        async with self._free:
+            loop = asyncio.get_running_loop()
+            ended: asyncio.Future[Result] = loop.create_future()
+
+            def work() -> None:
+                try:
+                    result = function(*arguments)
+                except BaseException as error:  # the caller's, whatever it is
+                    _tell(loop, ended, error=error)
+                else:
+                    _tell(loop, ended, result)
+
+            threading.Thread(target=work, daemon=True).start()
+            return await ended
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop,
+    ended: "asyncio.Future[Result]",
+    result: Result | None = None,
+    error: BaseException | None = None,
+) -> None:
+    def tell() -> None:
+        if ended.cancelled():
+            return
+        if error is None:
+            ended.set_result(result)  # type: ignore[arg-type]  # None is a result as well
+        else:
+            ended.set_exception(error)
+
+    # Nobody waits any more where the loop is closed.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(tell)
+
 
 Value = TypeVar("Value")
 # Of a run of 100,000 loads figures take 100 MB.
@@ -60,14 +111,10 @@ class Kept:
         self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
 
     def names(self) -> dict[str, Path]:
-        """The folders of runs by their names."""
         return {folder.absolute().name: folder for folder in run_folders(self.folder)}
 
     def find(self, name: str) -> Path:
-        """The folder of a run. Raises InputError where there is none of that name.
-
-        Names are compared with those of the list alone, so that none leads to another place.
-        """
+        """Return the folder of a run, only by a name of the list. Raises InputError."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
@@ -111,7 +158,6 @@ class Kept:
         return await self._once(self._large, ("figures", folder), folder, drawn)
 
     async def side(self, folder: Path) -> Side:
-        """Return the side for comparisons."""
         return await self._once(self._large, ("side", folder), folder, read_side)
 
     async def _once(
@@ -155,8 +201,7 @@ def _source(results: Results, folder: Path) -> Source:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return a value that changes with the run: of its file, and of its write-ahead log, which readers make
-    too."""
+    """Return a value that changes with the run's file, or with its write-ahead log."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

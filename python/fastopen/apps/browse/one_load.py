@@ -144,7 +144,6 @@ def _text(value: Any) -> str:
 
 
 def loads_grid(outline: Outline, rows: Iterable[LoadRow]) -> Grid:
-    """Loads, a row each, for programs."""
     columns = (
         "load",
         "job",

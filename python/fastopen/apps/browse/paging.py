@@ -34,14 +34,11 @@ class Paging:
 
     @property
     def before(self) -> int | None:
-        """The number of the page before."""
         return self.number - 1 if self.number > 1 else None
 
     @property
     def after(self) -> int | None:
-        """The number of the page after."""
         return self.number + 1 if self.start + ROWS < self.total else None
 
     def of(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the rows of the page."""
         return rows[self.start : self.start + ROWS]

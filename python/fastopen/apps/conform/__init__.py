@@ -2,5 +2,3 @@
 
 from fastopen.apps.conform.run import Conformance, Outcome, Result, Tally, conform
 from fastopen.apps.conform.scripts import DEFINITIONS, Script
-
-__all__ = ["DEFINITIONS", "Conformance", "Outcome", "Result", "Script", "Tally", "conform"]

@@ -20,10 +20,7 @@ TIME: Final = Path(__file__).with_name("passing_time.h")
 
 
 def packetdrill(folder: Path) -> Path:
-    """The program of this source: built the first time, then from the cache.
-
-    Raises InputError where the folder is no packetdrill, MachineError where it cannot be built here.
-    """
+    """Return the program of this source, built if not cached. Raises InputError, MachineError."""
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"

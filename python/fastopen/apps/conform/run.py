@@ -88,7 +88,6 @@ class Conformance:
             yield self._tally(group, [r for r in self.results if r.script.rpartition("/")[0] == group])
 
     def total(self) -> Tally:
-        """Return the tally of all scripts."""
         return self._tally("all", self.results)
 
     def line(self) -> str:
@@ -104,7 +103,6 @@ class Conformance:
         return ", ".join(said)
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "linux": self.linux,
             "engine": self.engine,
@@ -138,11 +136,7 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Runs packetdrill's Fast Open scripts on `kernel`, or on this machine's (of version `linux`).
-
-    With an installed kernel come the scripts of its own source. `watch` is called with each script that is
-    done, how many are, and of how many. Raises InputError, MachineError.
-    """
+    """Run packetdrill's scripts on `kernel`, or on this machine's. Raises InputError, MachineError."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)

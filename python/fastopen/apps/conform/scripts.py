@@ -53,7 +53,6 @@ class Script:
 
     @property
     def is_ipv6(self) -> bool:
-        """Return True if it is only for IPv6, by packetdrill's rule."""
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
@@ -84,10 +83,7 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copies the scripts of packetdrill's `folder`, and of an installed kernel's, with what they call.
-
-    Raises InputError where packetdrill's folder has none.
-    """
+    """Copy packetdrill's scripts and an installed kernel's, with their parts. Raises InputError."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))

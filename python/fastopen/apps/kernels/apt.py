@@ -1,8 +1,4 @@
-"""The distribution's kernel source by apt, as an ordinary user and without a change to the system.
-
-apt gets lists and a cache of its own, in a folder that is removed afterwards. The archives are the machine's,
-and apt checks their signatures as ever.
-"""
+"""The distribution's kernel source by apt, without root, with lists and a cache of its own."""
 
 import os
 import re
@@ -84,7 +80,6 @@ class Apt:
         raise MachineError(f"apt found no kernel source: {why}", f"check the network, or {GIVE_SOURCE}")
 
     def download(self, package: Package) -> Path:
-        """The package's file, fetched into the folder."""
         command = ["apt-get", *self._options(), "download", f"{package.name}={package.version}"]
         done = self._run(command)
         found = sorted(self._folder.glob("*.deb"))

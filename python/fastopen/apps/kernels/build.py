@@ -1,11 +1,15 @@
 """`fastopen kernel build`: from nothing to an installed kernel, or to the one that is installed already."""
 
+import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import re
 import shutil
+import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +21,6 @@ from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.machine import MAKE_ROOM, check_processor, check_room, check_tools
 from fastopen.apps.kernels.progress import Stage, Watcher
 from fastopen.apps.kernels.sources import Packaged, Source, given_source, link_that_leads_out
-from fastopen.apps.kernels.workspace import workspace
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError
 from fastopen.engines.kernels.manifest import (
@@ -32,6 +35,38 @@ from fastopen.engines.kernels.manifest import (
 )
 from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
+
+LOCK: Final = ".lock"
+PREFIX: Final = ".build-"
+
+
+@contextlib.contextmanager
+def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
+    """A new folder inside `folder`, held alone: a second build calls `waiting` and waits for the first.
+
+    What builds that were killed have left is removed. Raises MachineError where nothing can be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("wb")
+    except OSError as error:
+        raise MachineError(
+            f"{folder} cannot be written: {error}", "set XDG_CACHE_HOME to another folder"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in folder.glob(f"{PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        work = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
 
 LOG: Final = "build.log"
 SHOWN_LINES: Final = 3
@@ -194,10 +229,7 @@ def _why(program: str, log: Path) -> tuple[str, str]:
     """The error of a build that failed, from the last lines of its log that tell a fault."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     if any("No space left on device" in line for line in lines):
-        return (
-            f"the disk of {log.parent} is full",
-            MAKE_ROOM,
-        )
+        return (f"the disk of {log.parent} is full", MAKE_ROOM)
     # A compiler's own words come first and tell most; make's "Error 2" lines follow for each folder.
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]

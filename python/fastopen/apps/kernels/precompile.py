@@ -77,10 +77,7 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, so that later compilations read all their includes.
-
-    The file and its time stay, because make has noted that objects depend on it.
-    """
+    """Empty the precompiled header, which objects depend on, so that later compilations read all."""
     target = tree / f"{FIRST}.gch"
     before = target.stat()
     target.write_bytes(b"")

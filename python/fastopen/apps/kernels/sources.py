@@ -35,10 +35,7 @@ class Source(ABC):
 
     @abstractmethod
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        """Writes it into the folder `tree`, but not the files that match the patterns in `unused`.
-
-        Raises StepFailedError, or MachineError where apt cannot fetch it.
-        """
+        """Write it into `tree`, without the files in `unused`. Raises StepFailedError, MachineError."""
 
 
 class Packaged(Source):

@@ -2,5 +2,3 @@
 
 from fastopen.apps.record.browser import Recorder
 from fastopen.apps.record.har import Loaded, har_of
-
-__all__ = ["Loaded", "Recorder", "har_of"]

@@ -73,7 +73,6 @@ class Recorder(Closing):
             raise MachineError(message, "try to start it with --headless") from None
 
     def close(self) -> None:
-        """Ends the browser."""
         try:
             self._browser.close()
         finally:

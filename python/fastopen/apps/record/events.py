@@ -45,11 +45,7 @@ class NetworkExchange:
 
 @dataclass
 class _Heads:
-    """The network stack's reports on one id, in the order of its redirects.
-
-    They have all fields, such as Host, Accept-Encoding and cookies, most of which the page's own report
-    lacks. They may come before that report.
-    """
+    """The network stack's reports of all header fields of an id, in the order of its redirects."""
 
     sent: list[Mapping[str, str]] = field(default_factory=list)
     got: list[Mapping[str, str]] = field(default_factory=list)

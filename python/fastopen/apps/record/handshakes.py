@@ -12,11 +12,7 @@ TIMEOUT_S: Final = 3.0
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """For each host that no recorded handshake was with, how long one takes now, in ms.
-
-    One connection a host, to the address that answered, and no byte on it. Hosts that do not take it are left
-    out.
-    """
+    """Return how long a handshake takes now, in ms, with each host without a recorded one."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

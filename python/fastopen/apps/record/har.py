@@ -34,7 +34,11 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
     described = []
     for number, page in enumerate(pages, start=1):
         identity = f"page_{number}"
-        of_page = [_entry(one, identity) for one in page.log.exchanges if _is_wanted(one)]
+        of_page = [
+            _entry(one, identity)
+            for one in page.log.exchanges
+            if urlsplit(one.asked["request"]["url"]).scheme in ("http", "https")
+        ]
         described.append(_page(page, identity, of_page))
         entries += of_page
     return {
@@ -58,10 +62,6 @@ def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
             host = urlsplit(entry["request"]["url"]).hostname or ""
             found[host] = round(min(found.get(host, took), took), 3)
     return found
-
-
-def _is_wanted(exchange: NetworkExchange) -> bool:
-    return urlsplit(exchange.asked["request"]["url"]).scheme in ("http", "https")
 
 
 def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -172,10 +172,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
     # A browser does not keep everything, broken pictures for one: as large as on the wire, at least.
-    content: dict[str, Any] = {
-        "size": _size(text, encoded) or body,
-        "mimeType": response.get("mimeType", ""),
-    }
+    content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text
         content |= {"encoding": "base64"} if encoded else {}

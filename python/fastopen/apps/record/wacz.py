@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -88,7 +88,8 @@ def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
         sent = one.sent if any(name.lower() == "host" for name, _ in one.sent) else [
             ("Host", parts.netloc), *one.sent
         ]  # fmt: skip
-        got = [*_unframed(one), ("Content-Length", str(len(one.body)))]
+        got = [pair for pair in one.got if pair[0].lower() not in _FRAMING]
+        got = [*got, ("Content-Length", str(len(one.body)))]
         response, request = (
             writer.create_warc_record(
                 one.url,
@@ -115,10 +116,6 @@ def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
         writer.write_record(request)
         index.append(_cdxj(one, response, offset, length))
     return file.getvalue(), index
-
-
-def _unframed(exchange: WireExchange) -> Iterator[tuple[str, str]]:
-    return ((name, value) for name, value in exchange.got if name.lower() not in _FRAMING)
 
 
 def _cdxj(exchange: WireExchange, response: Any, offset: int, length: int) -> str:

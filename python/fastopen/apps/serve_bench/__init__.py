@@ -4,15 +4,3 @@ from fastopen.apps.serve_bench.asked import Bench, packaged_benches, read_bench
 from fastopen.apps.serve_bench.cells import ARMS, BenchCell, cells_of
 from fastopen.apps.serve_bench.results import BenchResult, CellRow
 from fastopen.apps.serve_bench.running import run_bench
-
-__all__ = [
-    "ARMS",
-    "Bench",
-    "BenchCell",
-    "BenchResult",
-    "CellRow",
-    "cells_of",
-    "packaged_benches",
-    "read_bench",
-    "run_bench",
-]

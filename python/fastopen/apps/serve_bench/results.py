@@ -42,7 +42,6 @@ class Figure:
     n: int
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {"median": self.median, "interval": self.interval, "n": self.n}
 
 
@@ -72,14 +71,12 @@ def is_alone(core: ServerCore) -> bool:
 
 
 def threads_us(record: TransactionsRecord) -> float | None:
-    """Return the time of the server's threads for each transaction."""
     if record.core is None or not record.answered:
         return None
     return record.core.server_threads_us / record.answered
 
 
 def core_us(record: TransactionsRecord) -> float | None:
-    """Return the time of the server's core for each transaction."""
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
@@ -118,7 +115,6 @@ class CellRow:
         return _added(one.lateness_us for one in self.records.values())
 
     def total(self, name: str) -> int:
-        """Return the sum of a count over the records."""
         return sum(getattr(one, name) for one in self.records.values())
 
     @property
@@ -128,8 +124,7 @@ class CellRow:
 
     @property
     def arrivals_per_second(self) -> float | None:
-        """Return the transactions begun each second, which equals the requested rate to a thousandth in valid
-        records."""
+        """Return the transactions begun each second: the requested rate, to a thousandth."""
         return self._rate("begun", "arrived_over_us")
 
     def _rate(self, count: str, over_us: str) -> float | None:
@@ -137,7 +132,6 @@ class CellRow:
         return intervals * 1e6 / over if over and intervals > 0 else None
 
     def counted(self, name: str) -> int:
-        """A counter of the server's kernel."""
         return sum(one.counters.origins.get(name, 0) for one in self.records.values())
 
     @property
@@ -147,12 +141,10 @@ class CellRow:
 
     @property
     def threads_us(self) -> Figure | None:
-        """Return the time of the server's threads for each transaction."""
         return self._figure([threads_us(one) for one in self.records.values()])
 
     @property
     def core_us(self) -> Figure | None:
-        """Return the time of the server's core for each transaction."""
         return self._figure([core_us(one) for one in self.records.values()])
 
     @property
@@ -166,7 +158,6 @@ class CellRow:
         return figure([value for value in values if value is not None], self.seed)
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "arm": self.cell.arm,
             "arrivals": {self.cell.arrivals: self.cell.count},
@@ -228,7 +219,6 @@ class BenchResult:
 
     @cached_property
     def rows(self) -> list[CellRow]:
-        """One for each cell."""
         valid = {
             cell: {repeat: one for repeat, one in self.records.get(number, {}).items() if one.valid}
             for number, cell in enumerate(self.cells)
@@ -253,7 +243,6 @@ class BenchResult:
         return all(row.records for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "engine": self.engine,
             "kernel": None if self.world is None else self.world.kernel,

@@ -52,11 +52,9 @@ class BodiesValidation(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """The page load times: the recorded one first."""
         return self.recorded_ms, self.replayed_ms
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "recorded": self.recorded,
@@ -83,11 +81,7 @@ def validate_bodies(
     screenshots: bool,
     watch: Callable[[str], Watch],
 ) -> Iterator[BodiesValidation]:
-    """Loads each page once, without Fast Open, with the recorded responses at their own schemes.
-
-    `watch` gives the watcher of each page's load. Raises InputError where a page has no recorded bodies,
-    MachineError where browser or kernel are missing, and KeyboardInterrupt where it is interrupted.
-    """
+    """Load each page once with its recorded responses. Raises InputError, MachineError."""
     client = {"kind": CHROMIUM.label, "screenshot": screenshots}
     recorded = Origins(bodies="recorded")
     for one in imported:

@@ -9,13 +9,7 @@ from rich.text import Text
 
 from fastopen.apps.validate.clients_loads import ClientComparison, compare_clients
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
-from fastopen.cli.output import (
-    EXIT_FAULTS,
-    console,
-    nothing_to_compare_when_interrupted,
-    print_json,
-    shown,
-)
+from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings

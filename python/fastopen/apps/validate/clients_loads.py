@@ -21,10 +21,7 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """Loads of a page by each client over the same network: one, or the median of several draws.
-
-    Times in ms; None where not finished.
-    """
+    """Loads of a page by each client: one, or the median of samples. Times in ms; None if unfinished."""
 
     page: str
     arm: str
@@ -43,7 +40,6 @@ class ClientComparison(TwoTimes):
 
     @property
     def same_requests(self) -> bool:
-        """Return True if both clients made the same requests."""
         return not self.missing and not self.extra
 
     @property
@@ -52,7 +48,6 @@ class ClientComparison(TwoTimes):
         return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "transport": self.arm,
@@ -77,13 +72,7 @@ def compare_clients(
     *,
     draws: int = 1,
 ) -> Iterator[ClientComparison]:
-    """Loads each page by each client, without Fast Open and with warm cookies.
-
-    With several draws each has its own values for what nobody knows exactly, the same for both clients, so
-    that what a tie decides (which packet a full queue drops) is not taken for a difference between them.
-    `watch` gives the watcher of each page's loads. Raises MachineError where browser or kernel are missing,
-    and KeyboardInterrupt where it is interrupted.
-    """
+    """Load each page by each client, without TFO and with warm cookies. Raises MachineError."""
     clients = {"kind": list(COMPARED)}
     for page in pages:
         watcher = watch(page.name)

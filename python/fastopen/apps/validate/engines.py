@@ -9,19 +9,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from fastopen.apps.validate.engines_loads import (
-    RULE,
-    EngineComparison,
-    compare_engines,
-    verdict,
-)
-from fastopen.cli.output import (
-    EXIT_FAULTS,
-    console,
-    nothing_to_compare_when_interrupted,
-    print_json,
-    shown,
-)
+from fastopen.apps.validate.engines_loads import RULE, EngineComparison, compare_engines, verdict
+from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.cli.tables import print_grid
@@ -49,8 +38,7 @@ def engines(
     ] = True,
     http: Annotated[str, typer.Option(help="Versions of HTTP, with commas; with 3 over TLS.")] = "1.1",
     session: Annotated[
-        str | None,
-        typer.Option(help="TLS sessions: none, resumed, early. (default: cleartext)"),
+        str | None, typer.Option(help="TLS sessions: none, resumed, early. (default: cleartext)")
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", "-n", min=1, help="Loads of each cell on the host.")

@@ -83,7 +83,6 @@ class EngineComparison(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """PLT on the virtual engine, and on the host, where real time adds to it."""
         return self.virtual.plt_ms_median, self.host.plt_ms_median
 
     @property
@@ -94,7 +93,6 @@ class EngineComparison(TwoTimes):
 
     @property
     def host_range_ms(self) -> tuple[float, float] | None:
-        """The fastest and the slowest load on the host."""
         plts = self.host.plts_ms.values()
         return (min(plts), max(plts)) if plts else None
 
@@ -116,12 +114,10 @@ class EngineComparison(TwoTimes):
 
     @property
     def noisy(self) -> bool:
-        """Return True if the host's loads differ by more than the engines may."""
         spread = self.host_range_ms
         return spread is not None and spread[1] - spread[0] > self.allowed_ms
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "rtt_ms": self.network.rtt_us / 1000,
@@ -162,12 +158,7 @@ def compare_engines(
     jobs: int | None,
     watch: Callable[[str], Watch],
 ) -> list[EngineComparison]:
-    """Loads each page, with the loader profile given with it, over all networks on both engines, with each
-    version of HTTP; with each session over TLS, without one in cleartext, where HTTP/3 is not asked for.
-
-    `watch` gives the watcher of each page's loads. Raises MachineError where no kernel is installed, and
-    KeyboardInterrupt where it is interrupted.
-    """
+    """Load each page over networks, versions of HTTP and sessions on both engines. Raises MachineError."""
     found: list[EngineComparison] = []
     for page, profile in pages:
         watcher = watch(page.name)
@@ -225,11 +216,7 @@ def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> 
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Index of each cell to whether data was in the SYN, of each connection that carried a request.
-
-    A browser opens some that it never needs; which, is decided by what happens first. With TFO the kernel
-    sends nothing at all on such a connection.
-    """
+    """Map each cell to whether data was in the SYN of each connection that carried a request."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]

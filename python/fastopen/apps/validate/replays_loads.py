@@ -51,11 +51,7 @@ def validate_replays(
     rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
-    """Replays each recording; on the host `repeats` times, of which the median counts.
-
-    `watch` is called after each load. Raises MachineError where this machine lacks what the engine needs, and
-    KeyboardInterrupt where it is interrupted.
-    """
+    """Replay each recording, on the host `repeats` times; the median counts. Raises MachineError."""
     chosen = engine or auto_engine(kernel)
     replays, unreplayable = _replays(imported, rules or Rules())
     plans = [_plan(replay, chosen, repeats) for replay in replays]

@@ -59,7 +59,6 @@ class Prediction(TwoTimes):
         return low <= self.measured_ms <= high
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         return {
             "page": self.page,
             "from_rtt_ms": self.before.rtt_us / 1000,
@@ -97,11 +96,7 @@ class Transfer:
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
     ) -> Iterator[Prediction | InputError]:
-        """Yield the predictions of each page; an error instead of them if its first load cannot be imported.
-
-        `watch` gives the watcher of each page's loads. Raises MachineError if browser or kernel are missing,
-        and KeyboardInterrupt if interrupted.
-        """
+        """Yield predictions of each page, or the error of its first load. Raises MachineError."""
         for page in pages:
             watcher = watch(page.name)
             try:
@@ -131,7 +126,6 @@ class Transfer:
         return replace(imported, page=imported.page.model_copy(update={"name": page.name}))
 
     def _loaded_before(self, page: Page, watch: Watch) -> LoadRecord:
-        """A load by the loader over the first network."""
         client = {"kind": LOADER.label}
         with self.loads.run(ImportedPage(page), [self.before], client, [BASELINE.name], watch) as run:
             ((_, record),) = last_records(run.store)
@@ -206,8 +200,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the errors of predictions without their sign, and the share of ranges that hold the measured
-    time."""
+    """Return the absolute errors of predictions, and the share of ranges with the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

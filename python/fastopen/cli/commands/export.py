@@ -29,8 +29,7 @@ def command(
         ),
     ] = "parquet",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)"),
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="A new folder. (default: RUN/FORMAT)")
     ] = None,
     job: Annotated[
         str | None, typer.Option(help="Export only the loads of this job, by its name in loads.csv.")

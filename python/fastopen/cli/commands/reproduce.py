@@ -1,26 +1,85 @@
 """`fastopen reproduce`: run a named experiment and print it next to the published figures."""
 
+import os
 from typing import Annotated, Any, Final
 
 import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
-from fastopen.cli.catalogue import list_experiments
-from fastopen.cli.check_expected import check_expected
 from fastopen.cli.explain import explain_rigs
-from fastopen.cli.options import (
-    NAMED_CLIENTS,
-    changed,
-    engines_asked,
-    other_clients,
-)
+from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
+from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
+from fastopen.common.grid import Column, figures, keys, listing
+from fastopen.engines import default_parallel
 from fastopen.experiments import (
+    EngineName,
+    Experiment,
+    estimated_s,
     load_experiment,
+    make_plan,
+    packaged_experiments,
 )
+from fastopen.pages import load_chosen
+from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.expected import expected_table, first_difference, measured
+
+
+def check_expected(experiment: Experiment, settings: RunSettings) -> None:
+    """Load the experiment and print "equal" or the first difference, which exits with 1."""
+    # Before anything is loaded: is there one?
+    expected_table(experiment)
+    with RunWatcher(errors_console(), settings.quiet) as watcher:
+        found = measured(experiment, kernel=settings.kernel, jobs=settings.jobs, watch=watcher)
+    difference = first_difference(experiment, found)
+    if settings.json:
+        detail = None if difference is None else str(difference)
+        print_json({"experiment": experiment.name, "equal": difference is None, "difference": detail})
+    elif difference is None:
+        console().print(f"equal: {len(found)} page load times of {experiment.name}", markup=False)
+    else:
+        console().print(f"different: {difference}", markup=False, soft_wrap=True)
+    if difference is not None:
+        raise typer.Exit(EXIT_FAULTS)
+
+
+def list_experiments(*, as_json: bool) -> None:
+    """Prints name, title, source, pages, loads and estimated time of each."""
+    entries = [_entry(load_experiment(name)) for name in packaged_experiments()]
+    if as_json:
+        print_json({"experiments": entries})
+        return
+    columns = (*keys("name"), Column("what", "words", wraps=True), *figures("loads", "about"))
+    rows = (
+        (
+            one["name"],
+            f"{one['title']}\nsource: {one['source']}\npages: {', '.join(one['pages'])}",
+            *(f"{one['loads']:,}", shown_duration(one["estimated_s"])),
+        )
+        for one in entries
+    )
+    print_grid(listing(columns, rows))
+    engines = list(dict.fromkeys(engine for one in entries for engine in one["engines"]))
+    console().print(f"loads and times on the engine {' and '.join(engines)}", style="dim")
+
+
+def _entry(experiment: Experiment) -> dict[str, Any]:
+    pages = [one.page for one in load_chosen(experiment.pages, experiment.corpus)]
+    plan = make_plan(experiment, pages, auto_engine(None))
+    parallel: dict[EngineName, int] = {"host": default_parallel(), "virtual": len(os.sched_getaffinity(0))}
+    keys = ("name", "title", "source", "pages", "repeats", "notes")
+    return {
+        **{key: getattr(experiment, key) for key in keys},
+        "engines": list(plan.engines),
+        "loads": plan.loads(),
+        "estimated_s": round(estimated_s(plan, parallel), 1),
+    }
+
 
 PANEL: Final = "Measure"
 
@@ -50,8 +109,7 @@ def command(
     check: Annotated[
         bool,
         typer.Option(
-            "--check",
-            help="Load it once in virtual time and compare with the expected table, to the digit.",
+            "--check", help="Load it once in virtual time and compare with the expected table, to the digit."
         ),
     ] = False,
     *,

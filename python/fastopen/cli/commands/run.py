@@ -5,21 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli.options import (
-    Written,
-    with_factors,
-)
+from fastopen.cli.options import Written, with_factors
 from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
-from fastopen.experiments import (
-    ASKED,
-    COMMAND_LINE,
-    NAMED_NETWORKS,
-    Combine,
-    read_asked,
-    with_drawn_seed,
-)
+from fastopen.experiments import ASKED, COMMAND_LINE, NAMED_NETWORKS, Combine, read_asked, with_drawn_seed
 from fastopen.pages import Choice
 from fastopen.pages.corpus import KINDS
 from fastopen.pages.where import Where
@@ -51,7 +41,7 @@ def command(
     combine: Annotated[
         Combine,
         typer.Option(
-            help="Combination of the network's lists: every pair (cross), or first with first (zip).",
+            help="Combination of the network's lists: every pair (cross), or first with first (zip)."
         ),
     ] = "cross",
     network: Annotated[
@@ -62,8 +52,7 @@ def command(
         ),
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of all random choices. (default: random and recorded)"),
+        int | None, typer.Option(min=0, help="Seed of all random choices. (default: random and recorded)")
     ] = None,
     where: Annotated[
         str,
@@ -74,8 +63,7 @@ def command(
         ),
     ] = "",
     sample: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Load only N of these pages, chosen by the seed."),
+        int | None, typer.Option(min=1, metavar="N", help="Load only N of these pages, chosen by the seed.")
     ] = None,
     library: Annotated[
         list[Path] | None,

@@ -10,16 +10,3 @@ from fastopen.engines.kernels.store import (
     kernels_folder,
     remove,
 )
-
-__all__ = [
-    "BUILD_IT",
-    "Kernel",
-    "Manifest",
-    "find",
-    "find_all",
-    "find_recorded",
-    "installed",
-    "kernels_folder",
-    "note_conformance",
-    "remove",
-]

@@ -70,7 +70,6 @@ class Kernel:
 
     @property
     def version(self) -> str:
-        """Return the version of Linux: `7.3.4`."""
         return self.manifest.version
 
     def check(self) -> None:

@@ -30,12 +30,10 @@ class Recipe:
 
     @property
     def patches_sha256(self) -> str:
-        """Return the digest of the patches' bytes, one after the other."""
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:
-        """Return the same recipe in files of its own, so that a build uses what its manifest lists even if
-        somebody edits."""
+        """Return the same recipe in files of its own, which nobody edits during a build."""
         (folder / "patches").mkdir(parents=True)
         for path in (self.config, self.unused, self.trial, self.headers):
             shutil.copyfile(path, folder / path.name)

@@ -65,11 +65,7 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the installed kernel of exactly this name and these bytes, which a kept run recorded.
-
-    A run may be of any origin, so no path is taken from it. Raises MachineError if the kernel is not
-    installed.
-    """
+    """Return the installed kernel of this name and these bytes, never by a path. Raises MachineError."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
@@ -78,10 +74,7 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove the kernel of a name or unique beginning, or a damaged one's folder, and return the folder.
-
-    Raises MachineError if there is none, or if it belongs to a package.
-    """
+    """Remove a kernel by name or unique beginning, or a damaged folder. Raises MachineError."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}

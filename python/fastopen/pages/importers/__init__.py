@@ -3,8 +3,6 @@
 The module has `import_pages(path, lenient=..., progress=...)`; one for folders also has `holds(folder)`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A page out of exchanges, once it is known which asked for which."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -40,7 +38,6 @@ class Edge:
 
 
 def check_size(requests: int, place: str) -> None:
-    """Raise InputError if no page can have as many requests."""
     if requests > MAX_RESOURCES:
         raise InputError(
             f"{requests:,} requests in one page are too many; the limit is {MAX_RESOURCES:,}", place

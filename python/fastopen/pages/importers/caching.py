@@ -1,7 +1,5 @@
 """Freshness and validators of a recorded response, as a browser's own cache reads them (RFC 9111)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple

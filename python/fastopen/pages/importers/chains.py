@@ -1,9 +1,7 @@
 """Redirects and preflights: which entry's answer made the browser send which other one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
 
@@ -30,7 +28,7 @@ def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
     for target in candidates:
         late_enough = target.at.start >= ended - _CLOCK_SLACK_MS or target.at.first_byte >= ended
         # A page that sets a cookie and reloads leads to itself.
-        if target.before is None and late_enough and target not in _steps(redirect):
+        if target.before is None and late_enough and target is not head(redirect):
             _put_after(target, redirect)
             return
 
@@ -52,30 +50,32 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
     entry.at.put_after(before.at.end)
 
 
-def _steps(entry: Exchange) -> Iterator[Exchange]:
-    """Yield the entry, then the redirects and preflights before it, last first."""
-    step: Exchange | None = entry
-    while step is not None:
-        yield step
-        step = step.before
+def _first(entry: Exchange) -> tuple[Exchange, int]:
+    """Return the first entry of the chain that led here, and the steps from there; keep it in `led_by`."""
+    passed, first, steps = [], entry, 0
+    while first.before is not None:
+        passed.append(first)
+        first = first.led_by[0] if first.led_by else first.before
+    for one in reversed(passed):
+        steps += one.led_by[1] if one.led_by else 1
+        one.led_by = first, steps
+    return first, steps
 
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
     """Sort by start; of those that start at once, a redirect before its target, then as recorded."""
-    steps = 0 if entry.before is None else sum(1 for _ in _steps(entry.before))
-    return entry.at.start, steps, entry.order
+    return entry.at.start, _first(entry)[1], entry.order
 
 
 def head(entry: Exchange) -> Exchange:
     """Return the first entry of the chain that led here."""
-    *_, first = _steps(entry)
-    return first
+    return _first(entry)[0]
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
     """Return when the last one ended that the answer of each led to, or the entry itself."""
     found = {entry: entry.at.end for entry in entries}
-    for entry in entries:
-        for step in _steps(entry):
-            found[step] = max(found[step], entry.at.end)
+    for entry in sorted(entries, key=lambda one: -_first(one)[1]):
+        if entry.before is not None:
+            found[entry.before] = max(found[entry.before], found[entry])
     return found

@@ -38,7 +38,6 @@ class Times:
     wait: float | None = None
 
     def move(self, by_ms: float) -> None:
-        """Move all moments."""
         self.start, self.sent = self.start + by_ms, self.sent + by_ms
         self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
 
@@ -95,6 +94,8 @@ class Exchange:
     """Its place in the recording."""
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose answer sent the browser here: a redirect, or the preflight of this request."""
+    led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
+    """An entry of the chain of `before`, and the number of steps from there, once known."""
     asked_like: Exchange | None = field(default=None, repr=False)
     """The exchange whose initiator is also this one's: of a preflight, the request that it allows."""
     notes: Notes = field(default_factory=Notes, repr=False)

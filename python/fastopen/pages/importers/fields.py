@@ -1,7 +1,5 @@
 """Values of recordings that may be missing, of another type than the specification says, or nonsense."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

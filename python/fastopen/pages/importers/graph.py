@@ -1,7 +1,5 @@
 """Initiators of exchanges without times: from the root outwards, along what names what."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

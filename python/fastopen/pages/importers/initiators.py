@@ -1,7 +1,5 @@
 """Initiators of exchanges with times: as recorded, else by name in texts, type and time."""
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Sequence
@@ -48,10 +46,7 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return (index of the initiator, how it is known) of each entry, and how they are known in all.
-
-        The first has no initiator (None).
-        """
+        """Return (initiator or None, how it is known) of each entry, and how they are known in all."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -92,9 +87,11 @@ class InitiatorResolver:
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
-        index = known[-1]
+        first = index = known[-1]
         while index in self._targets and self._entries[index].is_redirect:
             index = self._targets[index]
+        if index != first:
+            self._targets[first] = index  # a later call skips the way
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:

@@ -1,7 +1,5 @@
 """Types of resources: as recorded, else out of headers, MIME type and name."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

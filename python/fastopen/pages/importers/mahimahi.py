@@ -3,8 +3,7 @@
 The messages' form: `protobufs/http_record.proto` of https://github.com/ravinet/mahimahi
 """
 
-from __future__ import annotations
-
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
-from fastopen.pages.files import stem_of
+from fastopen.pages.files import first_bytes, stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import fields
 from fastopen.pages.importers.exchange import Exchange
@@ -27,8 +26,8 @@ from fastopen.pages.importers.roots import navigated_or_widest
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.progress import Progress, silent
 
-# The first field of each message is the address, which mm-webrecord always writes.
-_FIRST_BYTE: Final = b"\x0a"
+# The first fields of each message are the address and the port, which mm-webrecord always writes.
+_BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
 _HTTPS: Final = 2
 _DEFAULT_PORTS: Final = {1: 80, _HTTPS: 443}
 _FORM: Final = """
@@ -80,17 +79,8 @@ def _recordings(folder: Path) -> list[Path]:
 
 
 def _is_recording(folder: Path) -> bool:
-    """Return True if a file of the folder is such a message."""
-    for path in _files(folder)[:3]:
-        try:
-            with path.open("rb") as file:
-                if file.read(1) != _FIRST_BYTE:
-                    continue
-            if _exchange_of(path).request.first_line:
-                return True
-        except (OSError, DecodeError):
-            continue
-    return False
+    """Return True if one of the first files of the folder begins as such a message."""
+    return any(_BEGINNING.match(first_bytes(path)) for path in _files(folder)[:3])
 
 
 def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[ImportedPage]:

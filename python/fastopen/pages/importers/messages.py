@@ -1,7 +1,5 @@
 """Exchanges out of HTTP messages, as archives keep them."""
 
-from __future__ import annotations
-
 import io
 from typing import Final
 

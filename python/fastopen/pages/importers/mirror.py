@@ -55,10 +55,7 @@ def holds(folder: Path) -> bool:
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """The pages of a mirror: of every document that leads to some others. Raises InputError.
-
-    What nothing names is left out: a folder may hold anything.
-    """
+    """Return the pages of a mirror: of every document that leads to others. Raises InputError."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 

@@ -1,7 +1,5 @@
 """Notes of an import on what it left out, guessed or found odd: counted, then turned into sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 
@@ -82,10 +80,8 @@ class Notes(Counter[str]):
     """Counts by key of SENTENCES."""
 
     def add(self, key: str, count: int = 1) -> None:
-        """Count a finding."""
         assert key in SENTENCES, key
         self[key] += count
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each finding, in the order of SENTENCES."""
         return tuple(text.format(n=self[key]) for key, text in SENTENCES.items() if self[key])

@@ -35,11 +35,7 @@ class Phases:
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
     def _last_needed(self, entries: Sequence[Exchange]) -> float:
-        """When the load event fired at the latest, where the file does not say.
-
-        All that it waits for had come, and was processed: so a session of minutes ends with what the page
-        needs.
-        """
+        """Return when the load event fired at the latest: all that it waits for had come by then."""
         needed = [entry for entry in entries if entry.delays_load_event]
         return max(self._ends[entry] for entry in needed or entries) + _PROCESSED_MS
 

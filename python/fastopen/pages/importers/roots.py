@@ -101,14 +101,10 @@ def _navigated(graph: Graph) -> list[int]:
     return [i for i, one in enumerate(graph.exchanges) if one.navigated and one.url not in redirected]
 
 
-def _documents(graph: Graph) -> list[int]:
-    return [i for i, one in enumerate(graph.exchanges) if one.type == "document" and not one.location]
-
-
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     """(how many it leads to, index) of each document that may be a root: widest first, then shortest URL."""
     exchanges = graph.exchanges
-    documents = _documents(graph)
+    documents = [i for i, one in enumerate(exchanges) if one.type == "document" and not one.location]
     # Only what people went to has no Referer.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
     found = [(len(graph.named(i)), i) for i in free]

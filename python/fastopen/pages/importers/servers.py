@@ -1,7 +1,5 @@
 """The time that servers took to think and to send, as far as the network does not explain it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

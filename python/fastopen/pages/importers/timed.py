@@ -1,7 +1,5 @@
 """Pages of recordings with times: who asked for what, processing, think times, phases, the network."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -30,12 +28,7 @@ _AHEAD_MS: Final = 20.0
 
 
 def page_with_times(
-    exchanges: Sequence[Exchange],
-    head: PageHead,
-    name: str,
-    source: str,
-    notes: Notes,
-    place: str,
+    exchanges: Sequence[Exchange], head: PageHead, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
     """Return the page of these exchanges; `head` is what the file says of the page itself."""
     check_size(len(exchanges), place)

@@ -1,7 +1,5 @@
 """Bodies as programs see them: content codings undone, so that texts can be searched for references."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Final

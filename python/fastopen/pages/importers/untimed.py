@@ -1,7 +1,5 @@
 """Pages of recordings without times: roots, what belongs to each, who asks for what nothing names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct
@@ -65,7 +63,6 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> list[ImportedPage]:
-    """The pages of a HAR in the ZIP, named after the ZIP."""
     text = read_whole(container.open(member), f"{place}: {member}", MAX_HAR_BYTES).decode("utf-8", "replace")
     found = read_har(io.StringIO(text).read, place, lenient=lenient)
     if isinstance(found, dict):

@@ -3,8 +3,6 @@
 The specification: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import logging
@@ -173,7 +171,6 @@ class Archive:
         )
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
-        """The pages that the archive holds."""
         exchanges = self.exchanges()
         source = f"WARC by {self.software}" if self.software else "WARC"
         if self.day.replace("-", "").isdigit():
@@ -321,7 +318,6 @@ def _url_at(mapped: mmap.mmap, start: int) -> str:
 
 
 def _next_record(mapped: mmap.mmap, start: int) -> int:
-    """Return the place of the next record, or the end of the file."""
     if mapped[:2] != GZIP:
         found = _RECORD.search(mapped, start)
         return found.start() if found else len(mapped)
@@ -333,7 +329,6 @@ def _next_record(mapped: mmap.mmap, start: int) -> int:
 
 
 def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
-    """One record, read to its end."""
     headers = raw.rec_headers
     if raw.rec_type == "warcinfo":
         info = _body(raw).decode("utf-8", "replace")
@@ -411,10 +406,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """The version of HTTP that carried a response; None where the archive does not say.
-
-    Status lines of HTTP/1 say little: many programs write all responses so.
-    """
+    """Return the version of HTTP of a response; None if unknown: status lines of HTTP/1 prove little."""
     line = "" if response.head is None else str(response.head.protocol).lower()
     named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
     return next((version for version in named if version is not None), None)

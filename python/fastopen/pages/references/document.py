@@ -1,7 +1,5 @@
 """References in HTML, and the bytes after which a parser knows them: a real parser is fed bit by bit."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """References of a document or stylesheet by its structure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,8 +30,7 @@ class Names:
 
 
 def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
-    """Return the references of a `document` or `stylesheet`; empty for other kinds, which have no such
-    structure."""
+    """Return the references of a `document` or `stylesheet`; empty for other kinds."""
     # The parsers cost a tenth of a second to import, and most inputs never need them.
     if kind == "document":
         from fastopen.pages.references.document import names_in_document

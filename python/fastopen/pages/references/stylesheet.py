@@ -1,7 +1,5 @@
 """References in CSS: imports, fonts and images."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

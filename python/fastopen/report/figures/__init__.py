@@ -4,17 +4,3 @@ from fastopen.report.figures.figure import VEGA_LITE, Figure
 from fastopen.report.figures.files import FORMATS, Format, rendered, write_figures
 from fastopen.report.figures.gallery import load_figures, median_loads, overview_figures, slug_of
 from fastopen.report.figures.style import PAGE
-
-__all__ = [
-    "FORMATS",
-    "PAGE",
-    "VEGA_LITE",
-    "Figure",
-    "Format",
-    "load_figures",
-    "median_loads",
-    "overview_figures",
-    "rendered",
-    "slug_of",
-    "write_figures",
-]

@@ -22,17 +22,14 @@ def _scale(rows: Iterable[dict[str, Any]], look: Callable[[Arm], Any]) -> alt.Sc
 
 
 def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
-    """Arms by colour."""
     return alt.Color("arm:N", scale=_scale(rows, lambda arm: arm.colour), title=None)
 
 
 def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
-    """Arms by shape."""
     return alt.Shape("arm:N", scale=_scale(rows, lambda arm: arm.shape), title=None)
 
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
-    """Arms by dash."""
     # Symbols long enough to show their dashes.
     return alt.StrokeDash(
         "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
@@ -50,7 +47,6 @@ def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
 
 
 def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
-    """Kinds of waiting by colour, those that the rows have."""
     there = {row["kind"] for row in rows}
     kinds = [kind for kind in Kind if kind.value in there]
     scale = alt.Scale(domain=[kind.value for kind in kinds], range=[KIND_COLOURS[kind] for kind in kinds])
@@ -63,10 +59,7 @@ def panels(field: str, rows: list[dict[str, Any]]) -> alt.Facet:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """With the shift key held: the wheel zooms, dragging moves; a double click shows everything again.
-
-    Without the key the page scrolls under the pointer, as everywhere.
-    """
+    """With the shift key held: the wheel zooms, dragging moves, a double click shows everything again."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

@@ -1,7 +1,4 @@
-"""Film strips: what a browser showed over time, arms below each other, and the same as a moving picture.
-
-Pillow draws them (the extra `filmstrip`); no other command needs it.
-"""
+"""Film strips: what a browser showed over time, arms below each other, and as a moving picture."""
 
 from __future__ import annotations
 
@@ -198,7 +195,6 @@ def _canvas(width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw, ImageF
 
 
 def _height(films: list[Film], scale: int = 1) -> int:
-    """Return the height of a row of thumbnails at this scale."""
     width, height = films[0].pictures[-1].size
     return max(round(scale * THUMBNAIL * height / width), 1)
 

@@ -16,9 +16,7 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """A panel for each page and network, a rung for each session and version of HTTP; None where neither
-    sessions nor QUIC make first flights differ.
-    """
+    """A panel for each page and network, a rung for each session and version of HTTP, if they differ."""
     results = source.results
     secured = [setup for setup in results.experiment.setups if setup.tls is not None]
     kinds = {(one.tls.session, one.origins.all_quic) for one in secured if one.tls is not None}

@@ -16,9 +16,7 @@ TITLE: Final = "saved, % of PLT"
 
 
 def improvement_bars(source: Source) -> Figure | None:
-    """Improvement in percent of each comparison, against the factor that decides; None where nothing was
-    compared.
-    """
+    """Improvement in percent of each comparison, against the factor that decides, if there is any."""
     panels = panels_of(source)
     rows = [row for place, where in panels.each() for row in _rows(place, where)]
     if not rows:

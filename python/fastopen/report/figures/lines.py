@@ -44,7 +44,6 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
 
 
 def _at(place: Place, along: Factor) -> float | str | None:
-    """Return the position of a place on the axis; None if it has none."""
     number = position(place, along.name)
     if along.kind in ("int", "float"):
         return number

@@ -43,8 +43,7 @@ def panels_of(source: Source) -> Panels:
 
 
 def title_of(source: Source, page: str, name: str) -> str:
-    """Return the title that distinguishes a panel: the page, if there are several, and other factors that
-    vary."""
+    """Return the panel's title: the page, if there are several, and other factors that vary."""
     several = len(source.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 

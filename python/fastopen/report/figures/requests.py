@@ -37,7 +37,6 @@ CHARTS_KEPT: Final = 16
 
 
 def row_height(requests: int) -> int:
-    """In pixels."""
     return max(ROW_MIN, min(ROW_MAX, HEIGHT_MAX // max(requests, 1)))
 
 
@@ -49,7 +48,6 @@ def request_name(page: Page, resource: int) -> str:
 
 
 def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
-    """Writes the name of its request into each row."""
     names = [request_name(page, index) for index in range(len(page.resources))]
     for row in rows:
         row["name"] = names[row["request"]]
@@ -79,7 +77,6 @@ def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def event_rows(loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """The load event of each."""
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
     return [_row("load event", label, end_ns, end_ns) for label, end_ns in ends]
 
@@ -242,7 +239,6 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
 
 
 def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    """Return the distinct values of a field."""
     return tuple(sorted({row[field] for row in rows if field in row}))
 
 

@@ -38,7 +38,6 @@ PAGE: Final = Style(ink="currentColor", background="transparent")
 
 
 def config(style: Style) -> dict[str, Any]:
-    """The Vega-Lite configuration of a figure."""
     quiet = {"labelColor": style.ink, "titleColor": style.ink}
     return {
         "background": style.background,

@@ -20,7 +20,6 @@ POINTS_MAX: Final = 6000
 
 
 def has_trace(arms: dict[ArmName, Shown]) -> bool:
-    """Return True if the loads were traced."""
     return any(one.origin_samples for shown in arms.values() for one in shown.record.connections)
 
 
@@ -74,12 +73,7 @@ def _drawing(panels: int) -> Drawing:
 
 
 def _view(number: int, quantity: str, columns: int) -> alt.Chart:
-    panels = alt.Facet(
-        "panel:N",
-        columns=columns,
-        title=None,
-        sort=alt.EncodingSortField("place", op="min"),
-    )
+    panels = alt.Facet("panel:N", columns=columns, title=None, sort=alt.EncodingSortField("place", op="min"))
     lines: alt.Chart = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.2, opacity=0.75)

@@ -27,10 +27,7 @@ def finders() -> Sequence[ModuleType]:
 def page_findings(
     results: Results, page: str, reasons: Reasons | None = None, *, severity: Severity | None = None
 ) -> Iterator[Finding]:
-    """Yield what a run shows of a page, in order; of one severity only, if one is given.
-
-    `reasons` explain why cells are slower than expected.
-    """
+    """Yield findings of a page in order, of one severity if given. `reasons` explain slow cells."""
     for module in finders():
         if severity in (None, module.SEVERITY):
             for finding in module.findings(results, page, reasons or Reasons()):

@@ -13,7 +13,6 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield each saving that exceeds its bound."""
     for row, arms in results.comparisons(page).items():
         for arm in treatments_of(arms):
             cell = arms[arm.name]

@@ -67,6 +67,5 @@ def _span(values: Sequence[float], unit: str) -> str:
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    """Yield whether TFO pays on paths that break it."""
     for line in payoff_lines(results, page):
         yield Finding("broken_path", line)

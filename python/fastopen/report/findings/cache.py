@@ -13,7 +13,6 @@ SEVERITY: Final = "detail"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield how often the cache answered, row by row where they differ, and what may not be in it."""
     where: dict[str, list[str]] = defaultdict(list)
     for row, arms in results.comparisons(page).items():
         known = {

@@ -56,6 +56,5 @@ def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    """Yield which factor decides how much is saved."""
     for line in deciding_lines(results, page):
         yield Finding("deciding_factor", line)

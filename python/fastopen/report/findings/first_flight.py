@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import NBSP, capitalised, listed, plural, signed
-from fastopen.experiments import HEADLINE, SESSION_WORDS, Arm, Factor, http_words
+from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
 RANK: Final = 10
@@ -127,7 +127,7 @@ def _sentences(results: Results, rows: Sequence[Flights]) -> Iterator[str]:
     }
     if added:
         parts = [f"{_percents(savings)} with {SESSION_WORDS[session]}" for session, savings in added.items()]
-        yield f"TFO {_with(HEADLINE)} saves {listed(parts)}."
+        yield f"TFO with {HEADLINE.cookies} cookies saves {listed(parts)}."
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
@@ -150,10 +150,6 @@ def _percents(savings: Sequence[float]) -> str:
     return f"{' to '.join(ends)} %"
 
 
-def _with(arm: Arm) -> str:
-    return f"with {arm.cookies} cookies"
-
-
 def _plain(flights: Flights) -> tuple[str, str]:
     """The plainest first flight: the first session in the order of SESSION_WORDS, its first arm."""
     return min(flights, key=lambda key: (list(SESSION_WORDS).index(key[0]), flights[key].cell.index))
@@ -173,6 +169,5 @@ def _saving(without: CellResult | None, cell: CellResult | None) -> float | None
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    """Yield which first flight is best, and what TFO adds to each."""
     for line in first_flight_lines(results, page):
         yield Finding("first_flight", line)

@@ -13,7 +13,6 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield the reasons why loads are invalid, one finding for each kind."""
     cells = [cell for cell in results.cells if cell.cell.page == page]
     for kind, loads, line in invalid_lines(results, cells):
         yield Finding("invalid_loads", line, {"reason": kind, "loads": loads})

@@ -13,7 +13,6 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield the number of loads that are missing."""
     missing = [
         sum(cell.asked - cell.loads for cell in cells.values())
         for cells in results.comparisons(page).values()

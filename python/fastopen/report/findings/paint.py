@@ -49,7 +49,6 @@ def paint_grid(results: Results) -> Grid | None:
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield what TFO saves of both paints with the headline arm, row by row."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         known = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]

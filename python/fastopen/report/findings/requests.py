@@ -13,7 +13,6 @@ SEVERITY: Final = "detail"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield each client with fewer requests than the page has resources."""
     wanted = len(asked_for(results.pages[page]))
     least: dict[str, float] = {}
     for result in results.cells:

@@ -13,7 +13,6 @@ SEVERITY: Final = "warning"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield the number of missing screenshots, and the reason of the first."""
     missing = [reason for one in results.metrics_of(page) for reason in one.missing_screenshots]
     if missing:
         words = plural(len(missing), "load has", "loads have")

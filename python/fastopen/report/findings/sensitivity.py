@@ -16,7 +16,6 @@ NO_UNKNOWN: Final = "no single unknown"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield the unknown that correlates most with the saving of the headline arm, with the rows."""
     of_unknown: dict[str, list[str]] = defaultdict(list)
     for row, cells in results.comparisons(page).items():
         headline = headline_of(cells)

@@ -13,7 +13,6 @@ SEVERITY: Final = "detail"
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield the number of requests that the recording does not have, and the first."""
     requests = list(dict.fromkeys(one for found in results.metrics_of(page) for one in found.unmatched))
     if requests:
         words = plural(len(requests), "request was", "requests were")

@@ -14,15 +14,7 @@ from fastopen.analysis.statistics import (
     effect_of,
     verdict_on,
 )
-from fastopen.common.phrases import (
-    NBSP,
-    capitalised,
-    decapitalised,
-    listed,
-    percents,
-    plural,
-    saves,
-)
+from fastopen.common.phrases import NBSP, capitalised, decapitalised, listed, percents, plural, saves
 from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
 from fastopen.report.loaded import as_loaded, over_quic
 from fastopen.report.model import Finding
@@ -53,7 +45,6 @@ def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, lis
 
 
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
-    """The cells of each of these arms."""
     return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
 
 
@@ -119,7 +110,6 @@ def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def all_invalid(cells: Sequence[CellResult]) -> bool:
-    """Return True if there are loads and all of them are invalid."""
     return any(cell.loads for cell in cells) and all(cell.loads == cell.invalid for cell in cells)
 
 
@@ -179,10 +169,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Row by row; of more than ROWS_IN_WORDS rows: how many of each effect, and the range of the savings.
-
-    A single row has no name.
-    """
+    """Return the effect row by row, or of many rows the number of each effect and the range."""
     smallest = results.experiment.smallest_effect
     of_effect = {
         effect: found
@@ -278,6 +265,5 @@ def _rows(
 
 
 def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    """Yield the verdict on each question of a page."""
     for line in page_verdicts(results, page):
         yield Finding("verdict", line)

@@ -2,5 +2,3 @@
 
 from fastopen.runs.export.files import Format, export
 from fastopen.runs.export.har import har_document
-
-__all__ = ["Format", "export", "har_document"]

@@ -88,7 +88,6 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
 
 
 def _hars(run: RunReader, place: Path) -> Write:
-    """Write a file for each load, named after it."""
     experiment, cells, pages = run.experiment(), run.cells(), run.pages()
     addresses: dict[str, dict[str, str]] = {}
 
@@ -106,7 +105,6 @@ def _hars(run: RunReader, place: Path) -> Write:
 
 
 def _screenshots(place: Path) -> Write:
-    """Write a file for each load with a screenshot, named after it."""
 
     def write(row: LoadRow, record: dict[str, Any]) -> None:
         shown = (record.get("browser") or {}).get("screenshot_png")

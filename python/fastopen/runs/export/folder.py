@@ -16,11 +16,7 @@ SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a folder to write to.
-
-    Raises InputError if `folder` holds anything but an export that may be replaced; MachineError if the disk
-    fails.
-    """
+    """Yield a new folder, or one that replaces an export. Raises InputError, MachineError."""
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

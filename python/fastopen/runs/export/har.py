@@ -28,10 +28,7 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the document of a load. `record` is the load's, `addresses` are those of its hosts.
-
-    Requests that never began are omitted.
-    """
+    """Return the document of a load, with the addresses of its hosts, without requests never begun."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network.mtu_bytes)
@@ -77,11 +74,7 @@ def har_document(
 
 
 def _entry(
-    page: Page,
-    request: Mapping[str, Any],
-    timings: Mapping[str, float],
-    started_unix_ms: int,
-    http: str,
+    page: Page, request: Mapping[str, Any], timings: Mapping[str, float], started_unix_ms: int, http: str
 ) -> dict[str, Any]:
     resource = page.resources[request["resource"]]
     return {

@@ -5,21 +5,3 @@ from fastopen.workflows.replays.causes import Cause, cause_of
 from fastopen.workflows.replays.implied import CACHED_MS, Replay, Rules, recorders_network, replay_of
 from fastopen.workflows.replays.prediction_errors import PredictionError, error_of
 from fastopen.workflows.replays.validated import ValidatedReplay, median_error_percent
-
-__all__ = [
-    "CACHED_MS",
-    "Calibration",
-    "Cause",
-    "Loads",
-    "PredictionError",
-    "Replay",
-    "Rules",
-    "ValidatedReplay",
-    "calibrate",
-    "cause_of",
-    "error_of",
-    "median_error_percent",
-    "recorders_network",
-    "replay_of",
-    "told_from_queues",
-]

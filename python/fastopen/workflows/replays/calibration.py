@@ -122,7 +122,6 @@ class _Search:
         self.tried: list[_Tried] = []
 
     def load(self, *pages: Page) -> Generator[Sequence[Page], Sequence[LoadRecord] | None, list[_Tried]]:
-        """Have pages loaded, and return how well each explains the recording."""
         records = yield pages
         if records is None:
             raise _OutOfTimeError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
@@ -32,16 +32,53 @@ class Cause:
 AnyCause = TypeVar("AnyCause", bound=Cause)
 
 
+class Moments(NamedTuple):
+    """The moments of one request, in ms since the load began."""
+
+    asked: float
+    sent: float
+    first_byte: float
+    end: float
+
+
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
     """The step that differs most, of the resources that led to what the load event waited for last."""
+    # Recordings do not tell waiting for a connection from waiting for the answer.
+    recorded = {
+        index: Moments(one.asked, one.asked, one.first_byte, one.end)
+        for index, one in enumerate(recording.exchanges)
+    }
+    replayed: dict[int, Moments] = {}
     requests = {request.resource: request for request in record.requests}
+    for index, one in requests.items():
+        if one.queued_ns is not None and one.first_byte_ns is not None and one.end_ns is not None:
+            # A client that holds a request has asked for it before.
+            asked = one.queued_ns / 1e6 - held_ms[index]
+            replayed[index] = Moments(asked, asked, one.first_byte_ns / 1e6, one.end_ns / 1e6)
     return largest(
-        step
+        Cause(page.resources[index].url, *step)
         for index in way_to_the_load_event(page, requests)
-        for step in _steps(page, recording, held_ms, requests, index)
+        for step in steps(page, index, recorded, replayed)
     )
+
+
+def steps(
+    page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
+) -> Iterator[tuple[str, float, float]]:
+    """Yield the steps from what made the client ask for a resource to its last byte, with both durations."""
+    if index not in was or index not in now:
+        return
+    before, after, resource = was[index], now[index], page.resources[index]
+    parent = resource.initiator
+    if parent is not None and parent in was and parent in now:
+        by_bytes = resource.initiator_at_bytes is not None
+        since = [load[parent].first_byte if by_bytes else load[parent].end for load in (was, now)]
+        yield "asking for", before.asked - since[0], after.asked - since[1]
+    yield "a connection for", before.sent - before.asked, after.sent - after.asked
+    yield "the answer to", before.first_byte - before.sent, after.first_byte - after.sent
+    yield "receiving", before.end - before.first_byte, after.end - after.first_byte
 
 
 def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
@@ -61,38 +98,3 @@ def way_to_the_load_event(page: Page, requests: Mapping[int, Request]) -> Iterat
     while index is not None:
         yield index
         index = page.resources[index].initiator
-
-
-def _steps(
-    page: Page,
-    recording: Recording,
-    held_ms: tuple[float, ...],
-    requests: dict[int, Request],
-    index: int,
-) -> Iterator[Cause]:
-    """Asked for, answered, received: together they lead from what made the client ask to the last byte."""
-    resource, exchange = page.resources[index], recording.exchanges[index]
-    replayed = _replayed(requests.get(index), held_ms[index])
-    if replayed is None:
-        return
-    asked, first_byte, end = replayed
-    if resource.initiator is not None:
-        before = _replayed(requests.get(resource.initiator), held_ms[resource.initiator])
-        parent = recording.exchanges[resource.initiator]
-        if before is not None:
-            by_bytes = resource.initiator_at_bytes is not None
-            since = (parent.first_byte, before[1]) if by_bytes else (parent.end, before[2])
-            yield Cause(resource.url, "asking for", exchange.asked - since[0], asked - since[1])
-    answering = exchange.first_byte - exchange.asked
-    yield Cause(resource.url, "the answer to", answering, first_byte - asked)
-    yield Cause(resource.url, "receiving", exchange.end - exchange.first_byte, end - first_byte)
-
-
-def _replayed(request: Request | None, held_ms: float) -> tuple[float, float, float] | None:
-    """When it was asked for, its first byte and its last; a client that holds it has asked for it before."""
-    if request is None or None in (request.queued_ns, request.first_byte_ns, request.end_ns):
-        return None
-    assert request.queued_ns is not None
-    assert request.first_byte_ns is not None
-    assert request.end_ns is not None
-    return (request.queued_ns / 1e6 - held_ms, request.first_byte_ns / 1e6, request.end_ns / 1e6)

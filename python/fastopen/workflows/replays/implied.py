@@ -113,7 +113,6 @@ class Replay:
         return self.page.model_copy(update={"url": resources[0].url, "resources": resources})
 
     def experiment(self, repeats: int) -> Experiment:
-        """The replay as an experiment of one cell."""
         return Experiment(
             name="truth",
             pages=[self.page.name],
@@ -290,10 +289,7 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Add a resolver, as far away as the shortest lookup that no cache answered.
-
-    A lookup is one round trip, as over UDP. Raises InputError if the recording has no such lookup.
-    """
+    """Add a resolver as far away as the shortest uncached lookup. Raises InputError if there is none."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -355,10 +351,7 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """The page with what the file says of connections and of servers that send slowly.
-
-    `link` is its rate in bit/s and the initial window in segments.
-    """
+    """Return the page with recorded connections and slow servers. `link`: bit/s, initial window."""
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]

@@ -1,14 +1,12 @@
 """Why a prediction errs: the step of the foretold load that differs most from the load that it foretold."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal
 
 from fastopen.contract import LoadRecord
-from fastopen.contract.load_record import Request
 from fastopen.pages import Page
-from fastopen.workflows.replays.causes import Cause, largest, way_to_the_load_event
+from fastopen.workflows.replays.causes import Cause, Moments, largest, steps, way_to_the_load_event
 
 ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
 
@@ -22,16 +20,11 @@ class PredictionError(Cause):
     queues that the request and its answer went through, or the body."""
 
 
-class _Moments(NamedTuple):
-    """The moments of one request, in ms since the load began."""
-
-    asked: float
-    sent: float
-    first_byte: float
-    end: float
-
-
-_Timed = Mapping[int, _Moments]
+_KINDS: Final[dict[str, ErrorKind]] = {
+    "asking for": "discovery",
+    "a connection for": "connection",
+    "receiving": "transfer",
+}
 
 
 def error_of(
@@ -46,8 +39,15 @@ def error_of(
     }
     loads = ({i: of_original[j] for i, j in same.items() if j in of_original}, _timed(foretold))
     way = way_to_the_load_event(page, {request.resource: request for request in foretold.requests})
+
+    def kind_of(step: str, index: int, longer_ms: float) -> ErrorKind:
+        thinks_ms = thinks_longer_ms.get(index, 0.0)
+        return _KINDS.get(step) or ("think" if abs(thinks_ms) > abs(longer_ms - thinks_ms) else "queue")
+
     return largest(
-        step for index in way for step in _steps(page, index, loads, thinks_longer_ms.get(index, 0.0))
+        PredictionError(page.resources[index].url, step, was, now, kind_of(step, index, now - was))
+        for index in way
+        for step, was, now in steps(page, index, *loads)
     )
 
 
@@ -63,39 +63,12 @@ def _same_resources(page: Page, other: Page) -> dict[int, int]:
     return found
 
 
-def _timed(record: LoadRecord) -> dict[int, _Moments]:
-    """The requests of which every moment is known."""
-    every = ((request.resource, _moments(request)) for request in record.requests)
-    return {resource: moments for resource, moments in every if moments is not None}
-
-
-def _moments(request: Request) -> _Moments | None:
-    moments = (request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns)
-    known = [at / 1e6 for at in moments if at is not None]
-    return _Moments(*known) if len(known) == len(moments) else None
-
-
-def _steps(
-    page: Page, index: int, loads: tuple[_Timed, _Timed], thinks_longer_ms: float
-) -> Iterator[PredictionError]:
-    """Asked for, sent, answered, received: measured and foretold."""
-    if any(index not in load for load in loads):
-        return
-    resource = page.resources[index]
-    was, foretold = (load[index] for load in loads)
-
-    def step(name: str, kind: ErrorKind, measured_ms: float, foretold_ms: float) -> PredictionError:
-        return PredictionError(resource.url, name, measured_ms, foretold_ms, kind)
-
-    parent = resource.initiator
-    if parent is not None and all(parent in load for load in loads):
-        by_bytes = resource.initiator_at_bytes is not None
-        revealed = (load[parent].first_byte if by_bytes else load[parent].end for load in loads)
-        asking = (one.asked - at for one, at in zip((was, foretold), revealed, strict=True))
-        yield step("asking for", "discovery", *asking)
-    yield step("a connection for", "connection", was.sent - was.asked, foretold.sent - foretold.asked)
-    waits = (was.first_byte - was.sent, foretold.first_byte - foretold.sent)
-    longer = waits[1] - waits[0]
-    thinking = abs(thinks_longer_ms) > abs(longer - thinks_longer_ms)
-    yield step("the answer to", "think" if thinking else "queue", *waits)
-    yield step("receiving", "transfer", was.end - was.first_byte, foretold.end - foretold.first_byte)
+def _timed(record: LoadRecord) -> dict[int, Moments]:
+    """Return the moments of requests of which every one is known."""
+    found = {}
+    for one in record.requests:
+        every = (one.queued_ns, one.sent_ns, one.first_byte_ns, one.end_ns)
+        known = [at / 1e6 for at in every if at is not None]
+        if len(known) == len(every):
+            found[one.resource] = Moments(*known)
+    return found

@@ -34,7 +34,6 @@ class ValidatedReplay:
         return 100 * (self.replayed_ms - self.recorded_ms) / self.recorded_ms
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         replay = self.replay
         return {
             "page": self.page,

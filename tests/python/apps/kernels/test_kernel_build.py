@@ -15,7 +15,7 @@ import pytest
 
 from apps.kernels.fake_kernel import write_recipe, write_source
 from fastopen.apps.kernels import build, machine
-from fastopen.apps.kernels.workspace import workspace
+from fastopen.apps.kernels.build import workspace
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import kernels
 from fastopen.engines.kernels.recipe import is_outdated, read_recipe
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 Build = Callable[..., build.Built]
 WAITER = (
-    "import sys; from pathlib import Path; from fastopen.apps.kernels.workspace import workspace\n"
+    "import sys; from pathlib import Path; from fastopen.apps.kernels.build import workspace\n"
     "with workspace(Path(sys.argv[1]), lambda: print('waiting', flush=True)): print('working')\n"
 )
 

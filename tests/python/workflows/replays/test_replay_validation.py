@@ -402,7 +402,7 @@ class TestReplays:
 
     def test_names_of_a_recording_without_lookups_cannot_be_compared(self, tmp_path: Path) -> None:
         file = written(
-            tmp_path, "cached.har", har(entry("http://a.test/", 90, timings={"dns": 0.5}), on_load=90)
+            tmp_path, "cached.har", har(entry("http://a.test/", 90, timings={"dns": 0.5}), on_load=180)
         )
         done = validate("--names", "do53", "--engine", "virtual", file)
         assert done.returncode == 2

@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from fastopen.apps.diagnose.behaviours import BLACKHOLE
+from fastopen.apps.diagnose.why.machine import read_counters
 from fastopen.cli.output import EXIT_MACHINE, console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import MachineError
@@ -106,7 +108,7 @@ def _fast_open_here() -> Iterator[Check]:
     yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
     hole = _sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
     if hole is not None:
-        times = _counter("TcpExt", "TCPFastOpenBlackhole")
+        times = read_counters().get(BLACKHOLE)
         found = "" if times is None else f"; suspected {times} {'time' if times == 1 else 'times'} since boot"
         off_for = (
             "not looked for" if hole == "0" else f"TFO is off for {hole} s after a suspicion, then longer"
@@ -174,18 +176,6 @@ def _sysctl(name: str) -> str | None:
         return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
     except OSError:
         return None
-
-
-def _counter(group: str, name: str) -> int | None:
-    """A counter of this network namespace, of /proc/net/netstat; None where the kernel has none."""
-    try:
-        lines = Path("/proc/net/netstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    of_group = [line.split()[1:] for line in lines if line.startswith(f"{group}:")]
-    names, values = of_group if len(of_group) == 2 else ([], [])
-    found = dict(zip(names, values, strict=False)).get(name)
-    return None if found is None else int(found)
 
 
 def _filled(text: str, indent: str, target: Console) -> str:

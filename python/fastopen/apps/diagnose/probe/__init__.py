@@ -3,16 +3,3 @@
 from fastopen.apps.diagnose.probe.hosts import Target, greeting, target_of
 from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Handling, Probed, probe
 from fastopen.apps.diagnose.probe.words import consistent, meaning, verdict
-
-__all__ = [
-    "CONNECTIONS_MAX",
-    "Handling",
-    "Probed",
-    "Target",
-    "consistent",
-    "greeting",
-    "meaning",
-    "probe",
-    "target_of",
-    "verdict",
-]

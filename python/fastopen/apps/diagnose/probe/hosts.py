@@ -41,8 +41,7 @@ def target_of(text: str) -> Target:
 
 
 def greeting(target: Target) -> bytes:
-    """Return the first bytes of the client. They are safe to repeat, as data in a SYN must be (RFC 7413,
-    2.1)."""
+    """Return the first bytes of the client, which may be repeated (RFC 7413, section 2.1)."""
     if target.scheme == "https":
         return _client_hello(target.host)
     name = f"[{target.host}]" if ":" in target.host else target.host

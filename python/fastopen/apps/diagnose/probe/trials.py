@@ -64,11 +64,9 @@ class Probed:
 
     @property
     def on_this_machine(self) -> bool:
-        """Return True if its address belongs to the loopback interface."""
         return self.address is not None and ip_address(self.address.partition("%")[0]).is_loopback
 
     def as_json(self) -> dict[str, Any]:
-        """For a document."""
         document = asdict(self)
         return {**document.pop("target"), **document}
 

@@ -2,5 +2,3 @@
 
 from fastopen.apps.diagnose.why.diagnosis import Finding, diagnose
 from fastopen.apps.diagnose.why.machine import Listener, Machine, growth, read_machine
-
-__all__ = ["Finding", "Listener", "Machine", "diagnose", "growth", "read_machine"]

@@ -65,11 +65,7 @@ def _settings(machine: Machine) -> Iterator[Finding]:
     if not value & SERVER:
         says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine send no cookies"
         yield Finding(
-            "server-off",
-            any(one.queue for one in machine.listeners),
-            says,
-            named("no-queue"),
-            both_on,
+            "server-off", any(one.queue for one in machine.listeners), says, named("no-queue"), both_on
         )
     if value & CLIENT and value & CLIENT_NO_COOKIE:
         says = f"net.ipv4.tcp_fastopen is {value}, with 0x4: clients send data without a cookie, which an"

@@ -112,8 +112,7 @@ def _number(name: str) -> int | None:
 
 
 def _listeners() -> Iterator[Listener]:
-    """Yield the listeners of /proc/net/tcp and tcp6, with queues from duplicates of their descriptors
-    (pidfd_getfd)."""
+    """Yield the listeners of /proc/net/tcp and tcp6. Queues come from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

@@ -88,12 +88,10 @@ def command(
         ),
     ] = None,
     new_key: Annotated[
-        str | None,
-        typer.Option(help="New cookie key halfway: none, replace or add. (default: none)"),
+        str | None, typer.Option(help="New cookie key halfway: none, replace or add. (default: none)")
     ] = None,
     repeats: Annotated[
-        int | None,
-        typer.Option(help="Number of rounds in real time; virtual time needs one. (default: 5)"),
+        int | None, typer.Option(help="Number of rounds in real time; virtual time needs one. (default: 5)")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
@@ -123,7 +121,7 @@ def command(
     chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
     if engine is BenchEngine.AUTO:
         chosen = auto_engine(kernel)
-    with _watching(quiet or json) as watch:
+    with LiveWatch(errors_console(), quiet or json) as watch:
         done = run_bench(asked, chosen, kernel, words, server_listen, watch)
     if json:
         print_json({"server": server, **done.as_json()})
@@ -141,10 +139,6 @@ def _words(server: str | None) -> list[str] | None:
     if words is not None and not any(words[:1]):
         raise InputError("is empty", "--server", "give the command line of a server")
     return words
-
-
-def _watching(quiet: bool) -> "LiveWatch":
-    return LiveWatch(errors_console(), quiet)
 
 
 class LiveWatch(LiveBar):

@@ -1,7 +1,5 @@
 """HAR entries without what no page needs: bodies go to a store, equal headers are shared, the rest goes."""
 
-from __future__ import annotations
-
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field

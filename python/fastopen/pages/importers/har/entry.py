@@ -1,7 +1,5 @@
 """An entry of a HAR as an exchange, whatever its maker's habits."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -48,11 +46,7 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange, or None if the entry did not cross the network (counted in `notes`).
-
-    `place` names the entry for errors; `page_start` is when its page started, `previous` when the
-    last entry did. Raises InputError if the entry is broken.
-    """
+    """Return the exchange, or None if it crossed no network. `previous`: when the last entry started."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = _parts(raw, place)
@@ -275,10 +269,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """The recorded content if it is as long as the body on the wire, so that it can be served as it is.
-
-    Recorders write texts as Unicode: they may have been in another charset on the wire.
-    """
+    """Return the recorded content, in the charset of the wire, if it is as long as the body was there."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

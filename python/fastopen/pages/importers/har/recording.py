@@ -1,7 +1,5 @@
 """A whole HAR into pages: which entries belong together, in what order, when the load event was."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

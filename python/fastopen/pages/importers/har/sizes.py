@@ -1,7 +1,5 @@
 """Bytes of a recorded request and its response on the wire, as HTTP/1.1 sends them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -135,12 +133,7 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 
 def _body(
-    entry: Mapping[str, Any],
-    response: Mapping[str, Any],
-    got: Pairs,
-    method: str,
-    status: int,
-    notes: Notes,
+    entry: Mapping[str, Any], response: Mapping[str, Any], got: Pairs, method: str, status: int, notes: Notes
 ) -> int:
     """The body on the wire: what was recorded, made exact by Content-Length where both mean the same."""
     if body_is_empty(method, status):

@@ -1,10 +1,4 @@
-"""A HAR out of a file that is read piece by piece: entries are handed on one after another.
-
-The json module decodes each entry; nothing larger is ever in memory. Where an entry is damaged, the error
-names it, and the next one that can be read can be found.
-"""
-
-from __future__ import annotations
+"""A HAR out of a file that is read piece by piece, entry by entry. Damage is named and skipped."""
 
 import json
 import re
@@ -53,10 +47,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Reads on, as much again as is kept, so that nothing is tried too often; forgets what was taken.
-
-        Raises InputError where a value is too long, or would take too much memory.
-        """
+        """Read on, as much again as is kept. Raises InputError if a value is too long or takes too much."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -150,10 +141,7 @@ class Scanner:
             self.take(",", "Expecting ',' delimiter")
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
-        """The values of the list that begins here.
-
-        `damaged` is told of each that is none, and says whether to go on with the next entry of a HAR.
-        """
+        """Yield the values of a list. `damaged` returns True to go on with the next entry of a HAR."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
@@ -205,7 +193,6 @@ class Scanner:
             self._at += 1
 
     def end(self) -> None:
-        """Nothing may follow."""
         if self.peek():
             raise self.fault("Extra data", self._at)
 

@@ -1,7 +1,5 @@
 """Habits of programs that write HARs, with the evidence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,0 +1,88 @@
+"""Rules over settings of both ends, for a job and for a setup of an experiment."""
+
+from fastopen.common.errors import any_of
+from fastopen.common.pydantic_errors import conflict
+from fastopen.contract.client import Client
+from fastopen.contract.client_types import CHROMIUM, CLIENTS
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, Tcp
+from fastopen.contract.origins import Origins, Tls
+
+
+def check_ends(
+    client: Client, origins: Origins, tcp: Tcp, tls: Tls | None, *, clear: bool, encrypted: bool
+) -> None:
+    """Raise an error that names settings that exclude each other, and a remedy.
+
+    `clear` and `encrypted`: loads in cleartext, and loads over TLS, are among those asked for.
+    """
+    if encrypted and not client.type.http_over_tls:
+        remedy = "use another client, or transports tcp and tfo"
+        raise conflict(f"{client.label} does not speak TLS", remedy, "client.kind", "tls.version")
+    _check_versions(client, origins, clear=clear)
+    if tls is not None:
+        _check_session(client, tls)
+    if origins.bodies == "recorded" and not client.type.reads_bodies:
+        remedy = f"use client {CHROMIUM.label}, or bodies synthetic or filler"
+        message = f"{client.label} does not parse bodies, so recorded ones have no effect"
+        raise conflict(message, remedy, "client.kind", "origins.bodies")
+    clear_only = "use transports tcp and tfo"
+    if origins.one_address:
+        if not client.type.ours:
+            able = any_of(one.label for one in CLIENTS.values() if one.ours)
+            message = f"requests of {client.label} do not show the host behind a shared address"
+            remedy = f"use client {able} for one_address"
+            raise conflict(message, remedy, "client.kind", "origins.one_address")
+        if encrypted:
+            keys = ("origins.one_address", "tls.version", "transports")
+            raise conflict("hosts with one address work only in cleartext", clear_only, *keys)
+    if origins.server is not None:
+        if not client.type.meets_servers:
+            able = any_of(one.label for one in CLIENTS.values() if one.meets_servers)
+            message = f"fastopen does not run {client.label} against an external server"
+            remedy = f"use client {able}, or leave server out"
+            raise conflict(message, remedy, "client.kind", "origins.server")
+        if encrypted:
+            keys = ("origins.server", "tls.version", "transports")
+            raise conflict("an external server works only in cleartext", clear_only, *keys)
+    if origins.quic:
+        _check_quic(tcp, tls)
+
+
+def _check_quic(tcp: Tcp, tls: Tls | None) -> None:
+    if tls is not None and tls.version != "1.3":
+        remedy = "use tls 1.3, or http 1.1 or 2"
+        raise conflict("HTTP/3 runs over QUIC, which needs TLS 1.3", remedy, "origins.http", "tls.version")
+    if tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
+        message = "HTTP/3 runs over QUIC, which has a congestion control of its own"
+        remedy = f"use {any_of(QUIC_CONGESTION_CONTROLS)}, or http 1.1 or 2"
+        raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
+
+
+def _check_versions(client: Client, origins: Origins, *, clear: bool) -> None:
+    label, can = client.label, client.type
+    for version in origins.versions:
+        key = "origins.http" if origins.http == version else f"origins.http{version}_hosts"
+        if version not in can.http_in_the_clear | can.http_over_tls:
+            spoken = sorted(can.http_in_the_clear | can.http_over_tls)
+            able = any_of(one.label for one in CLIENTS.values() if version in one.http_over_tls)
+            remedy = f"use client {able}, or http {spoken[-1]}"
+            message = f"fastopen runs {label} with HTTP/{any_of(spoken)}, not with HTTP/{version}"
+            raise conflict(message, remedy, "client.kind", key)
+        if clear and version not in can.http_in_the_clear:
+            over_tls = "tls and tls+tfo" if version == "2" else "tls"
+            remedy = f"use transports {over_tls}, or http 1.1"
+            message = f"{label} speaks HTTP/{version} only over TLS"
+            raise conflict(message, remedy, "client.kind", key, "tls.version")
+
+
+def _check_session(client: Client, tls: Tls) -> None:
+    if tls.session not in client.type.sessions:
+        able = any_of(one.label for one in CLIENTS.values() if tls.session in one.sessions)
+        message = f"fastopen cannot give {client.label} a session of an earlier visit"
+        remedy = f"use client {able} for session {tls.session}"
+        raise conflict(message, remedy, "client.kind", "tls.session")
+    if tls.of_another_time and not client.type.ours:
+        able = any_of(one.label for one in CLIENTS.values() if one.ours)
+        message = f"fastopen cannot set the clock of {client.label} ahead of its tickets"
+        remedy = f"use client {able} for ticket_state {tls.ticket_state}"
+        raise conflict(message, remedy, "client.kind", "tls.ticket_state")
