@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-FASTOPEN: Final = Path(sys.executable).with_name("fastopen")
+FASTOPEN: Final = str(Path(sys.executable).with_name("fastopen"))
 RTT: Final = "100ms"
 GO: Final = """package main
 import ("fmt"; "net/http"; "os"; "time")
@@ -119,9 +119,10 @@ def _write(folder: Path) -> None:
     for name, text in NODE.items():
         (folder / name).write_text(text)
     (folder / "main.go").write_text(GO)
-    key = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-           "-keyout", folder / "key.pem", "-out", folder / "certificate.pem", "-subj", "/CN=web"]  # fmt: skip
-    makers = [key, ["go", "build", "-o", folder / "go", folder / "main.go"]]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    files = ["-keyout", folder / "key.pem", "-out", folder / "certificate.pem"]
+    key: list[str | Path] = ["openssl", "req", "-x509", *curve, "-nodes", *files, "-subj", "/CN=web"]
+    makers: list[list[str | Path]] = [key, ["go", "build", "-o", folder / "go", folder / "main.go"]]
     makers += [
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name] for name in ("host", "user")
     ]

@@ -208,7 +208,17 @@ def _with_fastopen(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
-    asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", EXAMPLE, EXAMPLE]
+    asked = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(EXAMPLE),
+        str(EXAMPLE),
+    ]
     env = _with_fastopen(tmp_path)
     done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout

@@ -157,9 +157,10 @@ def command(
     if servers and page is None:
         imported = ImportedPage(_hosts_alone(servers))
     else:
-        pages = reading.pages([page or PAGE], quiet=True)
+        name = page or PAGE
+        pages = reading.pages([name], quiet=True)
         if len(pages) != 1:
-            raise InputError(f"contains {len(pages)} pages", page, "give one")
+            raise InputError(f"contains {len(pages)} pages", name, "give one")
         (imported,) = pages
     if not command and not quiet:
         _greet(imported, network, tfo=tfo)
