@@ -390,16 +390,16 @@ impl Shared {
         (found.map(|found| found.resource), (!exact).then(url))
     }
 
-    /// Waits until a request that was [`found`](Self::find) may be processed. Returns its response, and its entry
-    /// for the log.
+    /// Waits until a request may be processed. `found` is the result of [`Self::find`]. Returns its response
+    /// and its entry for the log.
     async fn respond(
         &self,
         connection: &Connection,
         request: &Parts,
-        (resource, url): (Option<usize>, Option<Arc<str>>),
+        found: (Option<usize>, Option<Arc<str>>),
     ) -> (Response<SizedBody>, Arrived) {
         connection.may_process(&request.method, self).await;
-        let at_ns = monotonic_ns();
+        let ((resource, url), at_ns) = (found, monotonic_ns());
         let served = resource.and_then(|number| self.resources().get(number));
         let response = self.site.response(served, request);
         let due_ns = at_ns + served.map_or(0, |served| served.think_ns);
