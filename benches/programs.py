@@ -120,7 +120,7 @@ def _write(folder: Path) -> None:
         (folder / name).write_text(text)
     (folder / "main.go").write_text(GO)
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    files = ["-keyout", folder / "key.pem", "-out", folder / "certificate.pem"]
+    files: list[str | Path] = ["-keyout", folder / "key.pem", "-out", folder / "certificate.pem"]
     key: list[str | Path] = ["openssl", "req", "-x509", *curve, "-nodes", *files, "-subj", "/CN=web"]
     makers: list[list[str | Path]] = [key, ["go", "build", "-o", folder / "go", folder / "main.go"]]
     makers += [

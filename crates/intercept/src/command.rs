@@ -30,7 +30,7 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
-/// How many connections a report lists.
+/// Maximum number of connections in a report.
 const CONNECTIONS: usize = 1000;
 const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
@@ -74,12 +74,12 @@ pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
 pub struct Invocation<'a> {
     /// The program and its arguments; at least one.
     pub words: &'a [OsString],
-    /// Its whole environment; none: that of this process.
+    /// Its environment; none for that of this process.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
 impl Invocation<'_> {
-    /// The command that starts it.
+    /// Returns the command that starts it.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
@@ -274,7 +274,7 @@ impl Session<'_> {
         let grown = Counters::read().map(|now| now.since(&self.before)).unwrap_or_default();
         let fast_open =
             |(name, growth): (&str, i64)| name.starts_with("TCPFastOpen").then(|| (name.to_owned(), growth));
-        // With an observer they are all known.
+        // The observer knows them all.
         let connections =
             (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
         let shown = |opened: Vec<Opened>| {

@@ -55,22 +55,21 @@ pub struct Report {
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run.
     pub goes_on: bool,
-    /// The first thousand connections, in order of opening; none where the command runs on the machine's
-    /// own network.
+    /// The first thousand connections in order of opening; none on the machine's own network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Vec<Connection>>,
 }
 
-/// A connection at its end, or at that of the command, by its `TCP_INFO`.
+/// A connection with its `TCP_INFO` at its end, or at the end of the command.
 #[derive(Debug, Serialize)]
 pub struct Connection {
     /// The client's port.
     pub local_port: Option<u16>,
     /// Address and port of the server's end.
     pub peer: SocketAddr,
-    /// When it was opened, in microseconds since the command was started.
+    /// Time of `connect` in microseconds since the start of the command.
     pub opened_us: u64,
-    /// The kernel's word; null where it has none any more.
+    /// Null if the kernel has discarded it.
     pub tcp_info: Option<Info>,
 }
 
@@ -92,7 +91,7 @@ pub struct Info {
 }
 
 impl Connection {
-    /// A connection of a command that was started at `start_ns` of the monotonic clock.
+    /// Returns a connection of a command that started at `start_ns` of the monotonic clock.
     pub(crate) fn new(opened: &Opened, start_ns: u64) -> Self {
         Self {
             local_port: opened.local.map(|local| local.port()),

@@ -34,15 +34,15 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
-/// Lays a writable layer in memory over the root file system, which stays as it is (`overlay`). Call it before
-/// all other mounts.
+/// Makes the root file system writable by a layer in memory (`overlay`); its own files stay unchanged. Call it
+/// before all other mounts.
 ///
 /// # Errors
 /// If the kernel has no overlayfs, or the root file system lacks the folder `/run`.
 pub fn make_root_writable() -> Result<()> {
     const STAGE: &str = "/run";
     const LAYERS: &str = "lowerdir=/,upperdir=/run/upper,workdir=/run/work";
-    let doing = || "laying a writable layer over the files".into();
+    let doing = || "mounting a writable layer over the files".into();
     mount_tmpfs(Path::new(STAGE), None, "0755")?;
     for folder in ["upper", "work", "root"] {
         std::fs::create_dir(Path::new(STAGE).join(folder)).doing(doing)?;
@@ -54,8 +54,8 @@ pub fn make_root_writable() -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Mounts what programs expect besides the devices of [`mount_devices`]: pseudo-terminals, the links of
-/// standard streams, and a folder for [`scratch`](crate::namespace::scratch).
+/// Completes the devices of [`mount_devices`] with pseudo-terminals, links of the standard streams, and a
+/// folder for [`scratch`](crate::namespace::scratch).
 ///
 /// # Errors
 /// If the kernel has no pseudo-terminals.

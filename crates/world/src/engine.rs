@@ -53,8 +53,8 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     }
 }
 
-/// Sets the clocks of the virtual engine to those at the beginning of every job or command, and the wall clock
-/// to `seconds` since 1970.
+/// Sets the clocks of the virtual engine to the state at the beginning of every job or command, and the wall
+/// clock to `seconds` since 1970.
 ///
 /// # Errors
 /// If the clock cannot be set.

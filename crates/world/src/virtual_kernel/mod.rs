@@ -245,7 +245,7 @@ fn boot(
                 Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
-        // A command may compute, for nothing else is to be done meanwhile.
+        // A command may compute for long.
         if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
@@ -322,7 +322,7 @@ fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
     all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
 }
 
-/// The argument that seeds the kernel's random numbers, where a command reads them.
+/// Returns the argument that seeds the kernel's random numbers, for a command.
 fn seed(task: Task) -> Option<String> {
     let Task::Command(job, ..) = task else { return None };
     Some(format!("rng-seed={}", job.seed))
@@ -459,11 +459,11 @@ fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> 
     Ok(changed)
 }
 
-/// A file that a kernel writes, and a standard stream of this process that gets its bytes.
+/// A file that the kernel writes, and the standard stream of this process that gets its bytes.
 struct Stream {
     from: File,
     read: u64,
-    /// None: whoever read it has gone.
+    /// None if its reader has closed it.
     to: Option<File>,
 }
 
@@ -477,7 +477,7 @@ impl Stream {
         Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
     }
 
-    /// Copies what is new; returns whether there was anything.
+    /// Copies new bytes. Returns true if there were any.
     fn copy(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -579,7 +579,7 @@ impl Running {
         Ok(any)
     }
 
-    /// Copies the packets of a command, which the kernel leaves in the folder, to where they are asked for.
+    /// Copies the packets of a command from the folder to the file for them.
     fn copy_packets(task: Task, folder: &Folder) -> io::Result<()> {
         let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.path().join(PACKETS)) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Servers of others that a command in a world talks to: `fastopen shell --serve`.
+//! Servers that a command in a world talks to (`fastopen shell --serve`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,42 +19,42 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Output, how_ended};
 
-/// How long a server may take to open its first socket. One that opens none may still be useful.
+/// Timeout for a server to open its first socket. Afterwards the command starts anyway.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time between two looks at the sockets.
+/// Interval of checks of the sockets.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Files that list the sockets of the reading thread's network namespace. In those of TCP, listeners have the
-/// state `0A` (`TCP_LISTEN`); a UDP socket that is bound waits for datagrams.
+/// Files that list the sockets of the reading thread's network namespace, and the state of those that wait
+/// for clients: `0A` is `TCP_LISTEN`, and every UDP socket waits.
 const SOCKETS: [(&str, Option<&str>); 4] = [
     ("/proc/thread-self/net/tcp", Some("0A")),
     ("/proc/thread-self/net/tcp6", Some("0A")),
     ("/proc/thread-self/net/udp", None),
     ("/proc/thread-self/net/udp6", None),
 ];
-/// How many of a server's last lines an error quotes.
+/// The number of a server's last lines in an error.
 const LAST_LINES: usize = 4;
 
-/// A program that serves at a host of the world.
+/// A program that serves a host of the world.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestServer {
-    /// The host's name. It has an address of its own, which the name resolves to at both ends.
+    /// Name of the host, which has its own address. The name resolves to it at both ends.
     pub host: String,
     /// The program and its arguments.
     pub command: Vec<String>,
 }
 
-/// The programs of others of a world.
+/// The other programs of a world.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guests<'a> {
     /// The servers.
     pub servers: &'a [GuestServer],
-    /// Environment of the servers and of the command; none: that of this process.
+    /// Environment of the servers and of the command; none for that of this process.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
 impl Guests<'_> {
-    /// Whether all of these hosts are those of servers, and there are servers: then nothing else serves there.
+    /// Returns true if the servers serve all these hosts. Nothing else listens there then.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))
@@ -71,10 +71,10 @@ impl Drop for Running {
     }
 }
 
-/// Starts the servers in the namespace of the origins, one after another, each once the one before listens.
+/// Starts the servers in the namespace of the origins. Each starts when the one before listens.
 ///
 /// # Errors
-/// Where one cannot be started, or fails before it listens: with its last lines.
+/// If a server cannot be started, or fails before it listens; the error has its last lines.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
@@ -91,7 +91,7 @@ fn start(
     origins: &NetNs,
     isolated: bool,
 ) -> Result<Running, Failure> {
-    // The folder may be one of this machine, where others run the same.
+    // The folder may be shared with other runs on this machine.
     let output = Output::named(&format!("server-{number}-{}", monotonic_ns()));
     let file = output.file().blame(Fault::Machine, "making a file for a server's output")?;
     command.process_group(0).stdin(Stdio::null());
@@ -101,7 +101,7 @@ fn start(
     }
     let before = sockets(origins)?;
     let namespace = origins.clone();
-    // A thread of its own keeps the restrictions of the command.
+    // The restrictions of the command stay with this thread.
     let spawn = move || {
         namespace.enter()?;
         if isolated {
@@ -117,7 +117,7 @@ fn start(
     };
     let mut running = Running(spawned.map_err(|failure: Failure| failed(&failure))?);
     let started = Instant::now();
-    // In virtual time all of a server's work is done when the clock moves, unless it waits itself.
+    // Virtual time advances only when the server has done its work or waits.
     while sockets(origins)? <= before && started.elapsed() < START_TIMEOUT {
         if let Ok(Some(status)) = running.0.try_wait()
             && !status.success()
@@ -130,7 +130,7 @@ fn start(
     Ok(running)
 }
 
-/// How many sockets wait for clients in a network namespace.
+/// Returns the number of sockets in a network namespace that wait for clients.
 fn sockets(namespace: &NetNs) -> Result<usize, Failure> {
     let count = |(path, state): &(&str, Option<&str>)| {
         let table = fs::read_to_string(path).unwrap_or_default();

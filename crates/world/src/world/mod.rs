@@ -88,12 +88,12 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// Builds the world of a job with these servers, and runs `inside` in its client's namespace, with the job's
+/// Builds the world of a job with these servers, and runs `inside` in the client's namespace, with the job's
 /// Fast Open and link, and without cookies. The world is not measured. Also returns the packets of both ends
-/// as a pcapng file, if the job asks for them.
+/// as a pcapng file if the job asks for them.
 ///
 /// # Errors
-/// Where the world cannot be built, or a server ends before it listens.
+/// If the world cannot be built, or a server fails before it listens.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,

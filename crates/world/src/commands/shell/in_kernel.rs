@@ -1,4 +1,4 @@
-//! The command's side of `--shell --kernel`: what PID 1 of the virtual engine's kernel does.
+//! PID 1 of the virtual engine's kernel for `--shell --kernel`: runs a command.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -35,15 +35,15 @@ pub const ERRORS: &str = "errors";
 /// Name of the file that takes the packets.
 pub const PACKETS: &str = "packets";
 
-/// The most bytes that a command may write to one of its standard streams.
+/// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// How long standard input may stay silent before the user is told that it is waited for.
+/// Time after which the user is told that standard input is read.
 const PATIENCE_NS: u64 = 2_000_000_000;
-/// The longest time of a command, in virtual time. Its exit code is then that of timeout(1).
+/// Timeout of a command in virtual time. Its exit code is then that of timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
 const TIMED_OUT: i32 = 124;
 
-/// A command, its surroundings, and the servers that it talks to.
+/// A command with its environment and its servers.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Session {
     /// The program and its arguments.
@@ -56,12 +56,12 @@ pub struct Session {
     pub servers: Vec<GuestServer>,
     /// The wall clock at the start, in seconds since 1970.
     pub start_s: i64,
-    /// Folder whose files are copied to the machine's folder of this name at the end.
+    /// Folder whose files are copied to the machine's folder of the same name at the end.
     pub output: Option<PathBuf>,
 }
 
 impl Session {
-    /// The view that the command needs: all of the machine's files, or programs alone.
+    /// Returns the view of the command: all files of the machine, or only programs if it is isolated.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// Puts what the kernel needs into the folder, with standard input to its end.
+    /// Writes the session, and standard input up to its end, to the kernel's folder.
     ///
     /// # Errors
     /// If the folder has no room, or standard input cannot be read.
@@ -98,7 +98,7 @@ impl Session {
     }
 }
 
-/// Runs the session that lies in the host's folder, and powers off.
+/// Runs the session in the host's folder, and powers off.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
     let rooted = init::make_root_writable().map_err(|error| {
@@ -143,7 +143,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let inside = || run_here(Invocation { words: &session.command, environment }, report, job.client.isolate);
     let (_, packets) = with_world(&job, Engine::Virtual, &guests, inside)?;
-    // Also what it has left running, which holds the standard streams.
+    // Processes that it left running keep the pipes open.
     process::end_all_others();
     for pump in pumps {
         let _ = pump.join();
@@ -158,13 +158,13 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes why there is no result. The launcher sees it before the kernel ends.
+/// Writes the reason why there is no result, before the kernel ends.
 fn fail(records: &File, message: String, remedy: String, code: i32) {
     let _ = write_line(records, &Record::Failed { message, remedy, code });
     let _ = write_back(records);
 }
 
-/// Ends the kernel when the command has had its time.
+/// Starts a thread that ends the kernel after the timeout.
 fn limit_time(records: &File) -> io::Result<()> {
     let records = records.try_clone()?;
     let wait = move || {
@@ -180,7 +180,7 @@ fn limit_time(records: &File) -> io::Result<()> {
     thread::Builder::new().name("time".into()).spawn(wait).map(drop)
 }
 
-/// Makes the standard streams those of the command: a file, and pipes that threads empty into files.
+/// Replaces the standard streams by a file and two pipes. Threads copy the pipes to files.
 fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
     let input = File::open(channel().join(INPUT))?;
     let (output, to_output) = process::pipe()?;
