@@ -16,12 +16,13 @@ fn in_world(test: &str, options: &[&str]) {
         .args(["--exact", "--ignored", test, "--test-threads=1"])
         .output()
         .expect("fastopen is installed");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    let said = [done.stdout, done.stderr].concat();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
 #[test]
-fn a_dead_path_is_given_up() {
-    in_world("inside::a_dead_path", &["--loss", "100%", "--rtt", "100ms"]);
+fn a_host_that_is_too_far_away_is_given_up() {
+    in_world("inside::a_far_host", &["--rtt", "30s"]);
 }
 
 #[test]
@@ -34,9 +35,9 @@ mod inside {
 
     #[test]
     #[ignore = "runs in a world"]
-    fn a_dead_path() {
+    fn a_far_host() {
         let start = Instant::now();
-        connect("www.example.com:80", 4).expect_err("every packet is lost");
+        connect("www.example.com:80", 4).expect_err("its answers take half a minute");
         // Four attempts of 10 s, and pauses of 1, 2 and 4 s.
         assert_eq!(start.elapsed().as_secs(), 47);
     }

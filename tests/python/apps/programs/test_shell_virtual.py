@@ -185,7 +185,7 @@ def test_programs_of_others_give_the_same_bytes_twice(server: str, client: str, 
         "daemon off; pid /tmp/nginx.pid; error_log stderr; events {} "
         f"http {{ access_log off; server {{ listen 80; root {tmp_path}; }} }}"
     )
-    (tmp_path / "rsyncd.conf").write_text(f"use chroot = no\n[files]\npath = {tmp_path}\n")
+    (tmp_path / "rsyncd.conf").write_text(f"use chroot = no\nuid = 0\ngid = 0\n[files]\npath = {tmp_path}\n")
     (tmp_path / "server.js").write_text("require('http').createServer((_, r) => r.end('ok')).listen(80)")
     (tmp_path / "client.js").write_text(
         "require('http').get('http://web', a => console.log(a.statusCode, Date.now(), Math.random()))"
