@@ -1,7 +1,7 @@
 //! Headers of IPv4 and IPv6 packets (RFC 791 section 3.1, RFC 8200 section 3), read and changed in place.
 //! Everything in which the two versions differ for a link is here.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Deserialize;
 
@@ -28,6 +28,22 @@ pub enum Version {
 }
 
 impl Version {
+    /// Returns the version of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Returns the address to bind a socket to that takes every address.
+    pub fn unspecified(self) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+
     /// Returns the size in bytes of a header without options and extensions.
     pub fn header_bytes(self) -> u64 {
         match self {
@@ -131,7 +147,7 @@ pub(crate) fn swap_addresses(ip: &mut [u8]) {
 
 /// Computes the checksum at offset `at` of a transport header at `start`, over the pseudo header (RFC 9293
 /// section 3.1, RFC 768, RFC 8200 section 8.1) and the rest of the packet.
-pub(crate) fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
+pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let (first, bytes) = addresses(ip);
     let pseudo_header =

@@ -100,6 +100,16 @@ impl RouteSocket {
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
     }
 
+    /// Makes an interface send nothing to multicast groups of its own accord.
+    ///
+    /// # Errors
+    /// If the interface does not exist.
+    pub fn disable_multicast(&mut self, interface: &str) -> Result<()> {
+        // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
+        let link = [0, self.index(interface)?, 0, libc::IFF_MULTICAST as u32].map(u32::to_ne_bytes).concat();
+        self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("disabling multicast on {interface}"))
+    }
+
     /// Sets the MTU of an interface.
     ///
     /// # Errors

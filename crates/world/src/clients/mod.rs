@@ -4,7 +4,7 @@
 //! `evidence` decides whether the load is valid.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +38,9 @@ pub struct Loading<'a> {
     /// How the loader behaves. Other clients only take its phases and processing times, by synthetic bodies.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
-    pub addresses: &'a [SocketAddrV4],
+    pub addresses: &'a [SocketAddr],
     /// Addresses of the page's hosts.
-    pub hosts: &'a BTreeMap<String, Ipv4Addr>,
+    pub hosts: &'a BTreeMap<String, IpAddr>,
     /// The link of the job.
     pub link: &'a LinkConfig,
     /// Whether the loader sets `TCP_FASTOPEN_CONNECT`. The sysctl of the namespace agrees.
@@ -81,7 +81,7 @@ pub struct Loading<'a> {
 #[derive(Debug, Clone)]
 pub struct Resolver {
     /// Its address.
-    pub address: SocketAddrV4,
+    pub address: SocketAddr,
     /// Over which protocol it is asked.
     pub names: NameLookup,
     /// The loader's TLS configuration with its session tickets; none in the clear.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use fastopen_page::FidelityGaps;
 use fastopen_replay::quic::packets::PacketCounts;
@@ -61,7 +61,7 @@ pub struct WorldRecord {
     pub link: LinkKind,
     pub kernel: String,
     pub program: Cow<'static, str>,
-    pub hosts: BTreeMap<String, Ipv4Addr>,
+    pub hosts: BTreeMap<String, IpAddr>,
     pub path_hosts: Option<BTreeSet<String>>,
     pub sysctls: BothEnds<BTreeMap<String, String>>,
     pub routes: BothEnds<RouteRecord>,
@@ -142,7 +142,7 @@ pub struct LoadRecord {
     pub invalid: Vec<Invalid>,
     pub plt_ns: Option<u64>,
     pub started_unix_ms: u64,
-    pub client_address: Ipv4Addr,
+    pub client_address: IpAddr,
     pub cookies_before: usize,
     pub seen_at: SeenAt,
     pub browser: Option<BrowserRecord>,

@@ -1,10 +1,12 @@
 //! Lookups of names: client, resolver and both kernels must agree on them.
 
+use fastopen_link::ip::Version;
+
 use super::first_bytes::round_trips;
 use super::{Observations, invalid};
 use crate::clients::loader::LOOKUP_TIMEOUT;
 use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LookupRecord, NameLookup};
-use crate::network::addresses::RESOLVER;
+use crate::network::addresses::resolver_address;
 use crate::sandbox::hosts_overlay::is_name;
 
 impl Observations<'_> {
@@ -129,7 +131,7 @@ impl Observations<'_> {
 
 /// Whether a connection is that to the resolver.
 pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
-    connection.host.parse() == Ok(RESOLVER)
+    connection.host.parse().is_ok_and(|host| host == resolver_address(Version::of(host)))
 }
 
 fn is_of(lookup: &LookupRecord, host: &str) -> bool {

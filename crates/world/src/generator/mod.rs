@@ -10,7 +10,7 @@ mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use fastopen_netns::clock::monotonic_ns;
@@ -37,7 +37,7 @@ const TIMER: u64 = u64::MAX;
 /// What is asked, of whom.
 pub struct Target {
     /// The server's address and port.
-    pub server: SocketAddrV4,
+    pub server: SocketAddr,
     /// The request.
     pub request: Vec<u8>,
     /// Status and bytes of the body of the answer.
@@ -92,7 +92,7 @@ pub struct Outcome {
 
 /// Names the address and port that a transaction's connection comes from, by the number of the transaction;
 /// none: there is no more.
-pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddrV4>;
+pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load. `halfway` is called once, when half of the duration is over.
 ///

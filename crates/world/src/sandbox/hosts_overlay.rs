@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 
 use fastopen_netns::namespace;
 use fastopen_page::alias_host;
@@ -30,9 +30,9 @@ impl HostsOverlay {
     /// # Errors
     /// If the files cannot be mounted, or a host resolves to another address.
     pub fn mount(
-        hosts: &BTreeMap<String, Ipv4Addr>,
+        hosts: &BTreeMap<String, IpAddr>,
         authority: Option<&Authority>,
-        resolver: Option<(Ipv4Addr, bool)>,
+        resolver: Option<(IpAddr, bool)>,
     ) -> Result<Self, Failure> {
         // What is local is in the file in any case: no resolver is asked for it.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
@@ -79,7 +79,7 @@ impl Drop for HostsOverlay {
 }
 
 /// The hosts and, if the world has them, their aliases.
-pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
+pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
         named.extend(hosts.iter().map(|(host, address)| (alias_host(host), *address)));

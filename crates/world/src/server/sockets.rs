@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ pub struct Listening {
 
 impl Listening {
     /// Whether it takes connections to this address.
-    pub fn is_of(&self, address: Ipv4Addr) -> bool {
-        self.address.is_unspecified() || self.address == IpAddr::V4(address)
+    pub fn is_of(&self, address: IpAddr) -> bool {
+        self.address.is_unspecified() || self.address == address
     }
 }
 
@@ -152,7 +152,7 @@ impl ServerSockets {
     pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| {
             let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
-                SocketAddr::V4(four_tuple.client) == client && info.state == ESTABLISHED
+                four_tuple.client == client && info.state == ESTABLISHED
             };
             sockets.iter().filter_map(connection).any(is_it)
         })
@@ -194,7 +194,7 @@ impl ServerSockets {
 
 /// The four-tuple of a connection to the server, and what the kernel says of it.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
-    let (SocketAddr::V4(origin), SocketAddr::V4(client)) = (report.local, report.peer) else { return None };
+    let (origin, client) = (report.local, report.peer);
     match &report.outcome {
         Outcome::Known(info) if origin.port() == PORT && info.state != LISTEN => {
             Some((FourTuple { client, origin }, *info))

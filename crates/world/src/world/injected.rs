@@ -2,7 +2,7 @@
 //! whether the evidence finds each.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
@@ -12,7 +12,7 @@ pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
     pub link: &'a mut LinkRecord,
-    pub cookies: &'a mut Vec<Ipv4Addr>,
+    pub cookies: &'a mut Vec<IpAddr>,
     /// Whether the load begins with the cookies of all hosts; none: it does not use Fast Open.
     pub warm: Option<bool>,
     /// Whether the time of a first answer has a bound.
@@ -59,7 +59,7 @@ fn wrong_cookies(observed: &mut Observed) -> bool {
             last.is_some()
         }
         Some(false) => {
-            observed.cookies.push(Ipv4Addr::LOCALHOST);
+            observed.cookies.push(IpAddr::from([127, 0, 0, 1]));
             true
         }
     }

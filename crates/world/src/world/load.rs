@@ -3,7 +3,7 @@
 //! Each step consumes the step before: [`Prepared`], [`Observed`], [`LoadRecord`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl<'a> World<'a> {
         plan: &LoadPlan,
         client: &mut dyn UserAgent,
     ) -> Result<(LoadRecord, Option<Packets>), Failure> {
-        let address = client_address(number as u16 + 1);
+        let address = client_address(self.job.network.ip, number as u16 + 1);
         let observed = self.prepare(address, self.expectation(plan), client)?.run(client)?;
         let packets = self.capture.as_ref().map(|capture| {
             let comment = format!("{} {}", self.job.id, plan.id);
@@ -66,7 +66,7 @@ impl<'a> World<'a> {
     /// Gives the client a new address, and the cookies, cache and link that the load begins with.
     pub(super) fn prepare(
         &self,
-        address: Ipv4Addr,
+        address: IpAddr,
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
@@ -232,7 +232,7 @@ impl<'a> World<'a> {
     }
 
     /// The hosts of this world whose cookie the client at `address` holds.
-    fn cookies(&self, address: Ipv4Addr) -> fastopen_netns::Result<Vec<Ipv4Addr>> {
+    fn cookies(&self, address: IpAddr) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = Vec::new();
         for host in self.hosts.values() {
@@ -272,8 +272,7 @@ impl Servers {
         let own = |one: &FourTuple| one.origin.port() == server::PORT;
         let wanted: BTreeSet<_> = loaded.four_tuples.iter().copied().flatten().filter(own).collect();
         let mut upstream = UpstreamRecord::default();
-        for (_, info) in evidence.iter().filter(|(one, _)| origin_number(one.client.ip().octets()).is_some())
-        {
+        for (_, info) in evidence.iter().filter(|(one, _)| origin_number(one.client.ip()).is_some()) {
             upstream.connections += 1;
             upstream.syn_data += usize::from(info.syn_data_acked());
         }
@@ -292,7 +291,7 @@ impl Servers {
         // In the order in which the kernel looks for one: the address itself, then that of every host.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
-            let own = IpAddr::V4(*four_tuple.origin.ip());
+            let own = four_tuple.origin.ip();
             let of_it = |one: &&mut ListenerRecord| one.address == own || one.address.is_unspecified();
             if let Some(listener) = listeners.iter_mut().find(of_it) {
                 listener.connections += 1;
@@ -318,9 +317,9 @@ pub(super) struct Prepared<'w, 'a> {
     expected: Expectation,
     secure: ClientTls,
     /// The client's.
-    address: Ipv4Addr,
+    address: IpAddr,
     /// The hosts whose cookie the client holds.
-    pub(super) cookies: Vec<Ipv4Addr>,
+    pub(super) cookies: Vec<IpAddr>,
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {
