@@ -19,7 +19,8 @@ use crate::{Doing, Operation, Result, check};
 /// Number of looks for a ready interface, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
-// Numbers of include/uapi/linux/veth.h, if.h and rtnetlink.h.
+// Numbers of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
+const IFA_F_NOPREFIXROUTE: u32 = 0x200;
 const VETH_INFO_PEER: u16 = 1;
 const IF_OPER_UP: u8 = 6;
 const RTAX_INITCWND: u16 = 11;
@@ -185,18 +186,19 @@ impl RouteSocket {
         self.ask(libc::RTM_DELADDR, 0, &message).doing(|| format!("removing {address} from {interface}"))
     }
 
-    /// Returns a `struct ifaddrmsg` and the attribute of an address of an interface.
-    fn address(&mut self, interface: &str, address: IpAddr) -> Result<[Vec<u8>; 2]> {
+    /// Returns a `struct ifaddrmsg` and the attributes of an address of an interface.
+    fn address(&mut self, interface: &str, address: IpAddr) -> Result<Vec<Vec<u8>>> {
         let (family, octets) = family_and_octets(address);
         // ifa_family, ifa_prefixlen, ifa_flags, ifa_scope, ifa_index
-        let prefix_length = octets.len() as u8 * 8;
-        // Nobody else has the address, so IPv6 need not look for duplicates.
-        let mut header = vec![family, prefix_length, libc::IFA_F_NODAD as u8, libc::RT_SCOPE_UNIVERSE];
-        if address.is_ipv4() {
-            header[2] = 0;
-        }
+        let mut header = vec![family, octets.len() as u8 * 8, 0, libc::RT_SCOPE_UNIVERSE];
         header.extend(self.index(interface)?.to_ne_bytes());
-        Ok([header, attribute(libc::IFA_LOCAL, octets)])
+        let mut message = vec![header, attribute(libc::IFA_LOCAL, octets)];
+        if address.is_ipv6() {
+            // Nobody else has the address, so the kernel need not look for duplicates. Its route to the
+            // address's network would lead out of the machine until a later one to the address itself.
+            message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | IFA_F_NOPREFIXROUTE));
+        }
+        Ok(message)
     }
 
     /// Makes packets to a part of a local network vanish without an answer, or stops doing so.

@@ -13,7 +13,6 @@ from fastopen.contract.client_types import CLIENTS
 from fastopen.contract.network import (
     ENCRYPTED_NAMES,
     QUIC_CONGESTION_CONTROLS,
-    QUIC_MTU_MIN_BYTES,
     Network,
     Tcp,
 )
@@ -242,8 +241,9 @@ class Job(Part):
             raise ValueError("tls.version: HTTP/3 runs over QUIC, which needs 1.3")
         if self.tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
             raise ValueError("tcp.congestion_control: QUIC has cubic and reno")
-        if self.network.mtu_bytes < QUIC_MTU_MIN_BYTES:
-            raise ValueError(f"network.mtu_bytes: QUIC needs {QUIC_MTU_MIN_BYTES} (RFC 9000 section 14)")
+        least = self.network.quic_mtu_min_bytes
+        if self.network.mtu_bytes < least:
+            raise ValueError(f"network.mtu_bytes: QUIC needs {least} (RFC 9000 section 14)")
         for number, load in enumerate(self.loads):
             if load.cookies is not None and self.origins.all_quic:
                 message = "HTTP/3 runs over QUIC, which has no SYN for TCP Fast Open"

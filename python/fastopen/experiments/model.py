@@ -8,7 +8,7 @@ from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.client_types import CHROMIUM, CLIENTS
-from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
+from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_CONGESTION_CONTROLS
 from fastopen.contract.origins import Http
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
@@ -241,9 +241,10 @@ class Experiment(BaseModel):
     @model_validator(mode="after")
     def _datagrams_fit_into_packets(self) -> Self:
         quic = any(setup.origins.quic for setup in self.setups)
-        if quic and any(network.mtu_bytes < QUIC_MTU_MIN_BYTES for network in self.networks):
+        narrow = [one for one in self.networks if one.mtu_bytes < one.quic_mtu_min_bytes]
+        if quic and narrow:
             remedy = "ask for more, or for http 1.1 or 2"
-            message = f"HTTP/3 runs over QUIC, which needs an MTU of {QUIC_MTU_MIN_BYTES} bytes"
+            message = f"HTTP/3 runs over QUIC, which needs an MTU of {narrow[0].quic_mtu_min_bytes} bytes"
             raise conflict(message, remedy, "origins.http", "network.mtu_bytes")
         return self
 

@@ -30,8 +30,8 @@ pub(crate) use self::server::{QuicOrigin, accept};
 /// probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
-/// Headers of UDP and IPv4.
-pub const UDP_HEADER_BYTES: u32 = 28;
+/// Header of UDP.
+pub const UDP_HEADER_BYTES: u32 = 8;
 
 /// Payload of a TCP segment on Ethernet with timestamps. QUIC's initial window has the bytes of as many
 /// segments.

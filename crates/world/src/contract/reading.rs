@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
+use fastopen_link::ip;
 use fastopen_link::path::PathRule;
 use fastopen_page::{Resource, Scheduler, Schemes};
 use fastopen_replay::HttpVersion;
@@ -23,6 +24,8 @@ use crate::network::routers::Routers;
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
+/// The least MTU of IPv6 (RFC 8200 section 5): Linux switches it off on interfaces with less.
+const IPV6_MTU_MIN: u32 = 1280;
 /// The longest path and query: hyper allows no more.
 const TARGET_BYTES: u64 = 65_534;
 /// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
@@ -165,7 +168,7 @@ impl Job {
         demand(CongestionControl::named(&self.tcp.congestion_control).is_some(), || {
             "tcp.congestion_control: QUIC has cubic and reno".into()
         })?;
-        let least = u32::from(DATAGRAM_BYTES) + UDP_HEADER_BYTES;
+        let least = u32::from(DATAGRAM_BYTES) + UDP_HEADER_BYTES + self.network.ip.header_bytes() as u32;
         demand(self.network.mtu_bytes >= least, || {
             format!("network.mtu_bytes: QUIC needs {least} (RFC 9000 section 14)")
         })
@@ -295,7 +298,10 @@ impl Network {
         }
         within("network.resolver_rtt_us", self.resolver_rtt_us.unwrap_or(0), RTT_US)?;
         within("network.path_share", self.path_share, 0.0..=1.0)?;
-        within("network.mtu_bytes", self.mtu_bytes, 576..=1500)
+        within("network.mtu_bytes", self.mtu_bytes, 576..=1500)?;
+        demand(self.ip == ip::Version::V4 || self.mtu_bytes >= IPV6_MTU_MIN, || {
+            format!("network.mtu_bytes: IPv6 needs {IPV6_MTU_MIN} (RFC 8200 section 5)")
+        })
     }
 }
 
