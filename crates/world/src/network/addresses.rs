@@ -7,11 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastopen_link::ip::Version;
 
+pub use crate::contract::resolver_address;
+
 /// A network, with the length of its prefix in bits.
 pub type Prefix = (IpAddr, u8);
-
-/// The number of the resolver's address in the origins' network. It is above those of hosts and of probes.
-const RESOLVER: u16 = 65_332;
 
 /// Client addresses that loads and transactions may have are numbered below this: those above are cross
 /// traffic's and a flood's.
@@ -41,11 +40,6 @@ pub fn client_address(ip: Version, number: u16) -> IpAddr {
 /// Returns the address of the `number`th origin host, below 65,000.
 pub fn origin_address(ip: Version, number: u16) -> IpAddr {
     numbered(origin_network(ip), number)
-}
-
-/// Returns the address of the resolver.
-pub fn resolver_address(ip: Version) -> IpAddr {
-    origin_address(ip, RESOLVER)
 }
 
 fn numbered((network, _): Prefix, number: u16) -> IpAddr {
