@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fastopen_link::ip;
 use fastopen_link::path::{self, Behaviour, PathRule};
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
@@ -265,6 +266,14 @@ impl Network {
         asked: LinkConfig,
         core: Option<&ServerCore>,
     ) -> Result<Self, Failure> {
+        if job.network.ip == ip::Version::V6 && !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+            let remedy = match engine {
+                Engine::Host => "as root: modprobe ipv6; or boot without ipv6.disable=1",
+                Engine::Virtual => "fastopen kernel build",
+            };
+            let message = "network.ip: this kernel has no IPv6".into();
+            return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
+        }
         // A middlebox is the program's alone, whatever is asked for.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
