@@ -328,14 +328,23 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Has the client's interface show an address, for programs that look up names. In IPv6 it always does.
+    /// Makes programs look up names in the world's version of IP, as on a machine that is connected with it: in
+    /// IPv4 by an address of the client's interface, which it always has in IPv6, and there by a default route.
+    /// Chromium asks for addresses of IPv6 only if it has a route to one of the Internet.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn show_client_address(&self) -> Result<()> {
+    pub fn show_connectivity(&self) -> Result<()> {
+        let mut routes = self.client_routes.borrow_mut();
         match self.ip {
-            Version::V4 => self.client_routes.borrow_mut().add_address(INTERFACE, client_address(self.ip, 0)),
-            Version::V6 => Ok(()),
+            Version::V4 => routes.add_address(INTERFACE, client_address(self.ip, 0)),
+            Version::V6 => routes.replace_route(&Route {
+                destination: (self.ip.unspecified(), 0),
+                interface: INTERFACE,
+                source: None,
+                congestion_control: None,
+                initial_window: None,
+            }),
         }
     }
 

@@ -287,7 +287,7 @@ impl Network {
         let topology =
             Topology::build(job.tcp.clone(), upstream, ip, mtu_bytes, cookie_key(job.seed), kind, core)?;
         if resolver(job).is_some() {
-            topology.show_client_address()?;
+            topology.show_connectivity()?;
         }
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
