@@ -52,7 +52,8 @@ impl Version {
         }
     }
 
-    /// Returns the type of Ethernet frames with such packets (`ETH_P_*` of include/uapi/linux/if_ether.h).
+    /// Returns the type of Ethernet frames with such packets (`ETH_P_*` of
+    /// `include/uapi/linux/if_ether.h`).
     pub fn ether_type(self) -> u16 {
         match self {
             Self::V4 => 0x0800,

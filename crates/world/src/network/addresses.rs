@@ -1,7 +1,7 @@
 //! Addresses of a world: one for each origin host, and one of the client's for each load.
 //!
-//! The networks are of the blocks for benchmarks: 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180, with
-//! its erratum 1752).
+//! The networks are of the blocks for benchmarks: `198.18.0.0/15` (RFC 2544) and `2001:2::/48` (RFC 5180,
+//! with its erratum 1752).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

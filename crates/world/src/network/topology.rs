@@ -157,7 +157,7 @@ impl Topology {
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
         let shown = Cell::new(None);
-        let topology = Self { client, origins, client_routes, between, tcp, upstream, ip, mtu_bytes, shown };
+        let topology = Self { client, origins, client_routes, shown, between, tcp, upstream, ip, mtu_bytes };
         if let Some(core) = core {
             let others = match &topology.between {
                 Between::PacketSockets(link) => vec![&topology.client, link],
