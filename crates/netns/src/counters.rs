@@ -131,8 +131,8 @@ fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
 }
 
-/// Parses the counters of UDP in `/proc/net/snmp6`, a name and a value in each line. Returns them by the names
-/// of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
+/// Parses the counters of UDP in `/proc/net/snmp6`, a name and a value in each line. Returns them by the
+/// names of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
 fn parse_udp6(text: &str) -> impl Iterator<Item = (String, i64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;

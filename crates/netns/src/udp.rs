@@ -131,9 +131,9 @@ pub struct BatchSocket {
 }
 
 impl BatchSocket {
-    /// Binds a socket to `local` (port 0: the kernel's choice), or connects it to `peer`. If `local` is the
-    /// unspecified address, the socket reports the address of each datagram. The kernel buffers `buffer_bytes`,
-    /// or the maximum of `net.core.rmem_max`. Call it inside the runtime.
+    /// Binds a socket to `local` (port 0: the kernel's choice), and connects it to `peer`. Without a peer the
+    /// socket reports the address of each datagram. The kernel buffers `buffer_bytes`, or the maximum of
+    /// `net.core.rmem_max`. Call it inside the runtime.
     ///
     /// # Errors
     /// Errors of `bind`, `connect` and `setsockopt`.

@@ -328,9 +328,9 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Makes programs look up names in the world's version of IP, as on a machine that is connected with it: in
-    /// IPv4 by an address of the client's interface, which it always has in IPv6, and there by a default route.
-    /// Chromium asks for addresses of IPv6 only if it has a route to one of the Internet.
+    /// Makes programs look up names in the world's version of IP, as on a machine that is connected with it:
+    /// in IPv4 by an address of the client's interface, which it always has in IPv6, and there by a default
+    /// route. Chromium asks for addresses of IPv6 only if it has a route to one of the Internet.
     ///
     /// # Errors
     /// As the kernel says.

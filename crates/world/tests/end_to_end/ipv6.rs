@@ -64,8 +64,8 @@ fn a_header_of_ipv6_takes_its_20_bytes_on_the_link() {
     const BIT_PER_S: u64 = 1_000_000;
     let limit = || rate(BIT_PER_S);
     let slow = with(network(100_000), json!({"down": limit(), "up": limit()}));
-    // Packets before the answer, one after another: of a handshake SYN, SYN-ACK, ACK, request and its ACK; with
-    // data in the SYN only that and its SYN-ACK.
+    // Packets before the answer, one after another: SYN, SYN-ACK, ACK, request and its ACK; with data in the
+    // SYN only that and the SYN-ACK.
     for (body_bytes, arm, before) in [(500, "tcp", 5), (500, "warm", 2), (200_000, "tcp", 5)] {
         let job = job(&page(&[root(body_bytes)]), &slow, &[arm]);
         let Some(six) = exactly_over_ipv6(job.clone()) else { return };
