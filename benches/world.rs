@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
+use fastopen_link::ip::Version;
 use fastopen_link::{DirectionConfig, Rate};
 use fastopen_netns::clock::exact_timers;
 use fastopen_netns::namespace::{self, NetNs};
@@ -24,7 +25,7 @@ use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
 use fastopen_world::contract::{Engine, LinkKind, OriginSettings, Tcp};
 use fastopen_world::engine;
-use fastopen_world::network::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use fastopen_world::network::addresses::{client_address, client_network, origin_address, origin_network};
 use fastopen_world::network::forwarder::Forwarder;
 use fastopen_world::network::link_config::LinkConfig;
 use fastopen_world::network::topology::{FastOpenUse, Topology, Upstream};
@@ -83,8 +84,15 @@ struct Bare {
 
 impl Bare {
     fn build(config: LinkConfig) -> Self {
-        let topology =
-            Topology::build(Tcp::default(), Upstream::default(), 1500, [1, 2, 3, 4], LinkKind::Program, None);
+        let topology = Topology::build(
+            Tcp::default(),
+            Upstream::default(),
+            Version::V4,
+            1500,
+            [1, 2, 3, 4],
+            LinkKind::Program,
+            None,
+        );
         let topology = topology.expect("a topology can be made");
         let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
         let forwarder =
@@ -109,7 +117,7 @@ impl Bare {
 }
 
 fn address() -> SocketAddr {
-    SocketAddr::from((origin_address(3), 8000))
+    SocketAddr::from((origin_address(Version::V4, 3), 8000))
 }
 
 fn quantile(sorted: &[f64], share: f64) -> f64 {
@@ -197,11 +205,11 @@ fn page(resources: usize, hosts: usize, body_bytes: u64) -> Page {
     serde_json::from_str(&json).expect("it is a page")
 }
 
-fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
+fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
     let origins = page.origins();
     let address = |host: &str| {
         let number = origins.iter().position(|origin| origin.host == host).expect("it is the page's own");
-        SocketAddrV4::new(origin_address(number as u16), 80)
+        SocketAddr::new(origin_address(Version::V4, number as u16), 80)
     };
     let site = Site {
         resources: page
@@ -224,6 +232,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
                 refuses_preflight: false,
             })
             .collect(),
+        ip: Version::V4,
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,
@@ -238,7 +247,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddrV4>) {
 }
 
 /// Page load time in nanoseconds.
-fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddrV4], fastopen: bool) -> u64 {
+fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) -> u64 {
     let policy = Policy::browser();
     let loading = Loading {
         first_port: None,
@@ -318,7 +327,7 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
     let mut ready = [0; 1];
     // Its first output: it listens.
     io::Read::read(server.stdout.as_mut().expect("it is piped"), &mut ready)?;
-    let host = origin_address(0).to_string();
+    let host = origin_address(Version::V4, 0).to_string();
     let client = ["-c", &host, "-t", "5", "-O", "1", "-R", "-J"];
     let output = topology
         .client
@@ -375,9 +384,10 @@ fn direct() -> (NetNs, NetNs) {
         routes.add_veth(&end(&client), &end(&origins), 1500)
     };
     client.run(join).expect("a veth pair can be made");
+    let (near, far) = (client_network(Version::V4), origin_network(Version::V4));
     for (namespace, own, other, source) in [
-        (&client, CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)),
-        (&origins, ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0)),
+        (&client, near, far, client_address(Version::V4, 0)),
+        (&origins, far, near, origin_address(Version::V4, 0)),
     ] {
         let set_up = || -> fastopen_netns::Result<()> {
             sysctl::set("net.ipv4.conf.all.rp_filter", "0")?;

@@ -25,7 +25,7 @@ from fastopen.contract import (
 )
 from fastopen.contract import job as jobs
 from fastopen.contract.job import HEAD_MAX_BYTES, TARGET_MAX_BYTES, Job
-from fastopen.contract.network import QUIC_MTU_MIN_BYTES, TRACE_MAX_MS
+from fastopen.contract.network import IP_HEADER_BYTES, IPV6_MTU_MIN_BYTES, QUIC_UDP_BYTES, TRACE_MAX_MS
 from fastopen.contract.part import WORD_MAX_BYTES
 from fastopen.contract.record_part import InvalidKind
 from fastopen.pages import model as pages
@@ -561,7 +561,8 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {**_HTTP3, **_CHROMIUM},
     {**_HTTP3, "/tls": {"version": "1.2"}},
     *({**_HTTP3, "/tcp/congestion_control": name} for name in ("reno", "bbr")),
-    *({**_HTTP3, "/network/mtu_bytes": QUIC_MTU_MIN_BYTES - less} for less in (0, 1)),
+    *({**_HTTP3, "/network/mtu_bytes": QUIC_UDP_BYTES + IP_HEADER_BYTES["4"] - less} for less in (0, 1)),
+    *({"/network/ip": "6", "/network/mtu_bytes": IPV6_MTU_MIN_BYTES - less} for less in (0, 1)),
     {**_HTTP3, "/loads": [{"id": "tcp", "transport": "tcp"}]},
     {**_HTTP3, "/loads": [{"id": "tfo", "transport": "tls+tfo", "cookies": "warm"}]},
     *({"/tls/session": session, "/tls/tickets": 0} for session in ("none", "resumed")),

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use fastopen_link::ip::Version;
 use fastopen_page::FidelityGaps;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::quic::table::QuicEvidence;
@@ -13,9 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::transactions::TransactionsRecord;
 
-/// The address of the resolver, which is the host of connections to it. Its number is above those of hosts
-/// and of probes.
-pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
+/// Returns the address of the resolver, which is the host of connections to it. Its number is above those of
+/// hosts and of probes.
+pub const fn resolver_address(ip: Version) -> IpAddr {
+    match ip {
+        Version::V4 => IpAddr::V4(Ipv4Addr::new(198, 19, 255, 53)),
+        Version::V6 => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0x19, 0, 0, 0, 0xff35)),
+    }
+}
 
 /// A record.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,7 +67,7 @@ pub struct WorldRecord {
     pub link: LinkKind,
     pub kernel: String,
     pub program: Cow<'static, str>,
-    pub hosts: BTreeMap<String, Ipv4Addr>,
+    pub hosts: BTreeMap<String, IpAddr>,
     pub path_hosts: Option<BTreeSet<String>>,
     pub sysctls: BothEnds<BTreeMap<String, String>>,
     pub routes: BothEnds<RouteRecord>,
@@ -146,7 +152,7 @@ pub struct LoadRecord {
     pub invalid: Vec<Invalid>,
     pub plt_ns: Option<u64>,
     pub started_unix_ms: u64,
-    pub client_address: Ipv4Addr,
+    pub client_address: IpAddr,
     pub cookies_before: usize,
     pub seen_at: SeenAt,
     pub browser: Option<BrowserRecord>,

@@ -5,7 +5,7 @@ use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
 use fastopen_replay::tls::Version;
 
-use super::{HEADERS_AND_TIME_STAMPS, Observations, invalid};
+use super::{HEADER_AND_TIME_STAMPS, Observations, invalid};
 use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
 
 /// The largest TLS record (RFC 8446 section 5.1). A record is read when it is complete.
@@ -115,7 +115,7 @@ impl Observations<'_> {
         // Certificates larger than the initial window take further round trips.
         let segment = match connection.quic {
             Some(_) => DATAGRAM,
-            None => u64::from(self.network.mtu_bytes) - HEADERS_AND_TIME_STAMPS,
+            None => self.ip_payload() - HEADER_AND_TIME_STAMPS,
         };
         let waits = self.more_windows(up, segment)
             + self.more_windows(received, segment)

@@ -11,7 +11,7 @@ pub mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use fastopen_link::path::PathRule;
 use fastopen_page::{Page, Schemes};
@@ -30,9 +30,9 @@ pub struct Observations<'a> {
     /// The page.
     pub page: &'a Page,
     /// Hosts of the page, and the address of each.
-    pub hosts: &'a BTreeMap<String, Ipv4Addr>,
+    pub hosts: &'a BTreeMap<String, IpAddr>,
     /// The hosts whose cookies the client held when the load began.
-    pub cookies_before: &'a [Ipv4Addr],
+    pub cookies_before: &'a [IpAddr],
     /// The requests.
     pub requests: &'a [RequestRecord],
     /// The connections.
@@ -135,10 +135,10 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 
 /// Headers of IP and TCP, and the space that the kernel reserves for TCP options in a SYN with data
 /// (`tcp_send_syn_data`, `MAX_TCP_OPTION_SPACE`).
-const HEADERS_AND_SYN_OPTIONS: u64 = 40 + 40;
+const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 
-/// Headers of IP and TCP with time stamps.
-const HEADERS_AND_TIME_STAMPS: u64 = 52;
+/// TCP's header with time stamps.
+const HEADER_AND_TIME_STAMPS: u64 = 32;
 
 /// Bytes on the wire between a `ClientHello` and the end of its early data, without the early data: a
 /// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
@@ -334,8 +334,8 @@ impl Observations<'_> {
     /// without loss use it. A retransmitted SYN requests no cookie, and a retransmitted SYN-ACK has none.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // Cookies belong to addresses, which hosts may share.
-        let mut asked: BTreeSet<Option<Ipv4Addr>> = BTreeSet::new();
-        let mut cookie_at: BTreeMap<Option<Ipv4Addr>, u64> = BTreeMap::new();
+        let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();
+        let mut cookie_at: BTreeMap<Option<IpAddr>, u64> = BTreeMap::new();
         for connection in self.connections_by_opening() {
             let host = connection.host.as_str();
             let address = self.hosts.get(host).copied();
@@ -494,9 +494,14 @@ impl Observations<'_> {
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
     }
 
+    /// Returns the most bytes that an IP packet carries.
+    fn ip_payload(&self) -> u64 {
+        u64::from(self.network.mtu_bytes) - self.network.ip.header_bytes()
+    }
+
     /// Returns the bytes of data that fit into a SYN.
     fn syn_room(&self) -> u64 {
-        u64::from(self.network.mtu_bytes) - HEADERS_AND_SYN_OPTIONS
+        self.ip_payload() - HEADER_AND_SYN_OPTIONS
     }
 
     /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin answers the
@@ -509,7 +514,7 @@ impl Observations<'_> {
 
     /// Returns the flight with the last of `bytes` from the start of a connection; 0 is the SYN.
     fn flight_of(&self, bytes: u64, in_syn: bool) -> u64 {
-        let segment = u64::from(self.network.mtu_bytes) - HEADERS_AND_TIME_STAMPS;
+        let segment = self.ip_payload() - HEADER_AND_TIME_STAMPS;
         let after_syn = bytes.saturating_sub(if in_syn { self.syn_room() } else { 0 });
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }

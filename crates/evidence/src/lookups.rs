@@ -1,11 +1,12 @@
 //! Rules for lookups of names, which compare client, resolver and both kernels.
 
+use fastopen_link::ip::Version;
 use fastopen_page::{alias_host, is_name};
 
 use super::first_bytes::round_trips;
 use super::{Observations, invalid};
 use fastopen_contract::{
-    ConnectionRecord, Invalid, InvalidKind, LOOKUP_TIMEOUT, LookupRecord, NameLookup, RESOLVER,
+    ConnectionRecord, Invalid, InvalidKind, LOOKUP_TIMEOUT, LookupRecord, NameLookup, resolver_address,
 };
 
 impl Observations<'_> {
@@ -130,7 +131,7 @@ impl Observations<'_> {
 
 /// Returns true for the connection to the resolver.
 pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
-    connection.host.parse() == Ok(RESOLVER)
+    connection.host.parse().is_ok_and(|host| host == resolver_address(Version::of(host)))
 }
 
 fn is_of(lookup: &LookupRecord, host: &str) -> bool {

@@ -100,7 +100,7 @@ impl Observations<'_> {
     fn effect_on(&self, connection: &ConnectionRecord) -> Option<Effect> {
         let address = self.hosts.get(&connection.host)?;
         let PathRule { behaviour, .. } = self.path;
-        let behaviour = if self.path.affects(address.octets()) { *behaviour } else { Behaviour::None };
+        let behaviour = if self.path.affects(*address) { *behaviour } else { Behaviour::None };
         Some(Effect::of(behaviour, self.tcp))
     }
 

@@ -1,7 +1,7 @@
 //! Operations on fetched sockets, and conversion of their addresses for system calls.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::{ptr, slice};
 
@@ -24,14 +24,18 @@ pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
     name.as_socket().filter(|address| address.port() != 0)
 }
 
-/// Binds an IPv4 socket to a port (None: the kernel's choice).
-pub(crate) fn bind(socket: impl AsFd, port: Option<u16>) -> io::Result<()> {
+/// Binds a socket that will connect to `peer` to a port (None: the kernel's choice).
+pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {
         // An earlier load's socket may be bound to the port, on another address.
         socket.set_reuse_address(true)?;
     }
-    socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)).into())
+    let any = match peer {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    socket.bind(&SocketAddr::new(any, port.unwrap_or(0)).into())
 }
 
 /// Reads a `sockaddr_in` or `sockaddr_in6`. None if it is of another family or too short.

@@ -196,9 +196,10 @@ impl Supervisor {
     /// in the origin's evidence.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
-        if peer.is_some_and(|peer| peer.is_ipv4() && !peer.ip().is_loopback()) {
+        let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
+        if let Some(peer) = peer.filter(leaves) {
             // EINVAL if the program has bound the socket itself.
-            if descriptor::bind(socket, observer.next_port).is_ok() {
+            if descriptor::bind(socket, peer.ip(), observer.next_port).is_ok() {
                 observer.next_port = observer.next_port.and_then(|port| port.checked_add(1));
             }
         }

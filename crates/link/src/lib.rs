@@ -40,6 +40,7 @@ mod delay_line;
 mod direction;
 mod draws;
 mod expected;
+pub mod ip;
 pub mod path;
 pub mod quic;
 pub mod stage;

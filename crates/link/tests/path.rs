@@ -1,7 +1,7 @@
 //! Middleboxes that break TCP Fast Open: what each behaviour does to which packet.
 
 use fastopen_link::path::{self, Behaviour, Middlebox, Passage, PathRule, Way};
-use fastopen_link::{Direction, DirectionConfig};
+use fastopen_link::{Direction, DirectionConfig, ip};
 use proptest::prelude::*;
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
@@ -273,7 +273,8 @@ fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_cli
 
 #[test]
 fn hosts_that_are_not_behind_it_notice_nothing() {
-    let elsewhere = PathRule { behaviour: Behaviour::DropSynData, hosts: Some([[10, 1, 0, 2]].into()) };
+    let elsewhere =
+        PathRule { behaviour: Behaviour::DropSynData, hosts: Some([[10, 1, 0, 2].into()].into()) };
     let pass = crossed(&mut Middlebox::new(elsewhere), Way::Up, syn(COOKIE, b"data"));
     assert_eq!(pass, Some(syn(COOKIE, b"data")));
 }
@@ -326,4 +327,67 @@ fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hos
     assert_ne!(few, drawn(0.1, 8));
     assert_eq!(drawn(0.0, 7), vec![false; 10_000]);
     assert_eq!(drawn(1.0, 7), vec![true; 10_000]);
+}
+
+/// The packet with an IPv6 header, between addresses that end like those of IPv4. Checksums are right.
+fn over_ipv6(ip: &[u8]) -> Vec<u8> {
+    let payload = &ip[20..];
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend((payload.len() as u16).to_be_bytes());
+    packet.extend([ip[9], 64]);
+    for address in ip[12..20].chunks(4) {
+        packet.extend([&[0x20, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0], address].concat());
+    }
+    packet.extend(payload);
+    let at = 40 + if ip[9] == 6 { 16 } else { 6 };
+    packet[at..at + 2].fill(0);
+    let length = (payload.len() as u32).to_be_bytes();
+    let pseudo = [&packet[8..40], &length, &[0, 0, 0, ip[9]], &packet[40..]].concat();
+    let checksum = !sum(&pseudo);
+    packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    packet
+}
+
+#[test]
+fn every_behaviour_does_the_same_to_ipv6() {
+    use Behaviour::{
+        BlockUdp, BreakCookie, DelayInitial, DropAnswers, DropOption, DropSynData, DropSynack,
+        DropSynackOption, DropZeroRtt, LimitUdp, Rebind, RstSynData, StripBoth, StripData, StripOption,
+        StripSynackOption,
+    };
+    let down = |flags, ack, options: &[u8], payload: &[u8]| packet(Way::Down, flags, ack, options, payload);
+    let mut packets: Vec<_> = syns().map(|syn| (Way::Up, syn)).into();
+    packets.push((Way::Down, down(SYN | ACK, 4, COOKIE, b"")));
+    packets.push((Way::Down, down(ACK, 4, &[], b"answer")));
+    packets.push((Way::Up, datagram(Way::Up, 40_000, &early(true))));
+    packets.push((Way::Down, datagram(Way::Down, 40_000, b"answer")));
+    packets.push((Way::Up, datagram(Way::Up, 40_000, b"later")));
+    let behaviours = [
+        [DropSynData, DropOption, DropSynackOption, StripOption, StripData, StripBoth, StripSynackOption],
+        [BreakCookie, RstSynData, DropSynack, DropAnswers, BlockUdp, LimitUdp, DropZeroRtt],
+    ];
+    for behaviour in behaviours.into_iter().flatten().chain([DelayInitial, Rebind]) {
+        let (mut four, mut six) = (middlebox(behaviour), middlebox(behaviour));
+        for (number, (way, ip)) in packets.iter().enumerate() {
+            // A second apart, so that flows outlive their port.
+            let now = 1_000_000_000 * number as u64;
+            let (mut ip, mut ip6) = (ip.clone(), over_ipv6(ip));
+            let (passage, passage6) = (four.pass(now, *way, &mut ip), six.pass(now, *way, &mut ip6));
+            let shown = format!("{behaviour:?} of packet {number}");
+            match (passage, passage6) {
+                (Passage::Forward(bytes), Passage::Forward(bytes6)) => {
+                    assert_eq!(bytes + 20, bytes6, "{shown}");
+                    ip.truncate(bytes as usize);
+                    ip6.truncate(bytes6 as usize);
+                    assert_eq!(over_ipv6(&ip), ip6, "{shown}");
+                }
+                (Passage::Answer, Passage::Answer) => {
+                    ip.truncate(40);
+                    ip6.truncate(ip::length(&ip6).expect("a header"));
+                    assert_eq!(over_ipv6(&ip), ip6, "{shown}");
+                }
+                (passage, passage6) => assert_eq!(passage, passage6, "{shown}"),
+            }
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! The TCP and UDP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`).
+//! The TCP and UDP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`). Linux counts TCP
+//! over both versions of IP together, but UDP over IPv6 in files of its own (`/proc/net/snmp6`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,6 +15,8 @@ const FILE_BYTES: usize = 1 << 14;
 pub struct CounterFiles {
     groups: [(File, &'static str, &'static str); 3],
     sockets: File,
+    /// Counters and sockets of UDP over IPv6; `None` if the kernel has no IPv6.
+    ipv6: Option<(File, File)>,
 }
 
 impl CounterFiles {
@@ -32,43 +35,58 @@ impl CounterFiles {
             open("/proc/thread-self/net/snmp", "Udp:", "Udp")?,
         ];
         let (sockets, ..) = open("/proc/thread-self/net/sockstat", "UDP:", "")?;
-        Ok(Self { groups, sockets })
+        let ipv6 = File::open("/proc/thread-self/net/snmp6").ok();
+        let ipv6 = ipv6.zip(File::open("/proc/thread-self/net/sockstat6").ok());
+        Ok(Self { groups, sockets, ipv6 })
     }
 
-    /// Reads the groups `TcpExt`, `Tcp` and `Udp`. Names of the latter begin with `Udp`.
+    /// Reads the groups `TcpExt`, `Tcp` and `Udp`. Names of the latter begin with `Udp`; its counters include
+    /// IPv6.
     ///
     /// # Errors
     /// If the files have another form.
     pub fn read(&self) -> Result<Counters> {
         let mut counters = Counters::default();
-        let mut bytes = vec![0; FILE_BYTES];
         for (file, group, prefix) in &self.groups {
-            let doing = || format!("reading the counters {group}");
-            // A read at offset 0 makes a seq_file generate its content again.
-            let length = file.read_at(&mut bytes, 0).doing(doing)?;
-            let text = std::str::from_utf8(&bytes[..length]).map_err(io::Error::other).doing(doing)?;
-            if length == bytes.len() {
-                return Err(io::Error::from(io::ErrorKind::FileTooLarge)).doing(doing);
+            let text = text(file).doing(|| format!("reading the counters {group}"))?;
+            counters.0.extend(parse(&text, group).map(|(name, value)| (format!("{prefix}{name}"), value)));
+        }
+        if let Some((file, _)) = &self.ipv6 {
+            let text = text(file).doing(|| "reading the counters Udp6".to_owned())?;
+            for (name, value) in parse_udp6(&text) {
+                *counters.0.entry(name).or_default() += value;
             }
-            counters.0.extend(parse(text, group).map(|(name, value)| (format!("{prefix}{name}"), value)));
         }
         Ok(counters)
     }
 
-    /// Returns the number of UDP sockets.
+    /// Returns the number of UDP sockets of both versions of IP.
     ///
     /// # Errors
-    /// If the file is of another form.
+    /// If a file has another form.
     pub fn udp_sockets(&self) -> Result<u64> {
-        let read = || {
-            let mut bytes = vec![0; FILE_BYTES];
-            let length = self.sockets.read_at(&mut bytes, 0)?;
-            let text = std::str::from_utf8(&bytes[..length]).map_err(io::Error::other)?;
-            let count = text.lines().find_map(|line| line.strip_prefix("UDP: inuse ")?.split(' ').next());
+        let in_use = |file, label| {
+            let text = text(file)?;
+            let count = text.lines().find_map(|line| line.strip_prefix(label)?.split(' ').next());
             count.and_then(|count| count.parse().ok()).ok_or(io::Error::from(io::ErrorKind::InvalidData))
+        };
+        let read = || -> io::Result<u64> {
+            let ipv6 = self.ipv6.as_ref().map_or(Ok(0), |(_, file)| in_use(file, "UDP6: inuse "));
+            Ok(in_use(&self.sockets, "UDP: inuse ")? + ipv6?)
         };
         read().doing(|| "counting UDP sockets".to_owned())
     }
+}
+
+/// Reads one of the files. A read at offset 0 makes a `seq_file` generate its content again.
+fn text(file: &File) -> io::Result<String> {
+    let mut bytes = vec![0; FILE_BYTES];
+    let length = file.read_at(&mut bytes, 0)?;
+    if length == bytes.len() {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// Counters by name, as the kernel names them (`TCPFastOpenActive`, `RetransSegs`).
@@ -113,6 +131,15 @@ fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
 }
 
+/// Parses the counters of UDP in `/proc/net/snmp6`, a name and a value in each line. Returns them by the
+/// names of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
+fn parse_udp6(text: &str) -> impl Iterator<Item = (String, i64)> {
+    text.lines().filter_map(|line| {
+        let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;
+        Some((format!("Udp{name}"), value.trim().parse().ok()?))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +149,13 @@ mod tests {
         let text = "TcpExt: A TCPFastOpenActive\nTcpExt: 1 2\nIpExt: A\nIpExt: 9\n";
         let read: Vec<_> = parse(text, "TcpExt:").collect();
         assert_eq!(read, [("A".to_owned(), 1), ("TCPFastOpenActive".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn counters_of_udp_over_ipv6_have_the_names_of_ipv4() {
+        let text = "Ip6InReceives \t9\nUdp6InDatagrams \t3\nUdp6RcvbufErrors  \t0\nUdpLite6InErrors\t5\n";
+        let read: Vec<_> = parse_udp6(text).collect();
+        assert_eq!(read, [("UdpInDatagrams".to_owned(), 3), ("UdpRcvbufErrors".to_owned(), 0)]);
     }
 
     #[test]

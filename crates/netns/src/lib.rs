@@ -26,7 +26,7 @@ pub mod tcp_metrics;
 pub mod udp;
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 pub use nix::errno::Errno;
 
@@ -62,7 +62,7 @@ pub enum Operation {
     #[error("adding the route to {}/{}", destination.0, destination.1)]
     AddRoute {
         /// Network and length of its prefix, in bits.
-        destination: (Ipv4Addr, u8),
+        destination: (IpAddr, u8),
         /// Congestion control of the route, if it has one.
         congestion_control: Option<String>,
     },

@@ -22,7 +22,6 @@ use crate::{Doing, Result, check, socket};
 pub const ETHERNET_HEADER: usize = 14;
 
 /// Constants of `include/uapi/linux/if_packet.h` and `if_ether.h` that libc may lack.
-const ETH_P_IP: u16 = 0x0800;
 const ETH_P_ALL: u16 = 0x0003;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const TPACKET_V2: libc::c_int = 1;
@@ -107,7 +106,7 @@ impl Drop for Ring {
     }
 }
 
-/// A packet socket bound to one interface. It receives the IPv4 frames that arrive there.
+/// A packet socket bound to one interface. It receives the frames of one type that arrive there.
 pub struct PacketSocket {
     ring: Ring,
     socket: OwnedFd,
@@ -115,13 +114,13 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens the socket in the calling thread's namespace, with room for `frames` received frames (a multiple
-    /// of 32).
+    /// of 32) of this type (`ETH_P_*`).
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW` in the namespace.
-    pub fn open(interface: &str, frames: u32) -> Result<Self> {
+    pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = interface_index(interface)? as i32;
-        let opened = open(index, frames, ETH_P_IP);
+        let opened = open(index, frames, ether_type);
         let (socket, ring) = opened.doing(|| format!("opening a packet socket on {interface}"))?;
         Ok(Self { ring, socket })
     }

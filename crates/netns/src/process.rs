@@ -321,6 +321,16 @@ pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
 }
 
+/// Makes the calling thread run before all ordinary ones (`SCHED_FIFO`).
+///
+/// # Errors
+/// EPERM: this process may not.
+pub fn run_first() -> io::Result<()> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads the structure during the call.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) }).map(drop)
+}
+
 /// Unblocks all signals of this thread.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
 use std::thread;
@@ -19,7 +19,8 @@ use crate::{Doing, Operation, Result, check};
 /// Number of looks for a ready interface, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
-// Numbers of include/uapi/linux/veth.h, if.h and rtnetlink.h.
+// Numbers of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
+const IFA_F_NOPREFIXROUTE: u32 = 0x200;
 const VETH_INFO_PEER: u16 = 1;
 const IF_OPER_UP: u8 = 6;
 const RTAX_INITCWND: u16 = 11;
@@ -41,11 +42,11 @@ pub struct VethEnd<'a> {
 /// A route to `destination` through an interface.
 pub struct Route<'a> {
     /// Network and prefix length.
-    pub destination: (Ipv4Addr, u8),
+    pub destination: (IpAddr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections that do not bind one.
-    pub source: Option<Ipv4Addr>,
+    /// Source address of connections that do not bind one. In IPv6 an interface must have it.
+    pub source: Option<IpAddr>,
     /// Congestion control of connections over the route. A namespace's sysctl only accepts those that the
     /// machine allows for all users, but a route accepts any.
     pub congestion_control: Option<&'a str>,
@@ -100,6 +101,16 @@ impl RouteSocket {
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
     }
 
+    /// Makes an interface send nothing to multicast groups of its own accord.
+    ///
+    /// # Errors
+    /// If the interface does not exist.
+    pub fn disable_multicast(&mut self, interface: &str) -> Result<()> {
+        // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
+        let link = [0, self.index(interface)?, 0, libc::IFF_MULTICAST as u32].map(u32::to_ne_bytes).concat();
+        self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("disabling multicast on {interface}"))
+    }
+
     /// Sets the MTU of an interface.
     ///
     /// # Errors
@@ -146,7 +157,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If loopback is missing.
-    pub fn add_local_network(&mut self, network: (Ipv4Addr, u8)) -> Result<()> {
+    pub fn add_local_network(&mut self, network: (IpAddr, u8)) -> Result<()> {
         let kind =
             RouteKind { table: libc::RT_TABLE_LOCAL, scope: libc::RT_SCOPE_HOST, kind: libc::RTN_LOCAL };
         let mut route = route_to(network, kind);
@@ -160,20 +171,41 @@ impl RouteSocket {
     ///
     /// # Errors
     /// If the interface does not exist, or already has the address.
-    pub fn add_address(&mut self, interface: &str, address: Ipv4Addr) -> Result<()> {
-        // struct ifaddrmsg: family, prefix length, flags, scope, index of the interface
-        let mut header = vec![libc::AF_INET as u8, 32, 0, libc::RT_SCOPE_UNIVERSE];
-        header.extend(self.index(interface)?.to_ne_bytes());
-        let local = attribute(libc::IFA_LOCAL, address.octets());
-        self.ask(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &[header, local])
+    pub fn add_address(&mut self, interface: &str, address: IpAddr) -> Result<()> {
+        let message = self.address(interface, address)?;
+        self.ask(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
             .doing(|| format!("adding {address} to {interface}"))
+    }
+
+    /// Removes an address from an interface.
+    ///
+    /// # Errors
+    /// If the interface does not exist, or does not have the address.
+    pub fn remove_address(&mut self, interface: &str, address: IpAddr) -> Result<()> {
+        let message = self.address(interface, address)?;
+        self.ask(libc::RTM_DELADDR, 0, &message).doing(|| format!("removing {address} from {interface}"))
+    }
+
+    /// Returns a `struct ifaddrmsg` and the attributes of an address of an interface.
+    fn address(&mut self, interface: &str, address: IpAddr) -> Result<Vec<Vec<u8>>> {
+        let (family, octets) = family_and_octets(address);
+        // ifa_family, ifa_prefixlen, ifa_flags, ifa_scope, ifa_index
+        let mut header = vec![family, octets.len() as u8 * 8, 0, libc::RT_SCOPE_UNIVERSE];
+        header.extend(self.index(interface)?.to_ne_bytes());
+        let mut message = vec![header, attribute(libc::IFA_LOCAL, octets)];
+        if address.is_ipv6() {
+            // Nobody else has the address, so the kernel need not look for duplicates. Its route to the
+            // address's network would lead out of the machine until a later one to the address itself.
+            message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | IFA_F_NOPREFIXROUTE));
+        }
+        Ok(message)
     }
 
     /// Makes packets to a part of a local network vanish without an answer, or stops doing so.
     ///
     /// # Errors
     /// The kernel's errors.
-    pub fn set_silent(&mut self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
+    pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
         let kind = RouteKind {
             table: libc::RT_TABLE_LOCAL,
             scope: libc::RT_SCOPE_UNIVERSE,
@@ -198,7 +230,7 @@ impl RouteSocket {
         let mut message = route_to(route.destination, kind);
         message.extend(number(libc::RTA_OIF, self.index(route.interface)?));
         if let Some(source) = route.source {
-            message.extend(attribute(libc::RTA_PREFSRC, source.octets()));
+            message.extend(attribute(libc::RTA_PREFSRC, family_and_octets(source).1));
         }
         let mut metrics = Vec::new();
         metrics.extend(route.initial_window.into_iter().flat_map(|window| number(RTAX_INITCWND, window)));
@@ -262,11 +294,19 @@ struct RouteKind {
 }
 
 /// Returns a `struct rtmsg` of a route to a network, with the attribute of the network.
-fn route_to((network, length): (Ipv4Addr, u8), of: RouteKind) -> Vec<u8> {
-    let family = libc::AF_INET as u8;
+fn route_to((network, length): (IpAddr, u8), of: RouteKind) -> Vec<u8> {
+    let (family, octets) = family_and_octets(network);
     // rtm_family, rtm_dst_len, rtm_src_len, rtm_tos, rtm_table, rtm_protocol, rtm_scope, rtm_type, rtm_flags
     let header = [family, length, 0, 0, of.table, libc::RTPROT_STATIC, of.scope, of.kind, 0, 0, 0, 0];
-    [header.to_vec(), attribute(libc::RTA_DST, network.octets())].concat()
+    [header.to_vec(), attribute(libc::RTA_DST, octets)].concat()
+}
+
+/// Returns the address family (`AF_*`) and the bytes of an address.
+pub(crate) fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),
+        IpAddr::V6(address) => (libc::AF_INET6 as u8, address.octets().to_vec()),
+    }
 }
 
 /// Returns the kernel's number of an interface of the calling thread's namespace.

@@ -1,17 +1,20 @@
 //! The Fast Open cookies of a network namespace: the kernel's `tcp_metrics` table by generic netlink.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use netlink_sys::protocols::NETLINK_GENERIC;
 
 use crate::netlink::{Netlink, attribute, payloads, text};
+use crate::route::family_and_octets;
 use crate::{Doing, Result};
 
 /// `TCP_METRICS_CMD_GET` and attributes of `include/uapi/linux/tcp_metrics.h`.
 const COMMAND_GET: u8 = 1;
-const ATTRIBUTE_SERVER: u16 = 1;
+const ATTRIBUTE_SERVER_V4: u16 = 1;
+const ATTRIBUTE_SERVER_V6: u16 = 2;
 const ATTRIBUTE_COOKIE: u16 = 10;
-const ATTRIBUTE_CLIENT: u16 = 11;
+const ATTRIBUTE_CLIENT_V4: u16 = 11;
+const ATTRIBUTE_CLIENT_V6: u16 = 12;
 /// `TCP_METRICS_GENL_VERSION` there, and the version of the controller that names families.
 const VERSION: u8 = 1;
 /// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
@@ -40,11 +43,11 @@ impl Table {
     ///
     /// # Errors
     /// The kernel's errors.
-    pub fn cookie(&mut self, client: Ipv4Addr, server: Ipv4Addr) -> Result<Option<Vec<u8>>> {
+    pub fn cookie(&mut self, client: IpAddr, server: IpAddr) -> Result<Option<Vec<u8>>> {
         let request = [
             header(COMMAND_GET),
-            attribute(ATTRIBUTE_SERVER, server.octets()),
-            attribute(ATTRIBUTE_CLIENT, client.octets()),
+            address(server, ATTRIBUTE_SERVER_V4, ATTRIBUTE_SERVER_V6),
+            address(client, ATTRIBUTE_CLIENT_V4, ATTRIBUTE_CLIENT_V6),
         ];
         match self.netlink.exchange(self.family, 0, &request.concat()) {
             Ok(answers) => Ok(answers.iter().find_map(|answer| {
@@ -72,6 +75,11 @@ fn family_id(netlink: &mut Netlink) -> Result<u16> {
         })
         .ok_or_else(|| std::io::Error::other("the answer has no family number"))
         .doing(|| "looking up the tcp_metrics family".into())
+}
+
+/// Returns an address as the attribute of its family.
+fn address(address: IpAddr, v4: u16, v6: u16) -> Vec<u8> {
+    attribute(if address.is_ipv4() { v4 } else { v6 }, family_and_octets(address).1)
 }
 
 /// Returns a `struct genlmsghdr`.

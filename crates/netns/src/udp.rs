@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
@@ -54,7 +54,8 @@ const RECEIVE_BATCH: usize = 16;
 /// Maximum number of sent datagrams in one call.
 pub const SEND_BATCH: usize = 64;
 
-/// Space for the control messages of a datagram, `IP_TOS` and `IP_PKTINFO`, aligned as `cmsghdr`.
+/// Space for the control messages of a datagram, ECN codepoint and address of this machine, aligned as
+/// `cmsghdr`.
 type Control = [u64; 8];
 
 /// The kernel's information about a received datagram.
@@ -63,16 +64,16 @@ pub struct Received {
     /// Length of the datagram.
     pub length: usize,
     /// Sender of the datagram.
-    pub peer: SocketAddrV4,
+    pub peer: SocketAddr,
     /// Destination address on this machine, if the socket requests it.
-    pub own: Option<Ipv4Addr>,
+    pub own: Option<IpAddr>,
     /// ECN codepoint of the datagram (RFC 3168).
     pub ecn: u8,
 }
 
 impl Default for Received {
     fn default() -> Self {
-        Self { length: 0, peer: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), own: None, ecn: 0 }
+        Self { length: 0, peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), own: None, ecn: 0 }
     }
 }
 
@@ -80,12 +81,44 @@ impl Default for Received {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaving {
     /// Destination; None for a connected socket.
-    pub peer: Option<SocketAddrV4>,
+    pub peer: Option<SocketAddr>,
     /// Source address on this machine; None for the default of the route or connection.
-    pub own: Option<Ipv4Addr>,
+    pub own: Option<IpAddr>,
     /// ECN codepoint.
     pub ecn: u8,
 }
+
+/// Numbers in which a socket's options and control messages differ between the versions of IP
+/// (`include/uapi/linux/in.h`, `in6.h`).
+struct FamilyOptions {
+    level: libc::c_int,
+    /// Options against fragmentation, and their values.
+    no_fragments: &'static [(libc::c_int, libc::c_int)],
+    receive_ecn: libc::c_int,
+    receive_own: libc::c_int,
+    /// Control message with the byte of the ECN codepoint.
+    ecn: libc::c_int,
+    /// Control message with an address of this machine.
+    own: libc::c_int,
+}
+
+const V4_OPTIONS: FamilyOptions = FamilyOptions {
+    level: libc::IPPROTO_IP,
+    no_fragments: &[(libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)],
+    receive_ecn: libc::IP_RECVTOS,
+    receive_own: libc::IP_PKTINFO,
+    ecn: libc::IP_TOS,
+    own: libc::IP_PKTINFO,
+};
+
+const V6_OPTIONS: FamilyOptions = FamilyOptions {
+    level: libc::IPPROTO_IPV6,
+    no_fragments: &[(libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE), (libc::IPV6_DONTFRAG, 1)],
+    receive_ecn: libc::IPV6_RECVTCLASS,
+    receive_own: libc::IPV6_RECVPKTINFO,
+    ecn: libc::IPV6_TCLASS,
+    own: libc::IPV6_PKTINFO,
+};
 
 /// A UDP socket of a tokio runtime, without fragmentation, that sends and receives many datagrams in one
 /// system call.
@@ -94,49 +127,41 @@ pub struct BatchSocket {
     /// Registered only for readiness to receive. Otherwise epoll would report room to send after each
     /// datagram.
     socket: AsyncFd<UdpSocket>,
-    local: SocketAddrV4,
+    local: SocketAddr,
 }
 
 impl BatchSocket {
-    /// Binds a socket to `port` (0: the kernel's choice) of all addresses that reports the address of each
-    /// datagram, or connects it to `peer`. The kernel buffers `buffer_bytes`, or the maximum of
+    /// Binds a socket to `local` (port 0: the kernel's choice), and connects it to `peer`. Without a peer the
+    /// socket reports the address of each datagram. The kernel buffers `buffer_bytes`, or the maximum of
     /// `net.core.rmem_max`. Call it inside the runtime.
     ///
     /// # Errors
     /// Errors of `bind`, `connect` and `setsockopt`.
-    pub fn bind(port: u16, peer: Option<SocketAddrV4>, buffer_bytes: usize) -> io::Result<Self> {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
+    pub fn bind(local: SocketAddr, peer: Option<SocketAddr>, buffer_bytes: usize) -> io::Result<Self> {
+        let socket = UdpSocket::bind(local)?;
         socket.set_nonblocking(true)?;
         // SO_RCVBUFFORCE works for the machine's root, as in a virtual engine.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
             .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes));
         let _ = setsockopt(&socket, sockopt::SndBuf, &buffer_bytes);
-        setsockopt(&socket, sockopt::IpRecvTos, &true)?;
-        let probe = libc::IP_PMTUDISC_PROBE;
-        // SAFETY: the option's value is an int, which lives until the call ends.
-        check(unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_IP,
-                libc::IP_MTU_DISCOVER,
-                (&raw const probe).cast(),
-                size_of_val(&probe) as libc::socklen_t,
-            )
-        })?;
+        let options = if local.is_ipv4() { &V4_OPTIONS } else { &V6_OPTIONS };
+        let set = |name, value: libc::c_int| crate::socket::set(&socket, options.level, name, &value);
+        set(options.receive_ecn, 1)?;
+        for (name, value) in options.no_fragments {
+            set(*name, *value)?;
+        }
         match peer {
             Some(peer) => socket.connect(peer)?,
-            None => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
+            None => set(options.receive_own, 1)?,
         }
-        let SocketAddr::V4(local) = socket.local_addr()? else {
-            return Err(io::ErrorKind::Unsupported.into());
-        };
+        let local = socket.local_addr()?;
         // SAFETY: the AsyncFd owns the socket, whose descriptor stays open and unchanged while it lives.
         let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
         Ok(Self { socket: socket.map_err(io::Error::from)?, local })
     }
 
     /// Returns the local address and port.
-    pub fn local(&self) -> SocketAddrV4 {
+    pub fn local(&self) -> SocketAddr {
         self.local
     }
 
@@ -318,7 +343,7 @@ pub fn wake_receiver() {
 
 /// The messages of a `recvmmsg` and the data that they point to, except for the bytes.
 struct Arrivals {
-    names: [libc::sockaddr_in; RECEIVE_BATCH],
+    names: [Name; RECEIVE_BATCH],
     controls: [Control; RECEIVE_BATCH],
     vectors: [libc::iovec; RECEIVE_BATCH],
     messages: [libc::mmsghdr; RECEIVE_BATCH],
@@ -335,7 +360,7 @@ impl Arrivals {
         for number in 0..most {
             let header = &mut self.messages[number].msg_hdr;
             header.msg_name = (&raw mut self.names[number]).cast();
-            header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            header.msg_namelen = size_of::<Name>() as libc::socklen_t;
             header.msg_iov = &raw mut self.vectors[number];
             header.msg_iovlen = 1;
             header.msg_control = (&raw mut self.controls[number]).cast();
@@ -350,7 +375,7 @@ impl Arrivals {
         // SAFETY: the kernel has filled the header, whose pointers are as `arguments` has set them.
         let (own, ecn) = unsafe { control_messages(&message.msg_hdr) };
         let length = (message.msg_len as usize).min(self.vectors[number].iov_len);
-        Received { length, peer: peer_of(&self.names[number]), own, ecn }
+        Received { length, peer: self.names[number].address(), own, ecn }
     }
 }
 
@@ -371,7 +396,7 @@ pub struct Departure {
 
 /// The messages of a `sendmmsg` and the data that they point to, except for the bytes.
 struct Departures {
-    name: libc::sockaddr_in,
+    name: Name,
     control: Control,
     vectors: [libc::iovec; SEND_BATCH],
     messages: [libc::mmsghdr; SEND_BATCH],
@@ -384,12 +409,8 @@ impl Departure {
         // SAFETY: all of these are valid if all their bytes are zero.
         let mut all: Box<Departures> = Box::new(unsafe { mem::zeroed() });
         let Departures { name, control, vectors, messages } = &mut *all;
-        let control_bytes = write_control_messages(leaving, control);
-        if let Some(peer) = leaving.peer {
-            name.sin_family = libc::AF_INET as libc::sa_family_t;
-            name.sin_port = peer.port().to_be();
-            name.sin_addr.s_addr = u32::from_ne_bytes(peer.ip().octets());
-        }
+        let control_bytes = write_control_messages(leaving, socket.local.is_ipv4(), control);
+        let name_bytes = leaving.peer.map(|peer| name.set(peer));
         let mut start = 0;
         for (number, &end) in ends.iter().take(count).enumerate() {
             vectors[number] = vector(&mut bytes[start..end]);
@@ -397,9 +418,9 @@ impl Departure {
             let header = &mut messages[number].msg_hdr;
             header.msg_iov = &raw mut vectors[number];
             header.msg_iovlen = 1;
-            if leaving.peer.is_some() {
+            if let Some(name_bytes) = name_bytes {
                 header.msg_name = (&raw mut *name).cast();
-                header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+                header.msg_namelen = name_bytes as libc::socklen_t;
             }
             if control_bytes > 0 {
                 header.msg_control = control.as_mut_ptr().cast();
@@ -434,15 +455,59 @@ impl Drop for Departure {
     }
 }
 
-fn peer_of(name: &libc::sockaddr_in) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()), u16::from_be(name.sin_port))
+/// A socket address for system calls.
+#[repr(C)]
+union Name {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl Name {
+    /// Returns the address; that of IPv4 if the kernel has written none.
+    fn address(&self) -> SocketAddr {
+        // SAFETY: both variants begin with the family, consist of integers only, and were zeroed.
+        unsafe {
+            if i32::from(self.v6.sin6_family) == libc::AF_INET6 {
+                let address = Ipv6Addr::from(self.v6.sin6_addr.s6_addr);
+                return SocketAddr::from((address, u16::from_be(self.v6.sin6_port)));
+            }
+            let address = Ipv4Addr::from(self.v4.sin_addr.s_addr.to_ne_bytes());
+            SocketAddr::from((address, u16::from_be(self.v4.sin_port)))
+        }
+    }
+
+    /// Sets the address. Returns its length.
+    fn set(&mut self, address: SocketAddr) -> usize {
+        let sin_port = address.port().to_be();
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                self.v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port,
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) },
+                    sin_zero: [0; 8],
+                };
+                size_of::<libc::sockaddr_in>()
+            }
+            IpAddr::V6(ip) => {
+                self.v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: sin_port,
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                    sin6_scope_id: 0,
+                };
+                size_of::<libc::sockaddr_in6>()
+            }
+        }
+    }
 }
 
 /// Reads the destination address of a received datagram, and its ECN codepoint.
 ///
 /// # Safety
 /// The header is one that `recvmmsg` has filled.
-unsafe fn control_messages(header: &libc::msghdr) -> (Option<Ipv4Addr>, u8) {
+unsafe fn control_messages(header: &libc::msghdr) -> (Option<IpAddr>, u8) {
     let (mut own, mut ecn) = (None, 0);
     // SAFETY: the kernel has written whole control messages and their total length.
     unsafe {
@@ -451,9 +516,16 @@ unsafe fn control_messages(header: &libc::msghdr) -> (Option<Ipv4Addr>, u8) {
             let data = libc::CMSG_DATA(message);
             match (cmsg_level, cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_TOS) => ecn = *data & 0b11,
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    ecn = data.cast::<libc::c_int>().read_unaligned() as u8 & 0b11;
+                }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info = data.cast::<libc::in_pktinfo>().read_unaligned();
-                    own = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                    own = Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    own = Some(IpAddr::from(info.ipi6_addr.s6_addr));
                 }
                 _ => {}
             }
@@ -464,14 +536,15 @@ unsafe fn control_messages(header: &libc::msghdr) -> (Option<Ipv4Addr>, u8) {
 }
 
 /// Writes the control messages of a datagram. Returns their length.
-fn write_control_messages(leaving: Leaving, control: &mut Control) -> usize {
+fn write_control_messages(leaving: Leaving, v4: bool, control: &mut Control) -> usize {
+    let options = if v4 { &V4_OPTIONS } else { &V6_OPTIONS };
     let mut used = 0;
     let mut push = |kind: libc::c_int, data: &[u8]| {
         let free = &mut control[used / size_of::<u64>()..];
-        // SAFETY: both messages together have 56 of the 64 bytes, and CMSG_SPACE is a multiple of a word.
+        // SAFETY: both messages together have at most the 64 bytes, and CMSG_SPACE is a multiple of a word.
         unsafe {
             let message = free.as_mut_ptr().cast::<libc::cmsghdr>();
-            (*message).cmsg_level = libc::IPPROTO_IP;
+            (*message).cmsg_level = options.level;
             (*message).cmsg_type = kind;
             (*message).cmsg_len = libc::CMSG_LEN(data.len() as u32) as _;
             ptr::copy_nonoverlapping(data.as_ptr(), libc::CMSG_DATA(message), data.len());
@@ -479,13 +552,22 @@ fn write_control_messages(leaving: Leaving, control: &mut Control) -> usize {
         }
     };
     if leaving.ecn != 0 {
-        push(libc::IP_TOS, &libc::c_int::from(leaving.ecn).to_ne_bytes());
+        push(options.ecn, &libc::c_int::from(leaving.ecn).to_ne_bytes());
     }
-    if let Some(own) = leaving.own {
-        // `struct in_pktinfo`: interface (any), source address, and a destination that is not read.
-        let mut info = [0; 12];
-        info[4..8].copy_from_slice(&own.octets());
-        push(libc::IP_PKTINFO, &info);
+    match leaving.own {
+        None => {}
+        Some(IpAddr::V4(own)) => {
+            // `struct in_pktinfo`: interface (any), source address, and a destination that is not read.
+            let mut info = [0; 12];
+            info[4..8].copy_from_slice(&own.octets());
+            push(options.own, &info);
+        }
+        Some(IpAddr::V6(own)) => {
+            // `struct in6_pktinfo`: source address, interface (any).
+            let mut info = [0; 20];
+            info[..16].copy_from_slice(&own.octets());
+            push(options.own, &info);
+        }
     }
     used
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::ErrorKind::PermissionDenied;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -26,8 +26,13 @@ use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
 /// Set in the process that is to run a test's inside.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const NEAR: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
+const NEAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1));
+const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 1));
+/// Other addresses of the far end's networks, which no interface has.
+const OTHERS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 2, 77, 78)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 77, 78))];
 
 /// Runs `inside` in a process of its own, in a sandbox.
 fn in_sandbox(name: &str, inside: fn()) {
@@ -47,22 +52,28 @@ fn in_sandbox(name: &str, inside: fn()) {
     assert!(done.status.success() && output.contains("1 passed"), "{output}");
 }
 
-/// Two namespaces with a veth pair between their `eth0`s, each with the network of its end as its own.
+/// Two namespaces with a veth pair between their `eth0`s, each with the networks of its end as its own.
 fn two_hosts() -> (NetNs, NetNs) {
     let (near, far) = (NetNs::create().expect("near"), NetNs::create().expect("far"));
     let end = |namespace| VethEnd { name: "eth0", mac: MAC, namespace };
     RouteSocket::open()
         .and_then(|mut routes| routes.add_veth(&end(&near), &end(&far), 1400))
         .expect("a veth pair");
-    for (namespace, own, other) in [(&near, NEAR, FAR), (&far, FAR, NEAR)] {
+    for (namespace, own, other, own6, other6) in
+        [(&near, NEAR, FAR, NEAR6, FAR6), (&far, FAR, NEAR, FAR6, NEAR6)]
+    {
         namespace
             .run(|| {
                 disable_offloads("eth0")?;
                 let mut routes = RouteSocket::open()?;
                 routes.bring_up("lo")?;
                 routes.bring_up("eth0")?;
-                routes.add_local_network((network(own), 16))?;
-                routes.replace_route(&route(other, own, None))
+                routes.add_local_network(network(own))?;
+                routes.replace_route(&route(other, own, None))?;
+                sysctl::set("net.ipv6.ip_nonlocal_bind", "1")?;
+                routes.add_address("eth0", own6)?;
+                routes.add_local_network(network(own6))?;
+                routes.replace_route(&route(other6, own6, None))
             })
             .expect("an end is set up");
     }
@@ -72,14 +83,16 @@ fn two_hosts() -> (NetNs, NetNs) {
     (near, far)
 }
 
-fn network(address: Ipv4Addr) -> Ipv4Addr {
-    let [a, b, ..] = address.octets();
-    Ipv4Addr::new(a, b, 0, 0)
+fn network(address: IpAddr) -> (IpAddr, u8) {
+    match address {
+        IpAddr::V4(address) => (IpAddr::from((address.to_bits() & 0xffff_0000).to_be_bytes()), 16),
+        IpAddr::V6(address) => (Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(), 64),
+    }
 }
 
-fn route(to: Ipv4Addr, source: Ipv4Addr, congestion_control: Option<&str>) -> Route<'_> {
+fn route(to: IpAddr, source: IpAddr, congestion_control: Option<&str>) -> Route<'_> {
     Route {
-        destination: (network(to), 16),
+        destination: network(to),
         interface: "eth0",
         source: Some(source),
         congestion_control,
@@ -87,9 +100,9 @@ fn route(to: Ipv4Addr, source: Ipv4Addr, congestion_control: Option<&str>) -> Ro
     }
 }
 
-/// A connection from near to far, and its far end.
-fn connect(near: &NetNs, far: &NetNs) -> (TcpStream, TcpStream) {
-    let address = SocketAddr::from((FAR, 80));
+/// A connection from near to an address of far, and its far end.
+fn connect(near: &NetNs, far: &NetNs, address: IpAddr) -> (TcpStream, TcpStream) {
+    let address = SocketAddr::from((address, 80));
     let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
     let stream = near.run(|| Ok(TcpStream::connect(address).expect("it listens"))).expect("near");
     (stream, listener.accept().expect("it connected").0)
@@ -99,10 +112,12 @@ fn connect(near: &NetNs, far: &NetNs) -> (TcpStream, TcpStream) {
 fn every_address_of_an_owned_network_can_be_reached_over_a_veth_pair() {
     in_sandbox("every_address_of_an_owned_network_can_be_reached_over_a_veth_pair", || {
         let (near, far) = two_hosts();
-        let address = SocketAddr::from((Ipv4Addr::new(10, 2, 77, 78), 80));
-        let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
-        near.run(|| Ok(TcpStream::connect(address).expect("it listens"))).expect("near");
-        assert_eq!(listener.accept().expect("it connected").1.ip(), NEAR);
+        for (address, own) in OTHERS.into_iter().zip([NEAR, NEAR6]) {
+            let address: SocketAddr = (address, 80).into();
+            let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
+            near.run(|| Ok(TcpStream::connect(address).expect("it listens"))).expect("near");
+            assert_eq!(listener.accept().expect("it connected").1.ip(), own);
+        }
     });
 }
 
@@ -110,18 +125,45 @@ fn every_address_of_an_owned_network_can_be_reached_over_a_veth_pair() {
 fn a_route_sets_congestion_control_initial_window_and_source() {
     in_sandbox("a_route_sets_congestion_control_initial_window_and_source", || {
         let (near, far) = two_hosts();
-        let source = Ipv4Addr::new(10, 1, 5, 6);
-        let reno = route(FAR, source, Some("reno"));
-        near.run(|| RouteSocket::open()?.replace_route(&reno)).expect("every kernel has reno");
-        let (stream, accepted) = connect(&near, &far);
-        assert_eq!(tcp::congestion_control(&stream).expect("it is TCP"), "reno");
-        assert_eq!(tcp::info(&stream).expect("it is TCP").congestion_window, 7);
-        assert_eq!(accepted.peer_addr().expect("it is connected").ip(), source);
-        let nonesuch = route(FAR, NEAR, Some("nonesuch"));
-        let error = near.run(|| RouteSocket::open()?.replace_route(&nonesuch)).expect_err("no kernel has it");
-        assert_eq!(error.errno(), Some(Errno::EINVAL));
-        let Operation::AddRoute { congestion_control, .. } = &error.operation else { panic!("{error}") };
-        assert_eq!(congestion_control.as_deref(), Some("nonesuch"));
+        let source6 = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 5, 6).into();
+        near.run(|| RouteSocket::open()?.add_address("eth0", source6)).expect("it is a new address");
+        for (source, own, address) in [(Ipv4Addr::new(10, 1, 5, 6).into(), NEAR, FAR), (source6, NEAR6, FAR6)]
+        {
+            let reno = route(address, source, Some("reno"));
+            near.run(|| RouteSocket::open()?.replace_route(&reno)).expect("every kernel has reno");
+            let (stream, accepted) = connect(&near, &far, address);
+            assert_eq!(tcp::congestion_control(&stream).expect("it is TCP"), "reno");
+            assert_eq!(tcp::info(&stream).expect("it is TCP").congestion_window, 7);
+            assert_eq!(accepted.peer_addr().expect("it is connected").ip(), source);
+            let nonesuch = route(address, own, Some("nonesuch"));
+            let refused = near.run(|| RouteSocket::open()?.replace_route(&nonesuch));
+            let error = refused.expect_err("no kernel has it");
+            assert_eq!(error.errno(), Some(Errno::EINVAL));
+            let Operation::AddRoute { congestion_control, .. } = &error.operation else { panic!("{error}") };
+            assert_eq!(congestion_control.as_deref(), Some("nonesuch"));
+        }
+    });
+}
+
+#[test]
+fn packets_to_a_silent_part_of_a_network_vanish() {
+    in_sandbox("packets_to_a_silent_part_of_a_network_vanish", || {
+        let (near, far) = two_hosts();
+        for address in OTHERS {
+            let (_, length) = network(address);
+            let part = (address, if length == 16 { 32 } else { 128 });
+            let try_to_connect = || {
+                let address = SocketAddr::from((address, 9));
+                near.run(|| Ok(TcpStream::connect_timeout(&address, Duration::from_millis(200))))
+                    .expect("near")
+            };
+            let refused = try_to_connect().expect_err("nobody listens").kind();
+            assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
+            for (silent, kind) in [(true, std::io::ErrorKind::TimedOut), (false, refused)] {
+                far.run(|| RouteSocket::open()?.set_silent(part, silent)).expect("it is a part");
+                assert_eq!(try_to_connect().expect_err("nobody listens").kind(), kind);
+            }
+        }
     });
 }
 
@@ -134,7 +176,7 @@ fn an_interface_that_is_not_there_is_named() {
             routes.delete("eth9").expect_err("no such interface"),
             interface_index("eth9").map(drop).expect_err("no such interface"),
             disable_offloads("eth9").expect_err("no such interface"),
-            PacketSocket::open("eth9", 32).map(drop).expect_err("no such interface"),
+            PacketSocket::open("eth9", 32, 0x0800).map(drop).expect_err("no such interface"),
         ] {
             assert!(error.to_string().contains("eth9"), "{error}");
         }
@@ -169,7 +211,7 @@ fn namespaces_have_settings_and_counters_of_their_own() {
 
         let (near, far) = two_hosts();
         let before = far.run(Counters::read).expect("/proc is mounted");
-        drop(connect(&near, &far));
+        drop(connect(&near, &far, FAR));
         let after = far.run(Counters::read).expect("/proc is mounted");
         assert_eq!(after.since(&before).get("PassiveOpens"), 1);
         assert_eq!(one.run(Counters::read).expect("/proc is mounted").get("PassiveOpens"), 0);
@@ -185,39 +227,43 @@ fn a_cookie_is_found_by_its_addresses_and_belongs_to_the_namespace() {
         let cookie = |of: &NetNs, client, server| {
             of.run(|| tcp_metrics::Table::open()?.cookie(client, server)).expect("the family is there")
         };
-        assert_eq!(cookie(&near, NEAR, FAR), None);
-        let address = SocketAddr::from((FAR, 80));
-        let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
-        tcp::set_fastopen_queue(&listener, 16).expect("it listens");
-        let with_data = || {
-            let mut stream = near
-                .run(|| {
-                    let socket = fastopen_socket();
-                    socket.connect(&address.into()).expect("it listens");
-                    Ok(TcpStream::from(socket))
-                })
-                .expect("near");
-            stream.write_all(b"data").expect("it is connected, or about to be");
-            let (mut accepted, _) = listener.accept().expect("it connected");
-            accepted.read_exact(&mut [0; 4]).expect("the data comes");
-            accepted.write_all(b"answer").expect("it is connected");
-            stream.read_exact(&mut [0; 6]).expect("the answer comes");
-            let ends = [&stream, &accepted].map(|end| tcp::info(end).expect("it is TCP").syn_data_acked());
-            assert_eq!(ends[0], ends[1]);
-            ends[0]
-        };
-        assert!(!with_data(), "the first connection asks for the cookie");
-        let held = cookie(&near, NEAR, FAR).expect("it came with the first answer");
-        assert_eq!(held.len(), 8);
-        assert_eq!(cookie(&near, FAR, NEAR), None);
-        assert!(with_data(), "the second one uses it");
-        assert_eq!(cookie(&far, NEAR, FAR), None);
+        for (own, other) in [(NEAR, FAR), (NEAR6, FAR6)] {
+            assert_eq!(cookie(&near, own, other), None);
+            let address = SocketAddr::from((other, 80));
+            let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
+            tcp::set_fastopen_queue(&listener, 16).expect("it listens");
+            let with_data = || {
+                let mut stream = near
+                    .run(|| {
+                        let socket = fastopen_socket(address);
+                        socket.connect(&address.into()).expect("it listens");
+                        Ok(TcpStream::from(socket))
+                    })
+                    .expect("near");
+                stream.write_all(b"data").expect("it is connected, or about to be");
+                let (mut accepted, _) = listener.accept().expect("it connected");
+                accepted.read_exact(&mut [0; 4]).expect("the data comes");
+                accepted.write_all(b"answer").expect("it is connected");
+                stream.read_exact(&mut [0; 6]).expect("the answer comes");
+                let ends =
+                    [&stream, &accepted].map(|end| tcp::info(end).expect("it is TCP").syn_data_acked());
+                assert_eq!(ends[0], ends[1]);
+                ends[0]
+            };
+            assert!(!with_data(), "the first connection asks for the cookie");
+            let held = cookie(&near, own, other).expect("it came with the first answer");
+            assert_eq!(held.len(), 8);
+            assert_eq!(cookie(&near, other, own), None);
+            assert!(with_data(), "the second one uses it");
+            assert_eq!(cookie(&far, own, other), None);
+        }
     });
 }
 
 /// A TCP socket that is to use Fast Open.
-fn fastopen_socket() -> socket2::Socket {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+fn fastopen_socket(to: SocketAddr) -> socket2::Socket {
+    let domain = socket2::Domain::for_address(to);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).expect("a socket");
     tcp::set_fastopen_connect(&socket).expect("the namespace allows it");
     socket
 }
@@ -226,7 +272,8 @@ fn fastopen_socket() -> socket2::Socket {
 fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
     in_sandbox("a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given", || {
         let (near, far) = two_hosts();
-        let mut port = far.run(|| PacketSocket::open("eth0", 32)).expect("packet sockets are allowed");
+        let mut port =
+            far.run(|| PacketSocket::open("eth0", 32, 0x0800)).expect("packet sockets are allowed");
         assert!(!port.is_readable());
         let begun = monotonic_ns();
         let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
@@ -272,7 +319,8 @@ fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
 fn frames_that_find_no_room_in_the_ring_are_counted() {
     in_sandbox("frames_that_find_no_room_in_the_ring_are_counted", || {
         let (near, far) = two_hosts();
-        let mut port = far.run(|| PacketSocket::open("eth0", 32)).expect("packet sockets are allowed");
+        let mut port =
+            far.run(|| PacketSocket::open("eth0", 32, 0x0800)).expect("packet sockets are allowed");
         let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
         for _ in 0..40 {
             sender.send_to(&[0; 10], (FAR, 9)).expect("it is sent");

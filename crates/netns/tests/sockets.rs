@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::IoSliceMut;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -119,24 +119,32 @@ fn the_kernel_has_the_fast_open_counters() {
 fn datagrams_cross_many_at_a_time_with_ecn_and_the_address_they_were_sent_to() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it runs");
     runtime.block_on(async {
-        let server = Arc::new(BatchSocket::bind(0, None, 1 << 20).expect("it binds"));
-        let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 9), server.local().port());
-        let client = Arc::new(BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects"));
-        let to_server = Leaving { peer: None, own: None, ecn: 0b10 };
-        let departure = Departure::new(&client, to_server, b"firstsecondthird".to_vec(), &[5, 11, 16]);
-        assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 3);
-        let (received, bytes) = receive(&server).await;
-        assert_eq!(bytes, [b"first".as_slice(), b"second", b"third"]);
-        for one in &received {
-            assert_eq!((one.peer, one.own, one.ecn), (client.local(), Some(*address.ip()), 0b10));
-        }
-        let back = Leaving { peer: Some(client.local()), own: Some(*address.ip()), ecn: 0 };
-        let departure = Departure::new(&server, back, b"back".to_vec(), &[4]);
-        assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 1);
-        let (received, bytes) = receive(&client).await;
-        assert_eq!(bytes, [b"back"]);
-        assert_eq!((received[0].peer, received[0].own, received[0].ecn), (address, None, 0));
+        // Loopback has a whole network of IPv4, but one address of IPv6.
+        exchange(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(127, 0, 0, 9).into()).await;
+        exchange(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()).await;
     });
+}
+
+/// Sends datagrams to a server on all addresses at one of them, and back.
+async fn exchange(any: IpAddr, own: IpAddr) {
+    let any = SocketAddr::new(any, 0);
+    let server = Arc::new(BatchSocket::bind(any, None, 1 << 20).expect("it binds"));
+    let address = SocketAddr::new(own, server.local().port());
+    let client = Arc::new(BatchSocket::bind(any, Some(address), 1 << 20).expect("it connects"));
+    let to_server = Leaving { peer: None, own: None, ecn: 0b10 };
+    let departure = Departure::new(&client, to_server, b"firstsecondthird".to_vec(), &[5, 11, 16]);
+    assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 3);
+    let (received, bytes) = receive(&server).await;
+    assert_eq!(bytes, [b"first".as_slice(), b"second", b"third"]);
+    for one in &received {
+        assert_eq!((one.peer, one.own, one.ecn), (client.local(), Some(own), 0b10));
+    }
+    let back = Leaving { peer: Some(client.local()), own: Some(own), ecn: 0b01 };
+    let departure = Departure::new(&server, back, b"back".to_vec(), &[4]);
+    assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 1);
+    let (received, bytes) = receive(&client).await;
+    assert_eq!(bytes, [b"back"]);
+    assert_eq!((received[0].peer, received[0].own, received[0].ecn), (address, None, 0b01));
 }
 
 /// What has arrived at a socket.

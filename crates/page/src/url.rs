@@ -1,7 +1,7 @@
 //! URLs of pages: absolute, without fragment and user name, and valid in a request line as they are written.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -137,9 +137,9 @@ pub enum Schemes {
     Recorded,
 }
 
-/// Returns true if a URL's host is a name, and false if it is an address.
+/// Returns true if a host is a name, and false if it is an address. URLs have those of IPv6 in brackets.
 pub fn is_name(host: &str) -> bool {
-    host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[')
+    host.parse::<IpAddr>().is_err() && !host.starts_with('[')
 }
 
 /// Returns an alias of a host with the same length and a top-level domain that does not exist:

@@ -1,20 +1,21 @@
-//! The resolver of a world, and DNS messages of both ends (RFC 1035): queries for IPv4 addresses over UDP,
+//! The resolver of a world, and DNS messages of both ends (RFC 1035): queries for addresses over UDP,
 //! TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use fastopen_link::ip;
 use fastopen_netns::clock::monotonic_ns;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use rustls::ServerConfig;
 use serde::Deserialize;
-use simple_dns::rdata::{A, RData};
+use simple_dns::rdata::{A, AAAA, RData};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, Question, RCODE, ResourceRecord, TYPE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
@@ -67,9 +68,9 @@ pub enum Conduct {
 #[derive(Debug, Clone)]
 pub struct Names {
     /// Its address.
-    pub address: SocketAddrV4,
+    pub address: SocketAddr,
     /// The address of each name, in lower case.
-    pub zone: BTreeMap<String, Ipv4Addr>,
+    pub zone: BTreeMap<String, IpAddr>,
     /// Its behaviour.
     pub conduct: Conduct,
     /// The transport of queries.
@@ -226,8 +227,11 @@ fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     let address = names.zone.get(&name).filter(|_| names.conduct != Conduct::Nxdomain);
     match address {
         None => *reply.rcode_mut() = RCODE::NameError,
-        Some(address) if question.qtype == QTYPE::TYPE(TYPE::A) => {
-            let data = RData::A(A::from(*address));
+        Some(address) if question.qtype == QTYPE::TYPE(record_type(ip::Version::of(*address))) => {
+            let data = match *address {
+                IpAddr::V4(address) => RData::A(A::from(address)),
+                IpAddr::V6(address) => RData::AAAA(AAAA::from(address)),
+            };
             reply.answers.push(ResourceRecord::new(question.qname.clone(), CLASS::IN, LIFETIME_S, data));
         }
         // The name exists, but has no record of this type.
@@ -237,16 +241,24 @@ fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     Some((name, reply.build_bytes_vec_compressed().ok()?))
 }
 
-/// Creates a query for the IPv4 address of a name.
+/// Returns the type of records with addresses of a version of IP.
+fn record_type(version: ip::Version) -> TYPE {
+    match version {
+        ip::Version::V4 => TYPE::A,
+        ip::Version::V6 => TYPE::AAAA,
+    }
+}
+
+/// Creates a query for the address of a name in a version of IP.
 ///
 /// # Errors
 /// Returns an error if no query can hold the name.
-pub fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
+pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {error}"));
     let mut query = Packet::new_query(id);
     query.set_flags(PacketFlag::RECURSION_DESIRED);
     let name = Name::new(name).map_err(invalid)?;
-    query.questions.push(Question::new(name, QTYPE::TYPE(TYPE::A), CLASS::IN.into(), false));
+    query.questions.push(Question::new(name, QTYPE::TYPE(record_type(version)), CLASS::IN.into(), false));
     query.build_bytes_vec_compressed().map_err(invalid)
 }
 
@@ -255,9 +267,14 @@ pub fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// Returns an error if no URI can hold the query.
-pub fn https_request(resolver: SocketAddrV4, query: &[u8]) -> io::Result<Request<()>> {
+pub fn https_request(resolver: SocketAddr, query: &[u8]) -> io::Result<Request<()>> {
     let encoded = BASE64_URL_SAFE_NO_PAD.encode(query);
-    let uri = format!("https://{}{HTTPS_PATH}?dns={encoded}", resolver.ip());
+    // RFC 3986 section 3.2.2 puts IPv6 addresses in brackets.
+    let host = match resolver.ip() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    let uri = format!("https://{host}{HTTPS_PATH}?dns={encoded}");
     let request = Request::get(uri).version(Version::HTTP_2).header(ACCEPT, MEDIA_TYPE).body(());
     request.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
@@ -305,7 +322,7 @@ pub fn message_id(message: &[u8]) -> Option<u16> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The address.
-    Address(Ipv4Addr),
+    Address(IpAddr),
     /// The name does not exist (NXDOMAIN), or has no address.
     NoName,
     /// The resolver failed.
@@ -319,7 +336,8 @@ pub fn read_answer(message: &[u8], id: u16) -> Option<Answer> {
         return None;
     }
     let address = reply.answers.iter().find_map(|record| match &record.rdata {
-        RData::A(a) => Some(Ipv4Addr::from(a.address)),
+        RData::A(a) => Some(IpAddr::from(a.address.to_be_bytes())),
+        RData::AAAA(a) => Some(IpAddr::from(a.address.to_be_bytes())),
         _ => None,
     });
     Some(match (reply.rcode(), address) {
@@ -331,12 +349,21 @@ pub fn read_answer(message: &[u8], id: u16) -> Option<Answer> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
+    const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1));
+    const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0x19, 0, 0, 0, 1));
+
+    fn query(id: u16, name: &str) -> io::Result<Vec<u8>> {
+        super::query(id, name, ip::Version::V4)
+    }
+
     fn names(conduct: Conduct) -> Names {
-        let zone = BTreeMap::from([("a.test".to_owned(), Ipv4Addr::new(198, 19, 0, 1))]);
+        let zone = BTreeMap::from([("a.test".to_owned(), V4), ("six.test".to_owned(), V6)]);
         Names {
-            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             zone,
             conduct,
             transport: Transport::Udp,
@@ -350,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_known_name_has_an_address_in_any_case() {
-        let address = Answer::Address(Ipv4Addr::new(198, 19, 0, 1));
+        let address = Answer::Address(V4);
         assert_eq!(asked("a.test", Conduct::Answers), ("a.test".into(), Some(address)));
         assert_eq!(asked("A.TEST", Conduct::Answers).1, Some(address));
     }
@@ -363,19 +390,24 @@ mod tests {
 
     #[test]
     fn a_known_name_has_no_address_of_another_type() {
-        let mut other = query(7, "a.test").unwrap();
-        let end = other.len();
-        other[end - 3] = 28;
-        let (_, reply) = answer(&other, &names(Conduct::Answers)).unwrap();
-        assert_eq!(read_answer(&reply, 7), Some(Answer::NoName));
+        use ip::Version::{V4 as Four, V6 as Six};
+        let asked = |name, version| {
+            let query = super::query(7, name, version).unwrap();
+            read_answer(&answer(&query, &names(Conduct::Answers)).unwrap().1, 7)
+        };
+        assert_eq!(asked("a.test", Six), Some(Answer::NoName));
+        assert_eq!(asked("six.test", Four), Some(Answer::NoName));
+        assert_eq!(asked("six.test", Six), Some(Answer::Address(V6)));
     }
 
     #[test]
     fn a_query_crosses_https_in_the_parameter_or_the_body() {
-        let (asked, resolver) = (query(0, "a.test").unwrap(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 443));
+        let (asked, resolver) = (query(0, "a.test").unwrap(), SocketAddr::from((Ipv4Addr::LOCALHOST, 443)));
         let (get, ()) = https_request(resolver, &asked).unwrap().into_parts();
         assert_eq!(get.uri.query(), Some("dns=AAABAAABAAAAAAAAAWEEdGVzdAAAAQAB"));
         assert_eq!(https_query(&get, Vec::new()), Some(asked.clone()));
+        let six = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
+        assert_eq!(https_request(six, &asked).unwrap().uri().host(), Some("[::1]"));
         let uri = "https://127.0.0.1/dns-query";
         let post = |kind| Request::post(uri).header(CONTENT_TYPE, kind).body(()).unwrap().into_parts().0;
         assert_eq!(https_query(&post("application/dns-message"), asked.clone()), Some(asked.clone()));

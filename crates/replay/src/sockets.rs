@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -20,9 +20,9 @@ use crate::watch_cell::WatchCell;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FourTuple {
     /// The client's address.
-    pub client: SocketAddrV4,
+    pub client: SocketAddr,
     /// The origin's address.
-    pub origin: SocketAddrV4,
+    pub origin: SocketAddr,
 }
 
 /// The sockets of one end of the world.

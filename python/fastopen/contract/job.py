@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fastopen.contract.client import Client
 from fastopen.contract.ends import check_ends
-from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_MTU_MIN_BYTES, Network, Tcp
+from fastopen.contract.network import ENCRYPTED_NAMES, Network, Tcp
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.part import NotEmpty, Part
 from fastopen.pages import Page
@@ -171,8 +171,9 @@ class Job(Part):
             raise ValueError(f"network.names: {message}")
         if self.tcp_trace and self.origins.server is not None:
             raise ValueError("tcp_trace: a server of others has no trace")
-        if self.origins.quic and self.network.mtu_bytes < QUIC_MTU_MIN_BYTES:
-            raise ValueError(f"network.mtu_bytes: QUIC needs {QUIC_MTU_MIN_BYTES} (RFC 9000 section 14)")
+        least = self.network.quic_mtu_min_bytes
+        if self.origins.quic and self.network.mtu_bytes < least:
+            raise ValueError(f"network.mtu_bytes: QUIC needs {least} (RFC 9000 section 14)")
         return self
 
     @model_validator(mode="after")

@@ -18,8 +18,13 @@ BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind")
 # Congestion controls that QUIC has in common with the kernel.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
-# A datagram of 1200 bytes, which each path of QUIC carries, with the headers of UDP and IPv4.
-QUIC_MTU_MIN_BYTES: Final = 1228
+Ip = Literal["4", "6"]
+# Headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3).
+IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40}
+# RFC 8200 section 5. Linux switches IPv6 off on interfaces with a smaller MTU.
+IPV6_MTU_MIN_BYTES: Final = 1280
+# A datagram of 1200 bytes, which each path of QUIC carries, with the header of UDP.
+QUIC_UDP_BYTES: Final = 1208
 # Lookups of names whose resolver speaks TLS.
 ENCRYPTED_NAMES: Final = ("dot", "doh")
 LinkMaker = Literal["auto", "program", "kernel"]
@@ -100,8 +105,10 @@ class Network(Part):
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
     """Host name of the page to its extra RTT. Half of it is added before the queue downwards, half after the
     link upwards."""
+    ip: Ip = "4"
+    """The version of IP of all hosts, the client and the resolver."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
-    """The largest IP packet."""
+    """The largest IP packet; with IPv6 at least 1280."""
     link: LinkMaker = "auto"
     """The implementation of the link: this program with its link model, or the kernel's `netem` and `tbf`,
     which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
@@ -129,6 +136,18 @@ class Network(Part):
     """The resolver's treatment of queries. `drop-first`: it ignores the first one for each name and type.
     `silent`: it ignores all. `nxdomain`: it knows no name. The loader sends a second query after 5 s, and
     gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
+
+    @property
+    def quic_mtu_min_bytes(self) -> int:
+        """Return the smallest MTU that QUIC can use (RFC 9000 section 14)."""
+        return QUIC_UDP_BYTES + IP_HEADER_BYTES[self.ip]
+
+    @model_validator(mode="after")
+    def _ipv6_has_its_mtu(self) -> Self:
+        if self.ip == "6" and self.mtu_bytes < IPV6_MTU_MIN_BYTES:
+            message = f"IPv6 needs an MTU of {IPV6_MTU_MIN_BYTES} bytes (RFC 8200 section 5)"
+            raise conflict(message, "ask for a larger MTU, or for ip 4", "network.ip", "network.mtu_bytes")
+        return self
 
     @model_validator(mode="after")
     def _a_bulk_flow_has_a_limit(self) -> Self:

@@ -157,6 +157,10 @@ _NETWORK: Final = (
         example="answers,drop-first", header="resolver", phrase="resolver {}", needs=("names", "none"),
     ),
     Factor(
+        "ip", "network", ("ip",), q.IP, "Version of IP: 4 or 6.",
+        example="4,6", header="IP", phrase="IPv{}", label="ip{}",
+    ),
+    Factor(
         "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",
         example="1280,1500", header="MTU\nbytes", phrase="an MTU of {} bytes", label="mtu{}",
     ),

@@ -9,7 +9,7 @@ from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.client_types import CLIENTS
 from fastopen.contract.ends import check_ends
-from fastopen.contract.network import ENCRYPTED_NAMES, QUIC_MTU_MIN_BYTES
+from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
@@ -156,10 +156,12 @@ class Experiment(BaseModel):
     @model_validator(mode="after")
     def _datagrams_fit_into_packets(self) -> Self:
         quic = any(setup.origins.quic for setup in self.setups)
-        if quic and any(network.mtu_bytes < QUIC_MTU_MIN_BYTES for network in self.networks):
+        narrow = [one for one in self.networks if one.mtu_bytes < one.quic_mtu_min_bytes]
+        if quic and narrow:
             remedy = "use a larger MTU, or http 1.1 or 2"
-            message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {QUIC_MTU_MIN_BYTES} bytes"
-            raise conflict(message, remedy, "origins.http", "network.mtu")
+            least = narrow[0].quic_mtu_min_bytes
+            message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {least} bytes"
+            raise conflict(message, remedy, "origins.http", "network.mtu_bytes")
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:

@@ -221,7 +221,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
     extra = {host: rtt for host, rtt in network.host_extra_rtt_us.items() if host in hosts}
     named = network.path_hosts
     behind = None if named is None else [host for host in named if host in hosts]
-    origins = as_recorded(setup, page, network.mtu_bytes)
+    origins = as_recorded(setup, page, network)
     speak = {
         key: [host for host in getattr(origins, key) if host in hosts]
         for key in ("http2_hosts", "http3_hosts")

@@ -276,6 +276,8 @@ JITTER: Final = Quantity(_jitter, _plain_jitter, export=lambda value: value and 
 CROSS: Final = Quantity(_cross, _plain_cross, export=lambda value: value and _plain_cross(value))
 FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
+# A version of IP, which files may write as a number.
+IP: Final = Quantity(lambda value: str(value) if type(value) is int else _text(value))
 TEXT_OR_NONE: Final = Quantity(
     lambda value: None if value == "none" else _text(value),
     accepted=("none",),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, QUIC_MTU_MIN_BYTES
+from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, Network
 from fastopen.contract.origins import Http, Origins
 from fastopen.experiments.model import Setup
 from fastopen.pages import Page
@@ -25,13 +25,13 @@ def recorded_versions(page: Page) -> dict[str, Http]:
     return versions
 
 
-def as_recorded(setup: Setup, page: Page, mtu_bytes: int) -> Origins:
+def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
     """Return the origins with the recorded version of each host, or the next older that can be spoken."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins
     named = {*origins.http2_hosts, *origins.http3_hosts}
-    able = _able(setup, mtu_bytes)
+    able = _able(setup, network)
     hosts: dict[str, list[str]] = {"2": list(origins.http2_hosts), "3": list(origins.http3_hosts)}
     for host, version in recorded_versions(page).items():
         spoken = next((one for one in able if one <= version), None)
@@ -40,7 +40,7 @@ def as_recorded(setup: Setup, page: Page, mtu_bytes: int) -> Origins:
     return origins.model_copy(update={"http": "1.1", "http2_hosts": hosts["2"], "http3_hosts": hosts["3"]})
 
 
-def _able(setup: Setup, mtu_bytes: int) -> list[Http]:
+def _able(setup: Setup, network: Network) -> list[Http]:
     """Return the versions with several requests on a connection that the setup can speak, newest first."""
     if setup.tls is None or not setup.origins.keep_alive:
         return []
@@ -48,6 +48,6 @@ def _able(setup: Setup, mtu_bytes: int) -> list[Http]:
     quic = (
         setup.tls.version == "1.3"
         and setup.tcp.congestion_control in QUIC_CONGESTION_CONTROLS
-        and mtu_bytes >= QUIC_MTU_MIN_BYTES
+        and network.mtu_bytes >= network.quic_mtu_min_bytes
     )
     return able if quic else [one for one in able if one != "3"]

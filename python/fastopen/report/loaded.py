@@ -22,8 +22,7 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
     of_recording = named = False
     for page, network, setup in {(c.cell.page, c.cell.network, c.cell.setup) for c in cells}:
         chosen = results.experiment.setups[setup]
-        mtu_bytes = results.experiment.networks[network].mtu_bytes
-        origins = as_recorded(chosen, results.pages[page], mtu_bytes)
+        origins = as_recorded(chosen, results.pages[page], results.experiment.networks[network])
         resources = [one for one in results.pages[page].resources if one.phase in chosen.client.phases]
         tls = chosen.tls
         schemes |= {tls is not None and (one.encrypted or tls.security == "tls") for one in resources}
@@ -53,5 +52,5 @@ def _of_quic(results: Results, result: CellResult) -> bool:
     if setup.origins.all_quic or setup.origins.http != "recorded":
         return setup.origins.all_quic
     page = results.pages[cell.page]
-    origins = as_recorded(setup, page, results.experiment.networks[cell.network].mtu_bytes)
+    origins = as_recorded(setup, page, results.experiment.networks[cell.network])
     return all(origins.http_at(one.url, setup.tls) == "3" for one in page.resources)

@@ -9,9 +9,9 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
-# The name of the resolver's host in records: its address (RESOLVER in
+# The names of the resolver's host in records: its address (resolver_address in
 # crates/world/src/network/addresses.rs).
-RESOLVER: Final = "198.19.255.53"
+RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def of_tcp(connection: Connection) -> Span | None:
@@ -115,7 +115,7 @@ class Handshakes:
 
     def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
         """Return the part of the handshake with a resolver that falls into this time."""
-        spans = [span for (host, _), spans in self._to.items() if host == RESOLVER for span in spans]
+        spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:

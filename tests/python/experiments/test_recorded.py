@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.contract import Network, Origins, Tcp, Tls
+from fastopen.contract import Network, Origins, RateLimit, Tcp, Tls
 from fastopen.engines.program import find_program
 from fastopen.experiments import (
     COMMAND_LINE,
@@ -23,7 +23,8 @@ from fastopen.experiments import (
 from fastopen.pages import Page, load_pages
 
 RECORDED = Origins(http="recorded")
-MTU = 1500
+NO_LIMIT = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+NETWORK = Network(rtt_us=100_000, down=NO_LIMIT, up=NO_LIMIT)
 
 
 def mixed_page() -> Page:
@@ -59,7 +60,7 @@ def mixed_page() -> Page:
 
 def spoken(**settings: Any) -> tuple[list[str], list[str]]:
     setup = Setup(**{"origins": RECORDED, "tls": Tls(security="recorded"), **settings})
-    origins = as_recorded(setup, mixed_page(), MTU)
+    origins = as_recorded(setup, mixed_page(), NETWORK)
     assert origins.http == "1.1"
     return origins.http2_hosts, origins.http3_hosts
 
@@ -79,7 +80,7 @@ def test_what_cannot_be_spoken_gives_way_to_the_next_older_version() -> None:
 
 
 def test_a_cleartext_url_speaks_http11_beside_tls() -> None:
-    origins = as_recorded(Setup(origins=RECORDED, tls=Tls(security="recorded")), mixed_page(), MTU)
+    origins = as_recorded(Setup(origins=RECORDED, tls=Tls(security="recorded")), mixed_page(), NETWORK)
     tls = Tls(security="recorded")
     versions = [origins.http_at(one.url, tls) for one in mixed_page().resources]
     assert versions == ["2", "1.1", "3", "3", "1.1", "1.1"]

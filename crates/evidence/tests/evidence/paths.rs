@@ -39,7 +39,7 @@ fn what_a_path_does_to_connections_is_expected_of_them_and_nothing_else() {
         load.counters.client.insert("TCPFastOpenActiveFail".into(), 3);
     });
     assert_eq!(one_more.kinds(), [InvalidKind::FastopenFailed]);
-    let not_behind = stripped().with(|load| load.path.hosts = Some([A.octets()].into()));
+    let not_behind = stripped().with(|load| load.path.hosts = Some([A].into()));
     assert_eq!(not_behind.kinds(), [InvalidKind::FastopenFailed, InvalidKind::NoSynData]);
 }
 
@@ -65,7 +65,7 @@ fn hosts_that_take_no_data_without_their_setting_are_expected_to_refuse_it() {
 #[test]
 fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() {
     let hole = |load: &mut Load| {
-        load.path = PathRule { behaviour: Behaviour::DropAnswers, hosts: Some([A.octets()].into()) };
+        load.path = PathRule { behaviour: Behaviour::DropAnswers, hosts: Some([A].into()) };
         load.tcp.blackhole_timeout_s = 3600;
         load.counters.client.insert("TCPFastOpenBlackhole".into(), 1);
         load.connections[0].client.as_mut().expect("it has one").retransmits = 4;

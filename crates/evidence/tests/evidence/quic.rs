@@ -143,7 +143,7 @@ fn datagrams_that_pass_where_udp_is_blocked_make_a_load_invalid() {
     assert_eq!(blocked.kinds(), [InvalidKind::PathWithoutEffect]);
     let behind = load(SessionStart::None).with(|load| {
         load.path.behaviour = Behaviour::BlockUdp;
-        load.path.hosts = Some([B.octets()].into());
+        load.path.hosts = Some([B].into());
     });
     assert_eq!(behind.kinds(), NONE);
 }

@@ -1,7 +1,7 @@
 //! A load that is valid, to be changed by each test.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use fastopen_contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
@@ -22,7 +22,7 @@ pub(crate) struct Load {
     pub(crate) lookups: Vec<LookupRecord>,
     pub(crate) counters: BothEnds<BTreeMap<String, i64>>,
     pub(crate) link: LinkRecord,
-    pub(crate) cookies_before: Vec<Ipv4Addr>,
+    pub(crate) cookies_before: Vec<IpAddr>,
     pub(crate) path: PathRule,
     pub(crate) tcp: Tcp,
     pub(crate) server: Option<ServerRecord>,
@@ -36,8 +36,8 @@ pub(crate) struct Load {
     pub(crate) h3_fallback_us: Option<u64>,
 }
 
-pub(crate) const A: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
-pub(crate) const B: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
+pub(crate) const A: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1));
+pub(crate) const B: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 2));
 pub(crate) const LATE_US: u64 = 5000;
 /// No reason: the load counts.
 pub(crate) const NONE: [InvalidKind; 0] = [];

@@ -7,11 +7,13 @@
 mod udp;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 
 use crate::draws::Draws;
+use crate::ip::{self, Header};
 use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
@@ -67,12 +69,12 @@ pub struct PathRule {
     /// The behaviour.
     pub behaviour: Behaviour,
     /// The addresses of the hosts; `None` for all hosts.
-    pub hosts: Option<BTreeSet<[u8; 4]>>,
+    pub hosts: Option<BTreeSet<IpAddr>>,
 }
 
 impl PathRule {
     /// Returns whether a host is behind the middlebox.
-    pub fn affects(&self, host: [u8; 4]) -> bool {
+    pub fn affects(&self, host: IpAddr) -> bool {
         self.behaviour != Behaviour::None && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
 }
@@ -105,8 +107,8 @@ pub enum Passage {
     Answer,
 }
 
-/// The addresses and ports of a flow, the client's first.
-type FlowKey = ([u8; 4], u16, [u8; 4], u16);
+/// The client's end of a flow, and the host's.
+type FlowKey = (SocketAddr, SocketAddr);
 
 /// The state of a flow whose SYN had data.
 #[derive(Debug, Default)]
@@ -131,7 +133,7 @@ impl Middlebox {
         Self { rule, ..Self::default() }
     }
 
-    /// Applies the rule to an IPv4 packet, and updates its checksums if it changes. `now` must not decrease
+    /// Applies the rule to an IP packet, and updates its checksums if it changes. `now` must not decrease
     /// between calls.
     pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
@@ -143,7 +145,7 @@ impl Middlebox {
         }
         let Some(mut segment) = Segment::of(ip) else { return Passage::Forward(bytes) };
         let flow = segment.flow(way);
-        if !self.rule.affects(flow.2) {
+        if !self.rule.affects(flow.1.ip()) {
             return Passage::Forward(bytes);
         }
         match way {
@@ -199,7 +201,6 @@ impl Middlebox {
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-const PROTOCOL_TCP: u8 = 6;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
@@ -208,9 +209,10 @@ const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
 
-/// A TCP segment in an unfragmented IPv4 packet (RFC 791 section 3.1, RFC 9293 section 3.1).
+/// A TCP segment in an unfragmented IP packet (RFC 9293 section 3.1).
 struct Segment<'a> {
     ip: &'a mut [u8],
+    header: Header,
     /// Offset of the TCP header.
     tcp: usize,
     /// Offset of the payload.
@@ -221,14 +223,11 @@ struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     fn of(ip: &'a mut [u8]) -> Option<Self> {
-        let tcp = usize::from(ip.first()? & 0x0f) * 4;
-        let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
-        if ip[0] >> 4 != 4 || tcp < 20 || *ip.get(9)? != PROTOCOL_TCP || fragment != 0 {
-            return None;
-        }
+        let header = Header::of(ip).filter(|header| header.protocol == ip::TCP && !header.fragment)?;
+        let tcp = header.bytes;
         let payload = tcp + usize::from(*ip.get(tcp + 12)? >> 4) * 4;
         let whole = payload >= tcp + TCP_HEADER && payload <= ip.len();
-        whole.then_some(Self { ip, tcp, payload, changed: false })
+        whole.then_some(Self { ip, header, tcp, payload, changed: false })
     }
 
     fn word(&self, at: usize) -> u16 {
@@ -239,15 +238,10 @@ impl<'a> Segment<'a> {
         (u32::from(self.word(at)) << 16) | u32::from(self.word(at + 2))
     }
 
-    fn address(&self, at: usize) -> [u8; 4] {
-        [0, 1, 2, 3].map(|byte| self.ip[at + byte])
-    }
-
     fn flow(&self, way: Way) -> FlowKey {
-        let source = (self.address(12), self.word(self.tcp));
-        let destination = (self.address(16), self.word(self.tcp + 2));
-        let (client, host) = if way == Way::Up { (source, destination) } else { (destination, source) };
-        (client.0, client.1, host.0, host.1)
+        let source = SocketAddr::new(self.header.source, self.word(self.tcp));
+        let destination = SocketAddr::new(self.header.destination, self.word(self.tcp + 2));
+        if way == Way::Up { (source, destination) } else { (destination, source) }
     }
 
     fn flags(&self) -> u8 {
@@ -326,16 +320,13 @@ impl<'a> Segment<'a> {
     fn shorten(&mut self, bytes: usize) {
         let ip = std::mem::take(&mut self.ip);
         self.ip = &mut ip[..bytes];
-        self.ip[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
         self.changed = true;
     }
 
     /// Turns this SYN into the RST that answers it (RFC 9293 section 3.10.7.1).
     fn reset(&mut self) {
         let acknowledged = self.sequence_number().wrapping_add(1);
-        for byte in 0..4 {
-            self.ip.swap(12 + byte, 16 + byte);
-        }
+        ip::swap_addresses(self.ip);
         for byte in 0..2 {
             self.ip.swap(self.tcp + byte, self.tcp + 2 + byte);
         }
@@ -349,48 +340,14 @@ impl<'a> Segment<'a> {
         self.finish();
     }
 
-    /// Computes the checksums again if the length changed. Returns the length of the packet.
+    /// Updates length and checksums if the length changed. Returns the length of the packet.
     fn finish(&mut self) -> u32 {
         if self.changed {
-            self.ip[10..12].fill(0);
-            let sum = checksum(0, &self.ip[..self.tcp]);
-            self.ip[10..12].copy_from_slice(&sum.to_be_bytes());
-            sum_transport(self.ip, self.tcp, self.tcp + 16);
+            ip::set_length(self.ip);
+            ip::sum_transport(self.ip, ip::TCP, self.tcp, self.tcp + 16);
         }
         self.ip.len() as u32
     }
-}
-
-/// Computes the checksum at offset `at` of a transport header at `start`, over the pseudo header and the rest
-/// of the packet (RFC 9293 section 3.1, RFC 768).
-fn sum_transport(ip: &mut [u8], start: usize, at: usize) {
-    ip[at..at + 2].fill(0);
-    let pseudo_header = u32::from(ip[9]) + (ip.len() - start) as u32;
-    let addresses: u32 =
-        ip[12..20].chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(pair[1])).sum();
-    let sum = checksum(pseudo_header + addresses, &ip[start..]);
-    ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// Returns the Internet checksum (RFC 1071) of `bytes`, added to a sum of other words.
-fn checksum(others: u32, bytes: &[u8]) -> u16 {
-    !folded(others + words(bytes))
-}
-
-/// Returns the sum of the 16-bit words of `bytes`.
-fn words(bytes: &[u8]) -> u32 {
-    // The compiler vectorises chunks of constant length.
-    let words = bytes.chunks_exact(2);
-    let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
-    last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()
-}
-
-/// Adds the carries to a sum (ones' complement).
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 /// The middlebox as a stage of one direction. Both directions share it.

@@ -1,12 +1,13 @@
 //! Middleboxes that break QUIC: rules for UDP datagrams.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use super::{Behaviour, Passage, Way, sum_transport};
+use super::{Behaviour, Passage, Way};
 use crate::Nanos;
+use crate::ip::{self, Header};
 use crate::quic::{PacketType, packet_types};
 
-const PROTOCOL_UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 /// Long-term rate of UDP in each direction on a limited path.
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
@@ -25,28 +26,24 @@ pub fn rebound(port: u16) -> u16 {
     port ^ 0x8000
 }
 
-/// A UDP datagram in an unfragmented IPv4 packet (RFC 791 section 3.1, RFC 768).
+/// A UDP datagram in an unfragmented IP packet (RFC 768).
 pub(super) struct UdpDatagram<'a> {
     ip: &'a mut [u8],
+    header: Header,
     /// Offset of the UDP header.
     udp: usize,
 }
 
 impl<'a> UdpDatagram<'a> {
     pub(super) fn of(ip: &'a mut [u8]) -> Option<Self> {
-        let udp = usize::from(ip.first()? & 0x0f) * 4;
-        let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
-        let whole = udp >= 20 && udp + UDP_HEADER <= ip.len();
-        (whole && ip[0] >> 4 == 4 && ip[9] == PROTOCOL_UDP && fragment == 0).then_some(Self { ip, udp })
+        let header = Header::of(ip).filter(|header| header.protocol == ip::UDP && !header.fragment)?;
+        let udp = header.bytes;
+        (udp + UDP_HEADER <= ip.len()).then_some(Self { ip, header, udp })
     }
 
     /// Returns the address of the host that sends or receives the datagram.
-    pub(super) fn host(&self, way: Way) -> [u8; 4] {
-        self.address(if way == Way::Up { 16 } else { 12 })
-    }
-
-    fn address(&self, at: usize) -> [u8; 4] {
-        [0, 1, 2, 3].map(|byte| self.ip[at + byte])
+    pub(super) fn host(&self, way: Way) -> IpAddr {
+        if way == Way::Up { self.header.destination } else { self.header.source }
     }
 
     /// Returns the offset of the client's port.
@@ -62,7 +59,7 @@ impl<'a> UdpDatagram<'a> {
         let at = self.client_port_at(way);
         let port = rebound(self.port(at));
         self.ip[at..at + 2].copy_from_slice(&port.to_be_bytes());
-        sum_transport(self.ip, self.udp, self.udp + 6);
+        ip::sum_transport(self.ip, ip::UDP, self.udp, self.udp + 6);
     }
 
     fn payload(&self) -> &[u8] {
@@ -76,7 +73,7 @@ pub(super) struct Datagrams {
     /// Token buckets, down and up.
     limits: [Bucket; 2],
     /// Start time of each flow, by the client's port and the host.
-    flows: BTreeMap<(u16, [u8; 4]), Nanos>,
+    flows: BTreeMap<(u16, IpAddr), Nanos>,
 }
 
 impl Datagrams {

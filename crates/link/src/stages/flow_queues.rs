@@ -6,9 +6,11 @@
 //! collide. DRR has neither `CoDel` nor priority for new flows.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 
 use super::aqm::{ManagedQueue, drop_from_queue};
 use super::codel::{CodelQueue, MAXPACKET};
+use crate::ip::{self, Header};
 use crate::stage::{Datagram, Packet};
 use crate::{Nanos, Stats};
 
@@ -69,7 +71,7 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 
     fn enqueue(&mut self, now: Nanos, mut packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
-        let number = mix(flow_key(packet.payload.ip()), self.seed) % QUEUES;
+        let number = flow_hash(packet.payload.ip(), self.seed) % QUEUES;
         let flow = self.flows.entry(number).or_insert_with(|| FlowQueue {
             queue: CodelQueue::default(),
             credits: 0,
@@ -125,18 +127,27 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 }
 
-/// Packs protocol, addresses and ports of an IPv4 packet (RFC 791 section 3.1) into a number. Ports are 0 if
-/// the packet has none; the key of a packet that is not IPv4 is 0.
-fn flow_key(ip: &[u8]) -> u128 {
-    let Some(header) = ip.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else { return 0 };
-    let fragment_offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
-    let has_ports = matches!(header[9], 6 | 17) && fragment_offset == 0;
-    let ports = ip.get(usize::from(header[0] & 15) * 4..).and_then(<[u8]>::first_chunk).filter(|_| has_ports);
+/// Hashes protocol, addresses and ports of an IP packet. Ports are 0 if the packet has none; all packets of
+/// other protocols are one flow.
+fn flow_hash(ip: &[u8], seed: u64) -> u64 {
+    let Some(header) = Header::of(ip) else { return mix(0, seed) };
+    let has_ports = matches!(header.protocol, ip::TCP | ip::UDP) && !header.later_fragment;
+    let ports = ip.get(header.bytes..).and_then(<[u8]>::first_chunk::<4>).filter(|_| has_ports);
     let mut key = [0; 16];
-    key[0] = header[9];
+    key[0] = header.protocol;
     key[4..8].copy_from_slice(ports.unwrap_or(&[0; 4]));
-    key[8..].copy_from_slice(&header[12..20]);
-    u128::from_be_bytes(key)
+    if let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination) {
+        key[8..12].copy_from_slice(&source.octets());
+        key[12..].copy_from_slice(&destination.octets());
+    }
+    // Addresses of IPv6 are hashed one after another.
+    [header.source, header.destination].into_iter().fold(
+        mix(u128::from_be_bytes(key), seed),
+        |hash, address| match address {
+            IpAddr::V4(_) => hash,
+            IpAddr::V6(address) => mix(address.to_bits(), hash),
+        },
+    )
 }
 
 /// Hashes a flow by two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
@@ -163,27 +174,41 @@ mod tests {
 
     #[test]
     fn a_flow_is_told_by_protocol_addresses_and_ports() {
-        let key = |protocol, port| flow_key(&packet(protocol, port, 0));
+        let key = |protocol, port| flow_hash(&packet(protocol, port, 0), 1);
         assert_eq!(key(6, 1000), key(6, 1000));
         assert_ne!(key(6, 1000), key(6, 1001));
         assert_ne!(key(6, 1000), key(17, 1000));
         let mut other_host = packet(6, 1000, 0);
         other_host[19] = 2;
-        assert_ne!(key(6, 1000), flow_key(&other_host));
+        assert_ne!(key(6, 1000), flow_hash(&other_host, 1));
+    }
+
+    #[test]
+    fn a_flow_of_ipv6_is_told_by_the_same_fields() {
+        let packet = |host: u8, port: u16, label: u8| {
+            let mut ip = vec![0x60, 0, 0, label, 0, 20, 6, 64];
+            ip.extend([[0; 15].as_slice(), &[1], &[0; 15], &[host]].concat());
+            ip.extend(port.to_be_bytes());
+            ip.extend([0, 80]);
+            flow_hash(&ip, 1)
+        };
+        assert_eq!(packet(1, 1000, 0), packet(1, 1000, 7), "a flow label identifies no flow");
+        assert_ne!(packet(1, 1000, 0), packet(2, 1000, 0));
+        assert_ne!(packet(1, 1000, 0), packet(1, 1001, 0));
     }
 
     #[test]
     fn what_has_no_ports_is_a_flow_by_its_addresses() {
-        assert_eq!(flow_key(&packet(1, 1000, 0)), flow_key(&packet(1, 2000, 0)));
-        assert_eq!(flow_key(&packet(6, 1000, 20)), flow_key(&packet(6, 2000, 20)));
-        assert_eq!(flow_key(&packet(6, 1000, 0)[..20]), flow_key(&packet(6, 2000, 0)[..20]));
-        assert_eq!((flow_key(&[]), flow_key(&[0x60; 40])), (0, 0));
+        assert_eq!(flow_hash(&packet(1, 1000, 0), 1), flow_hash(&packet(1, 2000, 0), 1));
+        assert_eq!(flow_hash(&packet(6, 1000, 20), 1), flow_hash(&packet(6, 2000, 20), 1));
+        assert_eq!(flow_hash(&packet(6, 1000, 0)[..20], 1), flow_hash(&packet(6, 2000, 0)[..20], 1));
+        assert_eq!((flow_hash(&[], 1), flow_hash(&[0x60; 39], 1)), (mix(0, 1), mix(0, 1)));
     }
 
     #[test]
     fn flows_are_spread_over_the_queues_and_a_seed_spreads_them_otherwise() {
         let queues = |seed| -> Vec<_> {
-            (0..200).map(|port| mix(flow_key(&packet(6, 1000 + port, 0)), seed) % 1024).collect()
+            (0..200).map(|port| flow_hash(&packet(6, 1000 + port, 0), seed) % 1024).collect()
         };
         let different: std::collections::BTreeSet<_> = queues(1).into_iter().collect();
         // With 200 flows in 1024 queues, 18 are expected to share one.

@@ -41,7 +41,7 @@ pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
 async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> io::Result<()> {
     let unknown = || io::Error::other("a connection to no host of the page");
     let four_tuple = origin.four_tuple(&incoming).ok_or_else(unknown)?;
-    let tls = shared.site.tls.as_ref().and_then(|tls| tls.servers.get(four_tuple.origin.ip()).cloned());
+    let tls = shared.site.tls.as_ref().and_then(|tls| tls.servers.get(&four_tuple.origin.ip()).cloned());
     let tls = tls.filter(|_| shared.encrypted.load(Ordering::Relaxed)).ok_or_else(unknown)?;
     if origin.retry && !incoming.remote_address_validated() {
         return incoming.retry().map_err(io::Error::other);

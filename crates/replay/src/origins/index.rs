@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hyper::Method;
@@ -14,7 +14,7 @@ use super::{RESOURCE_HEADER, ServedResource};
 /// The resources by host, method and path.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    candidates: BTreeMap<(Ipv4Addr, String, String), Vec<Candidate>>,
+    candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
     /// How often each resource was found without [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
     /// Accept requests that differ in port or query, or that request an alternative.
@@ -54,9 +54,9 @@ impl Index {
         let found = resources.iter().map(|_| AtomicUsize::new(0)).collect();
         let mut index = Self { found, nearest, ..Self::default() };
         for (resource, served) in resources.iter().enumerate() {
-            let mut add = |origin: SocketAddrV4, target, own| {
+            let mut add = |origin: SocketAddr, target, own| {
                 let (path, query) = split(target);
-                let key = (*origin.ip(), served.method.clone(), path.to_owned());
+                let key = (origin.ip(), served.method.clone(), path.to_owned());
                 let candidate = Candidate { resource, port: origin.port(), query: query.to_owned(), own };
                 index.candidates.entry(key).or_default().push(candidate);
             };
@@ -77,11 +77,11 @@ impl Index {
 
     /// Returns the resource of a request: the named one, or the nearest. If several are equally near,
     /// successive requests get one after another, and the last one for all later requests.
-    pub(super) fn find(&self, origin: SocketAddrV4, request: &Parts) -> Option<Found> {
+    pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
         let recorded = |method: &Method| {
-            self.candidates.get(&(*origin.ip(), method.as_str().to_owned(), path.to_owned()))
+            self.candidates.get(&(origin.ip(), method.as_str().to_owned(), path.to_owned()))
         };
         let of_method = recorded(&request.method);
         let of_beacon = || recorded(&Method::GET).filter(|_| self.nearest && is_beacon(request));
@@ -160,11 +160,11 @@ mod tests {
     use super::*;
     use crate::body::SizedBody;
 
-    const HOST: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+    const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 19, 0, 1));
 
     fn served(port: u16, method: &str, target: &str) -> ServedResource {
         ServedResource {
-            origin: SocketAddrV4::new(HOST, port),
+            origin: SocketAddr::new(HOST, port),
             method: method.into(),
             target: target.into(),
             normalized_target: target.into(),
@@ -183,7 +183,7 @@ mod tests {
 
     fn found(index: &Index, port: u16, method: Method, target: &str) -> Option<(usize, bool)> {
         let request = Request::builder().method(method).uri(target).body(()).expect("a request");
-        let found = index.find(SocketAddrV4::new(HOST, port), &request.into_parts().0)?;
+        let found = index.find(SocketAddr::new(HOST, port), &request.into_parts().0)?;
         Some((found.resource, found.exact))
     }
 
@@ -222,8 +222,7 @@ mod tests {
         let beacon = |index: &Index, method, target, mode| {
             let request = Request::builder().method(method).uri(target);
             let request = request.header("sec-fetch-mode", mode).header("sec-fetch-dest", "empty").body(());
-            let found =
-                index.find(SocketAddrV4::new(HOST, 80), &request.expect("a request").into_parts().0)?;
+            let found = index.find(SocketAddr::new(HOST, 80), &request.expect("a request").into_parts().0)?;
             Some((found.resource, found.exact))
         };
         let index = index(true);
@@ -260,7 +259,7 @@ mod tests {
 
     #[test]
     fn another_choice_of_a_picture_gets_the_recorded_one_and_what_was_recorded_itself() {
-        let alternative = |target: &str| (SocketAddrV4::new(HOST, 80), target.to_owned());
+        let alternative = |target: &str| (SocketAddr::new(HOST, 80), target.to_owned());
         let mut picture = served(80, "GET", "/2x.png");
         picture.alternatives =
             vec![alternative("/1x.png"), alternative("/scaled?i=1&w=1"), alternative("/own.png")];

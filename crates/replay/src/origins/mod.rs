@@ -8,7 +8,7 @@ mod index;
 mod site;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -192,16 +192,16 @@ impl Listening {
         exact_timers();
         let runtime = Runtime::new()?;
         let guard = runtime.enter();
-        let listen = |address: SocketAddrV4| {
-            let socket = TcpSocket::new_v4()?;
+        let listen = |address: SocketAddr| {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
             socket.set_reuseaddr(true)?;
-            socket.bind(address.into())?;
+            socket.bind(address)?;
             set_fastopen_queue(&socket, site.fastopen_queue)?;
             // Accepted sockets inherit this option.
             socket.set_nodelay(true)?;
             socket.listen(BACKLOG)
         };
-        let every_host = |port: &u16| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, *port);
+        let every_host = |port: &u16| SocketAddr::new(site.ip.unspecified(), *port);
         let listeners = site.ports.iter().map(every_host).map(listen).collect::<io::Result<_>>()?;
         // Any host's configuration serves for the common part. Each connection gets its own host's
         // certificate.
@@ -211,7 +211,7 @@ impl Listening {
             Some((quic, tls)) => {
                 let ports = site.ports.iter();
                 ports
-                    .map(|port| QuicOrigin::listen(*port, *quic, tls, &shared.quic))
+                    .map(|port| QuicOrigin::listen(every_host(port), *quic, tls, &shared.quic))
                     .collect::<io::Result<_>>()?
             }
         };
@@ -260,13 +260,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         // accept(2) fails for a connection that was already reset, and while file descriptors are exhausted.
         match listener.accept().await {
-            Ok((stream, SocketAddr::V4(client))) => {
-                let Ok(SocketAddr::V4(origin)) = stream.local_addr() else { continue };
+            Ok((stream, client)) => {
+                let Ok(origin) = stream.local_addr() else { continue };
                 let four_tuple = FourTuple { client, origin };
                 let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
                 tokio::spawn(serve(stream, four_tuple, shared.clone()));
             }
-            Ok(_) => {}
             Err(_) => drop(sleep_until(monotonic_ns() + 1_000_000).await),
         }
     }
@@ -275,7 +274,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 /// Serves one connection: its TLS handshake, if the load uses TLS, and then its requests.
 async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
     let origin = four_tuple.origin;
-    if shared.site.version(*origin.ip()).is_multiplexed() {
+    if shared.site.version(origin.ip()).is_multiplexed() {
         stream.limit_unsent(NOTSENT_LOWAT);
     }
     shared.log.accepted(four_tuple, monotonic_ns());
@@ -296,7 +295,7 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
         return serve_http(stream, connection, shared).await;
     }
     let later = *lock(&shared.later);
-    let Some(tls) = tls.and_then(|tls| tls.server(*origin.ip(), later)) else { return };
+    let Some(tls) = tls.and_then(|tls| tls.server(origin.ip(), later)) else { return };
     if let Ok(stream) = accept_tls(tls, stream, four_tuple, &shared).await {
         let secured = stream.secured();
         serve_http(stream, Connection { four_tuple, encrypted, http2: true, secured }, shared).await;
@@ -360,7 +359,7 @@ impl Connection {
 
 /// Serves HTTP with the driver of the connection's version.
 async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
-    match shared.site.version(*connection.four_tuple.origin.ip()).over_tcp() {
+    match shared.site.version(connection.four_tuple.origin.ip()).over_tcp() {
         HttpVersion::Http2 if connection.http2 => {
             http2::serve(stream, connection, shared).await;
         }
@@ -370,7 +369,7 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 
 impl Shared {
     /// Returns the resolver if this is its address.
-    fn resolver_at(&self, address: SocketAddrV4) -> Option<&Names> {
+    fn resolver_at(&self, address: SocketAddr) -> Option<&Names> {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
 

@@ -1,10 +1,11 @@
 //! The page's resources and their responses, as origins serve them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fastopen_link::ip;
 use hyper::header::{
     ALT_SVC, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, SERVER,
 };
@@ -31,6 +32,8 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 pub struct Site {
     /// Every resource by its index in the page, as served in cleartext.
     pub resources: Vec<ServedResource>,
+    /// The version of IP.
+    pub ip: ip::Version,
     /// Ports to listen on, each for every host.
     pub ports: BTreeSet<u16>,
     /// Keep HTTP/1 connections open.
@@ -39,7 +42,7 @@ pub struct Site {
     /// handshake.
     pub fastopen_queue: i32,
     /// The version of each host: by ALPN over TLS, with prior knowledge in cleartext (RFC 9113 section 3.3).
-    pub versions: BTreeMap<Ipv4Addr, HttpVersion>,
+    pub versions: BTreeMap<IpAddr, HttpVersion>,
     /// The TLS settings, if any load uses TLS.
     pub tls: Option<TlsSite>,
     /// Answer requests with the nearest resource if port or query differ, or if they request an alternative.
@@ -55,7 +58,7 @@ pub struct Site {
 #[derive(Debug, Clone)]
 pub struct TlsSite {
     /// The TLS configuration of each host.
-    pub servers: BTreeMap<Ipv4Addr, Arc<ServerConfig>>,
+    pub servers: BTreeMap<IpAddr, Arc<ServerConfig>>,
     /// The resources. Their bodies hold other URLs than those of the cleartext ones.
     pub resources: Vec<ServedResource>,
     /// The connections that use TLS: all, or those that start with a TLS record.
@@ -69,7 +72,7 @@ pub struct TlsSite {
 impl TlsSite {
     /// Returns the TLS configuration of the host at `address`. `later` limits how later connections may
     /// begin.
-    pub(super) fn server(&self, address: Ipv4Addr, later: SessionStart) -> Option<Arc<ServerConfig>> {
+    pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(letting_begin(config, later)))
     }
 }
@@ -78,7 +81,7 @@ impl TlsSite {
 #[derive(Debug, Clone)]
 pub struct ServedResource {
     /// The origin: the address of its host, and its port.
-    pub origin: SocketAddrV4,
+    pub origin: SocketAddr,
     /// The request method.
     pub method: String,
     /// Path and query.
@@ -87,7 +90,7 @@ pub struct ServedResource {
     pub normalized_target: String,
     /// Other URLs that get this response if it is the nearest: origin, and path and query as browsers write
     /// them.
-    pub alternatives: Vec<(SocketAddrV4, String)>,
+    pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,
     /// Content-Type of the response.
@@ -110,7 +113,7 @@ pub struct ServedResource {
 
 impl Site {
     /// Returns the version of the host at `address`.
-    pub(super) fn version(&self, address: Ipv4Addr) -> HttpVersion {
+    pub(super) fn version(&self, address: IpAddr) -> HttpVersion {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 

@@ -1,7 +1,7 @@
 //! The client's end of QUIC connections, each with its own socket.
 
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -114,12 +114,12 @@ impl QuicClient {
     pub async fn connect(
         &self,
         host: &str,
-        address: SocketAddrV4,
+        address: SocketAddr,
         port: Option<u16>,
         table: &Arc<QuicTable>,
         begun: impl FnOnce(FourTuple),
     ) -> io::Result<Connected> {
-        let socket = Arc::new(CountedSocket::new(port.unwrap_or(0), Some(address), table.clone())?);
+        let socket = Arc::new(CountedSocket::connected(port.unwrap_or(0), address, table.clone())?);
         let four_tuple = FourTuple { client: socket.local(), origin: address };
         begun(four_tuple);
         let runtime = Arc::new(ExactRuntime::default());
@@ -129,9 +129,8 @@ impl QuicClient {
             Some(address) => address.to_string(),
             None => host.to_owned(),
         };
-        let connecting = endpoint
-            .connect_with(self.config.clone(), SocketAddr::V4(address), &name)
-            .map_err(io::Error::other)?;
+        let connecting =
+            endpoint.connect_with(self.config.clone(), address, &name).map_err(io::Error::other)?;
         let (connection, early) = match connecting.into_0rtt() {
             Ok((connection, accepted)) => (connection, Some(accepted)),
             Err(connecting) => (connecting.await.map_err(io::Error::other)?, None),
@@ -145,7 +144,7 @@ impl QuicClient {
     ///
     /// # Errors
     /// Returns an error if the visit fails.
-    pub async fn visit(&self, host: &str, address: SocketAddrV4, tickets: usize) -> io::Result<()> {
+    pub async fn visit(&self, host: &str, address: SocketAddr, tickets: usize) -> io::Result<()> {
         let mut received = self.ticket_store.received();
         let (had_tickets, had_tokens) = *received.borrow_and_update();
         let table = Arc::default();

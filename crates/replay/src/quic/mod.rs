@@ -30,6 +30,9 @@ pub(crate) use self::server::{QuicOrigin, accept};
 /// probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
+/// Header of UDP.
+pub const UDP_HEADER_BYTES: u32 = 8;
+
 /// Payload of a TCP segment on Ethernet with timestamps. QUIC's initial window has the bytes of as many
 /// segments.
 const TCP_SEGMENT_BYTES: u64 = 1448;

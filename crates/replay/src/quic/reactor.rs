@@ -258,20 +258,22 @@ impl Reactor {
 mod tests {
     use super::super::socket::CountedSocket;
     use super::*;
-    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+    use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+
+    const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
     #[test]
     fn an_endpoint_outside_of_its_runtime_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
         let _inside = runtime.enter();
-        let refused = CountedSocket::new(0, None, Arc::default()).expect_err("no datagram would leave");
+        let refused = CountedSocket::bound(ANY, Arc::default()).expect_err("no datagram would leave");
         assert!(refused.to_string().contains("runtime"), "{refused}");
     }
 
     #[test]
     fn datagrams_leave_in_their_order_when_the_thread_waits_or_the_future_ends() {
         let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback works");
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, peer.local_addr().expect("it is bound").port());
+        let address = peer.local_addr().expect("it is bound");
         peer.set_nonblocking(true).expect("it can be");
         let received = || {
             let mut buffer = [0; 16];
@@ -279,7 +281,7 @@ mod tests {
         };
         let runtime = Runtime::new().expect("it runs");
         runtime.block_on(async {
-            let socket = Arc::new(BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects"));
+            let socket = Arc::new(BatchSocket::bind(ANY, Some(address), 1 << 20).expect("it connects"));
             let leaving = |ecn| Leaving { peer: None, own: None, ecn };
             for (number, ecn) in [0, 0, 2, 0].into_iter().enumerate() {
                 send(&socket, leaving(ecn), &[number as u8]);
@@ -298,12 +300,12 @@ mod tests {
     #[test]
     fn a_refusal_of_an_earlier_datagram_costs_no_later_one() {
         let gone = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback works");
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, gone.local_addr().expect("it is bound").port());
+        let address = gone.local_addr().expect("it is bound");
         drop(gone);
         let runtime = Runtime::new().expect("it runs");
         let leaving = Leaving { peer: None, own: None, ecn: 0 };
         let socket = runtime.block_on(async {
-            let socket = Arc::new(BatchSocket::bind(0, Some(address), 1 << 20).expect("it connects"));
+            let socket = Arc::new(BatchSocket::bind(ANY, Some(address), 1 << 20).expect("it connects"));
             send(&socket, leaving, b"refused");
             socket
         });

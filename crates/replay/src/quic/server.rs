@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,12 +35,13 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Listens on `port` of all addresses; `tls` is any host's configuration. Call it inside the runtime.
+    /// Listens at `local`, a port of all addresses; `tls` is any host's configuration. Call it inside the
+    /// runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
     pub(crate) fn listen(
-        port: u16,
+        local: SocketAddr,
         settings: Settings,
         tls: &rustls::ServerConfig,
         table: &Arc<QuicTable>,
@@ -51,21 +52,17 @@ impl QuicOrigin {
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
         config.transport_config(settings.transport()).validation_token_config(tokens);
-        let socket = Arc::new(CountedSocket::new(port, None, table.clone())?);
+        let socket = Arc::new(CountedSocket::bound(local, table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;
-        Ok(Self { endpoint, port, config, settings, retry: settings.retry })
+        Ok(Self { endpoint, port: local.port(), config, settings, retry: settings.retry })
     }
 
     /// Returns the addresses and ports of both ends of a connection attempt.
     pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
-        match (incoming.remote_address(), incoming.local_ip()) {
-            (SocketAddr::V4(client), Some(IpAddr::V4(own))) => {
-                Some(FourTuple { client, origin: SocketAddrV4::new(own, self.port) })
-            }
-            _ => None,
-        }
+        let own = incoming.local_ip()?;
+        Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
     /// Returns the configuration of one connection to a host with this TLS configuration, and the progress of

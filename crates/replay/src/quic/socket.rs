@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use fastopen_link::ip;
 use fastopen_netns::udp::{BatchSocket, Leaving, Received};
 use quinn::udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
@@ -21,28 +22,38 @@ const BUFFER_BYTES: usize = 8 << 20;
 pub(super) struct CountedSocket {
     socket: Arc<BatchSocket>,
     /// Set for a client's connection.
-    origin: Option<SocketAddrV4>,
+    origin: Option<SocketAddr>,
     /// The [`reactor::turn`] at its creation.
     turn: u64,
     table: Arc<QuicTable>,
 }
 
 impl CountedSocket {
-    /// Creates a socket of the origins on `port`, or of a client's connection to `origin` from `port`. Call
-    /// it inside a [`reactor::Runtime`].
+    /// Creates a socket of the origins at `local`, whose address is the unspecified one. Call it inside a
+    /// [`reactor::Runtime`].
     ///
     /// # Errors
     /// Returns an error without a runtime, or if the port cannot be bound.
-    pub(super) fn new(port: u16, origin: Option<SocketAddrV4>, table: Arc<QuicTable>) -> io::Result<Self> {
+    pub(super) fn bound(local: SocketAddr, table: Arc<QuicTable>) -> io::Result<Self> {
+        Self::new(local, None, table)
+    }
+
+    /// Creates a socket of a client's connection to `origin` from `port`; otherwise like
+    /// [`CountedSocket::bound`].
+    pub(super) fn connected(port: u16, origin: SocketAddr, table: Arc<QuicTable>) -> io::Result<Self> {
+        Self::new(SocketAddr::new(ip::Version::of(origin.ip()).unspecified(), port), Some(origin), table)
+    }
+
+    fn new(local: SocketAddr, origin: Option<SocketAddr>, table: Arc<QuicTable>) -> io::Result<Self> {
         if !reactor::is_running() {
             return Err(io::Error::other("a QUIC endpoint needs the runtime that sends its datagrams"));
         }
-        let socket = Arc::new(BatchSocket::bind(port, origin, BUFFER_BYTES)?);
+        let socket = Arc::new(BatchSocket::bind(local, origin, BUFFER_BYTES)?);
         Ok(Self { socket, origin, turn: reactor::turn(), table })
     }
 
     /// Returns its own address and port.
-    pub(super) fn local(&self) -> SocketAddrV4 {
+    pub(super) fn local(&self) -> SocketAddr {
         self.socket.local()
     }
 
@@ -50,10 +61,10 @@ impl CountedSocket {
     fn four_tuple(&self, peer: SocketAddr, own: Option<IpAddr>) -> Option<FourTuple> {
         match (self.origin, peer, own) {
             (Some(origin), ..) => Some(FourTuple { client: self.local(), origin }),
-            (None, SocketAddr::V4(client), Some(IpAddr::V4(own))) => {
-                Some(FourTuple { client, origin: SocketAddrV4::new(own, self.local().port()) })
+            (None, client, Some(own)) => {
+                Some(FourTuple { client, origin: SocketAddr::new(own, self.local().port()) })
             }
-            _ => None,
+            (None, _, None) => None,
         }
     }
 }
@@ -64,14 +75,10 @@ impl AsyncUdpSocket for CountedSocket {
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
-        let SocketAddr::V4(peer) = transmit.destination else {
-            return Err(io::ErrorKind::Unsupported.into());
-        };
         let ecn = transmit.ecn.map_or(0, |codepoint| codepoint as u8);
-        let leaving = match (self.origin, transmit.src_ip) {
-            (None, Some(IpAddr::V4(own))) => Leaving { peer: Some(peer), own: Some(own), ecn },
-            (None, _) => Leaving { peer: Some(peer), own: None, ecn },
-            (Some(_), _) => Leaving { peer: None, own: None, ecn },
+        let leaving = match self.origin {
+            None => Leaving { peer: Some(transmit.destination), own: transmit.src_ip, ecn },
+            Some(_) => Leaving { peer: None, own: None, ecn },
         };
         let four_tuple = self.four_tuple(transmit.destination, transmit.src_ip);
         let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
@@ -95,11 +102,11 @@ impl AsyncUdpSocket for CountedSocket {
         let count = ready!(self.socket.poll_receive(context, buffers, &mut received[..most]))?;
         for ((buffer, meta), received) in buffers.iter().zip(meta).zip(received).take(count) {
             *meta = RecvMeta {
-                addr: SocketAddr::V4(received.peer),
+                addr: received.peer,
                 len: received.length,
                 stride: received.length,
                 ecn: EcnCodepoint::from_bits(received.ecn),
-                dst_ip: received.own.map(IpAddr::V4),
+                dst_ip: received.own,
             };
             if let Some(four_tuple) = self.four_tuple(meta.addr, meta.dst_ip) {
                 self.table.received(four_tuple, &buffer[..received.length]);
@@ -109,7 +116,7 @@ impl AsyncUdpSocket for CountedSocket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(SocketAddr::V4(self.local()))
+        Ok(self.local())
     }
 
     fn may_fragment(&self) -> bool {

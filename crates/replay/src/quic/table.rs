@@ -1,7 +1,7 @@
 //! QUIC connections by four-tuple: the open ones, and the evidence of all.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fastopen_link::path::rebound;
@@ -42,7 +42,7 @@ impl Connections {
     /// Returns the evidence of a connection, also after a middlebox has changed the client's port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
-        let before = SocketAddrV4::new(*client.ip(), rebound(client.port()));
+        let before = SocketAddr::new(client.ip(), rebound(client.port()));
         let before = FourTuple { client: before, ..four_tuple };
         let known = !self.seen.contains_key(&four_tuple) && self.seen.contains_key(&before);
         self.seen.entry(if known { before } else { four_tuple }).or_default()

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
+use fastopen_link::ip;
 use fastopen_netns::Result;
 use fastopen_netns::clock::{monotonic_ns, realtime_ns};
 use fastopen_netns::packet::{ETHERNET_HEADER, Tap};
@@ -14,8 +15,6 @@ use crate::capture::frames;
 use crate::contract::{Job, QuicEnd};
 use crate::network::topology::Topology;
 
-/// The protocol number of UDP.
-const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 
 /// A tap that counts the packets of each QUIC connection, of one load at a time.
@@ -74,16 +73,14 @@ impl ClientTap {
     }
 }
 
-/// Returns the connection of a frame and the datagram in it; None if it is not UDP over IPv4.
+/// Returns the connection of a frame and the datagram in it; None if it is not UDP.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
-    let header_bytes = usize::from(packet.first()? & 0xf) * 4;
-    let address = |at: usize| Some(Ipv4Addr::from(*packet.get(at..)?.first_chunk::<4>()?));
-    let segment =
-        packet.get(header_bytes..).filter(|_| packet[0] >> 4 == 4 && packet.get(9) == Some(&UDP))?;
+    let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;
+    let segment = packet.get(header.bytes..)?;
     let two = |at: usize| Some(u16::from_be_bytes(*segment.get(at..)?.first_chunk()?));
-    let from = SocketAddrV4::new(address(12)?, two(0)?);
-    let to = SocketAddrV4::new(address(16)?, two(2)?);
+    let from = SocketAddr::new(header.source, two(0)?);
+    let to = SocketAddr::new(header.destination, two(2)?);
     let (client, origin) = if outgoing { (from, to) } else { (to, from) };
     // Short frames are padded.
     let bytes = segment.get(UDP_HEADER..usize::from(two(4)?).min(segment.len()))?;
@@ -97,13 +94,13 @@ mod tests {
     #[test]
     fn datagrams_are_found_in_frames_and_nothing_else_is() {
         let mut frame =
-            [vec![0; ETHERNET_HEADER], vec![0x45, 0, 0, 31, 0, 0, 0x40, 0, 64, UDP, 0, 0]].concat();
+            [vec![0; ETHERNET_HEADER], vec![0x45, 0, 0, 31, 0, 0, 0x40, 0, 64, ip::UDP, 0, 0]].concat();
         frame.extend([[198, 18, 0, 1], [198, 19, 0, 2]].concat());
         frame.extend([0x9c, 0x40, 1, 187, 0, 11, 0, 0]);
         frame.extend([1, 2, 3, 0, 0]);
         let four_tuple = FourTuple {
-            client: SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, 1), 40_000),
-            origin: SocketAddrV4::new(Ipv4Addr::new(198, 19, 0, 2), 443),
+            client: SocketAddr::from(([198, 18, 0, 1], 40_000)),
+            origin: SocketAddr::from(([198, 19, 0, 2], 443)),
         };
         assert_eq!(datagram(&frame, true), Some((four_tuple, &[1, 2, 3][..])));
         let FourTuple { client, origin } = four_tuple;

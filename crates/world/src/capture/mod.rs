@@ -6,7 +6,7 @@ pub mod tcp_trace;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use fastopen_netns::Result;
@@ -63,8 +63,8 @@ impl Capture {
     pub fn end_load(
         &self,
         comment: &str,
-        hosts: &BTreeMap<String, Ipv4Addr>,
-        client: Ipv4Addr,
+        hosts: &BTreeMap<String, IpAddr>,
+        client: IpAddr,
         unix_ns: u64,
     ) -> std::result::Result<(Vec<u8>, u32), Failure> {
         let interface = |tap: &RefCell<Tap>, name, description| {
@@ -85,7 +85,8 @@ impl Capture {
 
 /// Returns the frames of a tap, twice the page's need with an acknowledgement for every second segment.
 pub fn frames(job: &Job) -> u32 {
-    let segment_bytes = u64::from(job.network.mtu_bytes).saturating_sub(52).max(1);
+    let segment_bytes =
+        u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);
     let bytes: u64 = job
         .page
         .resources

@@ -1,7 +1,7 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng): two interfaces with nanosecond stamps, the names of
 //! hosts, and the secrets with which Wireshark decrypts TLS.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use fastopen_netns::packet::Captured;
 
@@ -15,6 +15,7 @@ const DECRYPTION_SECRETS: u32 = 10;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_ETHERNET: u16 = 1;
 const NAME_RECORD_IPV4: u16 = 1;
+const NAME_RECORD_IPV6: u16 = 2;
 /// Secrets in the format of NSS's key log.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 /// The exponent of the stamps' unit, `if_tsresol`: 10⁻⁹ s.
@@ -48,7 +49,7 @@ pub struct Interface {
 /// Returns a file with a comment and these packets, in the order of their timestamps.
 pub fn file(
     comment: &str,
-    names: &[(Ipv4Addr, &str)],
+    names: &[(IpAddr, &str)],
     key_log: &str,
     interfaces: &[Interface],
     end_unix_ns: u64,
@@ -78,8 +79,12 @@ pub fn file(
     }
     block(&mut out, NAME_RESOLUTION, |body| {
         for (address, name) in names {
-            let value = [&address.octets()[..], name.as_bytes(), &[0]].concat();
-            option(body, NAME_RECORD_IPV4, &value);
+            let (kind, octets) = match address {
+                IpAddr::V4(address) => (NAME_RECORD_IPV4, address.octets().to_vec()),
+                IpAddr::V6(address) => (NAME_RECORD_IPV6, address.octets().to_vec()),
+            };
+            let value = [&octets, name.as_bytes(), &[0]].concat();
+            option(body, kind, &value);
         }
         end_of_options(body);
     });
@@ -188,7 +193,7 @@ mod tests {
             name("origins", vec![packet(20, b"two.")]),
         ];
         let file =
-            file("a load", &[(Ipv4Addr::new(198, 19, 0, 1), "a.test")], "CLIENT_RANDOM 1 2\n", &ends, 40);
+            file("a load", &[(IpAddr::from([198, 19, 0, 1]), "a.test")], "CLIENT_RANDOM 1 2\n", &ends, 40);
         let blocks = blocks(&file);
         let kinds: Vec<_> = blocks.iter().map(|(kind, _)| *kind).collect();
         let expected = [

@@ -136,13 +136,13 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::net::SocketAddr;
 
     use super::*;
 
     #[test]
     fn a_trace_that_grows_too_long_is_thinned_out_from_its_first_sample_to_its_last() {
-        let end = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let end = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let connection = |port| FourTuple { client: end(port), origin: end(80) };
         let sample = |at_ns, window| TcpSample {
             at_ns,

@@ -4,7 +4,7 @@
 //! `evidence` decides whether the load is valid.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,9 +37,9 @@ pub struct Loading<'a> {
     /// The loader's policy. Other clients get only its phases and processing times, through synthetic bodies.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
-    pub addresses: &'a [SocketAddrV4],
+    pub addresses: &'a [SocketAddr],
     /// Addresses of the page's hosts.
-    pub hosts: &'a BTreeMap<String, Ipv4Addr>,
+    pub hosts: &'a BTreeMap<String, IpAddr>,
     /// The link of the job.
     pub link: &'a LinkConfig,
     /// True if the loader sets `TCP_FASTOPEN_CONNECT`, in agreement with the namespace's sysctl.
@@ -80,7 +80,7 @@ pub struct Loading<'a> {
 #[derive(Debug, Clone)]
 pub struct Resolver {
     /// Its address.
-    pub address: SocketAddrV4,
+    pub address: SocketAddr,
     /// The protocol of queries.
     pub names: NameLookup,
     /// The loader's TLS configuration with its session tickets; none in the clear.

@@ -2,7 +2,7 @@
 //! themselves.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use fastopen_intercept::Opened;
 use fastopen_replay::log::{AcceptedConnection, ServedRequest, TlsHandshake};
@@ -63,7 +63,7 @@ pub fn loaded(
 /// first query, and the time at which its first answer reached the client.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
-    let (up_ns, down_ns) = loading.link.delays_ns(IpAddr::V4(*resolver.address.ip()));
+    let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
     let mut lookups: Vec<LookupRecord> = Vec::new();
     for query in loading.log.queries() {
         let at_ns = query.at_ns.saturating_sub(start_ns);
@@ -93,23 +93,20 @@ impl ConnectionRecords {
     fn new(loading: &Loading, start_ns: u64, opened: &[Opened], accepted: &[AcceptedConnection]) -> Self {
         let mut connections =
             Self { start_ns, records: Vec::new(), four_tuples: Vec::new(), numbers: BTreeMap::new() };
-        let mut by_port: BTreeMap<(u16, SocketAddrV4), &AcceptedConnection> =
+        let mut by_port: BTreeMap<(u16, SocketAddr), &AcceptedConnection> =
             accepted.iter().map(|one| ((one.four_tuple.client.port(), one.four_tuple.origin), one)).collect();
         let seen = loading.tap.map(ClientTap::seen).unwrap_or_default();
         // Connections over loopback stay within the client.
         for one in opened.iter().filter(|one| !one.peer.ip().is_loopback()) {
             let port = one.local.map_or(0, |local| local.port());
-            let accepted = match one.peer {
-                SocketAddr::V4(peer) => by_port.remove(&(port, peer)),
-                SocketAddr::V6(_) => None,
-            };
+            let accepted = by_port.remove(&(port, one.peer));
             connections.add(loading, one.peer, Some(one), accepted, &seen);
         }
         // The connections that interception did not report.
         let mut others: Vec<_> = by_port.into_values().collect();
         others.sort_by_key(|one| one.at_ns);
         for one in others {
-            connections.add(loading, one.four_tuple.origin.into(), None, Some(one), &seen);
+            connections.add(loading, one.four_tuple.origin, None, Some(one), &seen);
         }
         connections
     }

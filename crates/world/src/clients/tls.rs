@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub struct Secure {
 pub fn fetch_tickets(
     secure: &Secure,
     tickets: u8,
-    hosts: &BTreeMap<String, (SocketAddrV4, HttpVersion)>,
+    hosts: &BTreeMap<String, (SocketAddr, HttpVersion)>,
     limit: Duration,
 ) -> io::Result<()> {
     let runtime = Runtime::new()?;

@@ -5,40 +5,52 @@
 //! would arrive at the same instants, always in the same order.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use fastopen_link::ip::{self, Version};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Target;
+use crate::network::addresses::{Prefix, client_address};
 
-/// The network of the flood's addresses, a part of the client's.
-pub const NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 254, 0), 24);
+/// The number of the flood's first address among the client's.
+const FIRST_ADDRESS: u16 = 0xfe00;
 /// The number of addresses. A kernel keeps the cookies of six clients for one server: `tcp_metrics` has a
 /// list for each server's address, whose length `TCP_METRICS_RECLAIM_DEPTH` limits.
-pub const ADDRESSES: u8 = 4;
+pub const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;
+/// Offset of the checksum in a TCP header (RFC 9293 section 3.1).
+const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
 /// The longest sleep between two checks for the end.
 const LOOK_NS: u64 = 100_000_000;
 
 /// Returns the addresses of a flood.
-pub fn addresses() -> impl Iterator<Item = Ipv4Addr> {
-    let [one, two, three, _] = NETWORK.0.octets();
-    (1..=ADDRESSES).map(move |last| Ipv4Addr::new(one, two, three, last))
+pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
+    (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
+}
+
+/// Returns the network of the flood's addresses, a part of the client's. They differ in the last byte.
+pub fn network(ip: Version) -> Prefix {
+    let prefix_length = match ip {
+        Version::V4 => 24,
+        Version::V6 => 120,
+    };
+    (client_address(ip, FIRST_ADDRESS - 1), prefix_length)
 }
 
 /// The SYNs of an address, with a Fast Open cookie and data, or without both.
 #[derive(Clone)]
 pub struct Source {
     /// The source address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The cookie; data is sent only with it.
     pub cookie: Option<Vec<u8>>,
 }
@@ -55,7 +67,7 @@ impl Flood {
     /// # Errors
     /// If no raw socket can be opened.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
-        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(RAW)))?;
+        let socket = Socket::new(Domain::for_address(target.server), Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();
         let (stopped, server, data) = (stop.clone(), target.server, target.request.clone());
         let send = move || {
@@ -75,10 +87,11 @@ impl Flood {
                 }
                 let source = &sources[(number % sources.len() as u64) as usize];
                 let port = FIRST_PORT + number / sources.len() as u64 % PORTS;
-                let from = SocketAddrV4::new(source.address, port as u16);
+                let from = SocketAddr::new(source.address, port as u16);
                 let sequence = (spread(number) >> 32) as u32;
                 let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
-                socket.send_to(&packet, &SocketAddr::V4(server).into())?;
+                // A raw socket of IPv6 takes no port.
+                socket.send_to(&packet, &SocketAddr::new(server.ip(), 0).into())?;
             }
             Ok(0)
         };
@@ -108,7 +121,7 @@ fn spread(number: u64) -> u64 {
 }
 
 /// Returns a SYN as an IPv4 packet, with a cookie (RFC 7413 section 4.1.1) and data or without both.
-fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32, cookie: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
+fn syn(from: SocketAddr, to: SocketAddr, sequence: u32, cookie: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
     let mut options = vec![2, 4, 0x05, 0xb4]; // The largest segment: 1460 bytes.
     let data = cookie.map_or(&[][..], |cookie| {
         options.extend([34, 2 + cookie.len() as u8]);
@@ -126,32 +139,31 @@ fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32, cookie: Option<&[u8]
     segment.extend([0xff, 0xff, 0, 0, 0, 0]); // Window; checksum; urgent pointer.
     segment.extend(options);
     segment.extend(data);
-    let checksum = checksum(*from.ip(), *to.ip(), &segment).to_be_bytes();
-    segment[16..18].copy_from_slice(&checksum);
 
-    let mut packet = vec![0x45, 0];
-    packet.extend((20 + segment.len() as u16).to_be_bytes());
-    // Identification; may not be fragmented; 64 hops, TCP; a checksum that the kernel fills in.
-    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-    packet.extend(from.ip().octets());
-    packet.extend(to.ip().octets());
-    packet.extend(segment);
-    packet
-}
-
-/// Returns the checksum of TCP over IPv4 (RFC 9293 section 3.1).
-fn checksum(from: Ipv4Addr, to: Ipv4Addr, segment: &[u8]) -> u16 {
-    let mut bytes = [from.octets(), to.octets()].concat();
-    bytes.extend([0, 6]);
-    bytes.extend((segment.len() as u16).to_be_bytes());
-    bytes.extend(segment);
-    let words =
-        bytes.chunks(2).map(|two| (u32::from(two[0]) << 8) | two.get(1).map_or(0, |low| u32::from(*low)));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
+    let version = Version::of(from.ip());
+    let length = segment.len() as u16;
+    let mut packet = match version {
+        Version::V4 => {
+            let [high, low] = (20 + length).to_be_bytes();
+            // Identification; may not be fragmented; 64 hops, TCP; a checksum that the kernel fills in.
+            vec![0x45, 0, high, low, 0, 0, 0x40, 0, 64, ip::TCP, 0, 0]
+        }
+        Version::V6 => {
+            let [high, low] = length.to_be_bytes();
+            // No flow label; TCP, 64 hops.
+            vec![0x60, 0, 0, 0, high, low, ip::TCP, 64]
+        }
+    };
+    for address in [from.ip(), to.ip()] {
+        match address {
+            IpAddr::V4(address) => packet.extend(address.octets()),
+            IpAddr::V6(address) => packet.extend(address.octets()),
+        }
     }
-    !(sum as u16)
+    packet.extend(segment);
+    let header_bytes = version.header_bytes() as usize;
+    ip::sum_transport(&mut packet, ip::TCP, header_bytes, header_bytes + CHECKSUM);
+    packet
 }
 
 #[cfg(test)]
@@ -169,11 +181,17 @@ mod tests {
 
     #[test]
     fn a_syn_has_its_cookie_its_data_and_a_checksum_that_adds_up() {
-        let [from, to] = [1, 2].map(|last| SocketAddrV4::new(Ipv4Addr::new(198, 18, 254, last), 80));
-        let packet = syn(from, to, 7, Some(&[9; 8]), b"odd");
-        assert_eq!(packet.len(), 20 + 20 + 4 + 12 + 3);
-        assert_eq!(packet[44..54], [34, 10, 9, 9, 9, 9, 9, 9, 9, 9]);
-        assert_eq!(checksum(*from.ip(), *to.ip(), &packet[20..]), 0);
-        assert_eq!(syn(from, to, 7, None, b"odd").len(), 20 + 20 + 4);
+        for ip in [Version::V4, Version::V6] {
+            let [from, to] = [0, 1].map(|number| SocketAddr::new(client_address(ip, number), 80));
+            let packet = syn(from, to, 7, Some(&[9; 8]), b"odd");
+            let tcp = ip.header_bytes() as usize;
+            assert_eq!(packet.len(), tcp + 20 + 4 + 12 + 3);
+            assert_eq!(ip::length(&packet), Some(packet.len()));
+            assert_eq!(packet[tcp + 24..tcp + 34], [34, 10, 9, 9, 9, 9, 9, 9, 9, 9]);
+            let mut summed = packet.clone();
+            ip::sum_transport(&mut summed, ip::TCP, tcp, tcp + CHECKSUM);
+            assert_eq!(summed, packet);
+            assert_eq!(syn(from, to, 7, None, b"odd").len(), tcp + 20 + 4);
+        }
     }
 }

@@ -9,7 +9,7 @@ mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use fastopen_netns::clock::monotonic_ns;
@@ -33,7 +33,7 @@ const TIMER: u64 = u64::MAX;
 /// A server and a request to it.
 pub struct Target {
     /// The server's address and port.
-    pub server: SocketAddrV4,
+    pub server: SocketAddr,
     /// The request.
     pub request: Vec<u8>,
     /// Status and body bytes of the expected response.
@@ -55,7 +55,7 @@ pub struct Load {
 }
 
 /// Returns the source address and port of the transaction with a number; None if no address is left.
-pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddrV4>;
+pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load. Calls `halfway` once, after half of the duration.
 ///

@@ -1,7 +1,7 @@
 //! One transaction: a new connection, the request, its complete response, and the server's FIN.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -45,12 +45,12 @@ impl<'a> Transaction<'a> {
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
-        from: SocketAddrV4,
+        from: SocketAddr,
         due_ns: u64,
         epoll: &Epoll,
         token: u64,
     ) -> io::Result<Self> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
+        let socket = Socket::new(Domain::for_address(from), Type::STREAM.nonblocking(), None)?;
         // Connections to several hosts share a port.
         socket.set_reuse_address(true)?;
         socket.bind(&from.into())?;

@@ -1,40 +1,62 @@
 //! Addresses of a world: one for each origin host, and one of the client's for each load.
 //!
-//! Both networks are of the block for benchmarks (RFC 2544, RFC 6890).
+//! The networks are of the blocks for benchmarks: `198.18.0.0/15` (RFC 2544) and `2001:2::/48` (RFC 5180,
+//! with its erratum 1752).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub use crate::contract::RESOLVER;
+use fastopen_link::ip::Version;
 
-/// The network of client addresses, with its prefix length.
-pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
-/// The network of origin addresses, with its prefix length.
-pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
+pub use crate::contract::resolver_address;
+
+/// A network, with the length of its prefix in bits.
+pub type Prefix = (IpAddr, u8);
 
 /// Client addresses that loads and transactions may have are numbered below this: those above are cross
 /// traffic's and a flood's.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
-/// The client's address in its `number`th load (0 before the first), below 65,000.
-pub fn client_address(number: u16) -> Ipv4Addr {
-    numbered(CLIENT_NETWORK.0, number)
+/// Returns the network of client addresses.
+pub const fn client_network(ip: Version) -> Prefix {
+    match ip {
+        Version::V4 => (IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 16),
+        Version::V6 => (IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0x18, 0, 0, 0, 0)), 64),
+    }
 }
 
-/// The address of the `number`th origin host, below 65,000.
-pub fn origin_address(number: u16) -> Ipv4Addr {
-    numbered(ORIGIN_NETWORK.0, number)
+/// Returns the network of origin addresses.
+pub const fn origin_network(ip: Version) -> Prefix {
+    match ip {
+        Version::V4 => (IpAddr::V4(Ipv4Addr::new(198, 19, 0, 0)), 16),
+        Version::V6 => (IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0x19, 0, 0, 0, 0)), 64),
+    }
 }
 
-fn numbered(network: Ipv4Addr, number: u16) -> Ipv4Addr {
-    let [one, two, ..] = network.octets();
-    let [high, low] = (number + 1).to_be_bytes();
-    Ipv4Addr::new(one, two, high, low)
+/// Returns the client's address in its `number`th load (0 before the first), below 65,000.
+pub fn client_address(ip: Version, number: u16) -> IpAddr {
+    numbered(client_network(ip), number)
 }
 
-/// The number of an origin from its address; None for other networks.
-pub fn origin_number(address: [u8; 4]) -> Option<usize> {
-    let [198, 19, high, low] = address else { return None };
-    usize::from(u16::from_be_bytes([high, low])).checked_sub(1)
+/// Returns the address of the `number`th origin host, below 65,000.
+pub fn origin_address(ip: Version, number: u16) -> IpAddr {
+    numbered(origin_network(ip), number)
+}
+
+fn numbered((network, _): Prefix, number: u16) -> IpAddr {
+    match network {
+        IpAddr::V4(network) => Ipv4Addr::from_bits(network.to_bits() + u32::from(number) + 1).into(),
+        IpAddr::V6(network) => Ipv6Addr::from_bits(network.to_bits() + u128::from(number) + 1).into(),
+    }
+}
+
+/// Returns the number of an origin from its address; None for other networks.
+pub fn origin_number(address: IpAddr) -> Option<usize> {
+    let place = match (address, origin_network(Version::of(address)).0) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => (address.to_bits() ^ network.to_bits()).into(),
+        (IpAddr::V6(address), IpAddr::V6(network)) => address.to_bits() ^ network.to_bits(),
+        _ => return None,
+    };
+    usize::from(u16::try_from(place).ok()?).checked_sub(1)
 }
 
 #[cfg(test)]
@@ -43,8 +65,22 @@ mod tests {
 
     #[test]
     fn an_origin_is_known_by_its_address() {
-        assert_eq!(origin_number(origin_address(0).octets()), Some(0));
-        assert_eq!(origin_number(origin_address(300).octets()), Some(300));
-        assert_eq!(origin_number(client_address(3).octets()), None);
+        for ip in [Version::V4, Version::V6] {
+            assert_eq!(origin_number(origin_address(ip, 0)), Some(0));
+            assert_eq!(origin_number(origin_address(ip, 300)), Some(300));
+            assert_eq!(origin_number(client_address(ip, 3)), None);
+            assert_eq!(origin_number(origin_network(ip).0), None);
+        }
+        assert_eq!(origin_number(IpAddr::V6(Ipv4Addr::new(198, 19, 0, 1).to_ipv6_mapped())), None);
+    }
+
+    #[test]
+    fn addresses_are_of_the_blocks_for_benchmarks() {
+        let shown = |address: IpAddr| address.to_string();
+        assert_eq!(shown(client_address(Version::V4, 1)), "198.18.0.2");
+        assert_eq!(shown(origin_address(Version::V4, 255)), "198.19.1.0");
+        assert_eq!(shown(resolver_address(Version::V4)), "198.19.255.53");
+        assert_eq!(shown(client_address(Version::V6, 1)), "2001:2:0:18::2");
+        assert_eq!(shown(resolver_address(Version::V6)), "2001:2:0:19::ff35");
     }
 }

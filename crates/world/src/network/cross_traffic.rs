@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -63,11 +63,12 @@ impl Flow {
             Way::Down => 0,
             Way::Up => 1,
         };
-        let at = |address: Ipv4Addr| SocketAddr::from((address, 10_000 + number));
-        let (client, origin) = (at(client_address(NUMBER)), at(origin_address(NUMBER)));
+        let at = |address: IpAddr| SocketAddr::from((address, 10_000 + number));
+        let (client, origin) =
+            (at(client_address(topology.ip, NUMBER)), at(origin_address(topology.ip, NUMBER)));
         let listener = topology.origins.run(|| named(TcpListener::bind(origin)))?;
         let client = topology.client.run(|| {
-            let socket = named(Socket::new(Domain::IPV4, Type::STREAM, None))?;
+            let socket = named(Socket::new(Domain::for_address(origin), Type::STREAM, None))?;
             named(socket.set_reuse_address(true))?;
             named(socket.bind(&client.into()))?;
             named(socket.connect(&origin.into()))?;

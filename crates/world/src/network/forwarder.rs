@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
+use fastopen_link::ip::{self, Header};
 use fastopen_link::stage::Datagram;
 use fastopen_link::{DelayLine, Direction, Nanos, Stats};
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
@@ -101,7 +102,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// A received Ethernet frame of an IPv4 packet.
+/// A received Ethernet frame of an IP packet.
 struct Frame(Vec<u8>);
 
 impl Datagram for Frame {
@@ -168,8 +169,7 @@ impl ForwardedDirection {
 
     /// Takes a frame that the middlebox sends at `at`, which may be to come.
     fn enqueue_answer(&mut self, at: Nanos, mut frame: Frame) {
-        let length =
-            frame.ip().get(2..4).map_or(0, |bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
+        let length = ip::length(frame.ip()).unwrap_or(0);
         frame.0.truncate(ETHERNET_HEADER + length);
         for byte in 0..MAC_ADDRESS {
             frame.0.swap(byte, MAC_ADDRESS + byte);
@@ -306,18 +306,15 @@ impl Worker {
 
     fn receive(&mut self) -> bool {
         let Self { client, origins, directions: Directions { down, up, config }, pool, .. } = self;
-        // Source and destination address stand at bytes 12 and 16 of an IPv4 header (RFC 791 section 3.1).
-        let address_at = |frame: &[u8], byte| {
-            frame.get(ETHERNET_HEADER + byte..).and_then(|rest| rest.first_chunk().copied())
-        };
+        let header = |frame: &[u8]| frame.get(ETHERNET_HEADER..).and_then(Header::of);
         let from_client = client.receive(BATCH, |at, frame| {
-            if let Some(address) = address_at(frame, 16) {
-                up.enqueue(at, config.extra_delay_of(address), pool.copy(frame), pool);
+            if let Some(header) = header(frame) {
+                up.enqueue(at, config.extra_delay_of(header.destination), pool.copy(frame), pool);
             }
         });
         let from_origins = origins.receive(BATCH, |at, frame| {
-            if let Some(address) = address_at(frame, 12) {
-                down.enqueue_at_host(at, config.extra_delay_of(address), pool.copy(frame));
+            if let Some(header) = header(frame) {
+                down.enqueue_at_host(at, config.extra_delay_of(header.source), pool.copy(frame));
             }
         });
         from_client + from_origins > 0

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use fastopen_link::ip::Version;
 use fastopen_link::path::PathRule;
 use fastopen_link::{DirectionConfig, Nanos};
 
-use crate::network::addresses::{RESOLVER, origin_number};
+use crate::network::addresses::{origin_number, resolver_address};
 
 /// What the link is to be, until told otherwise. The default is an unshaped one.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +28,7 @@ pub struct LinkConfig {
 impl LinkConfig {
     /// How long a packet takes at least from the client to an address.
     pub fn uplink_delay_ns(&self, address: IpAddr) -> Nanos {
-        let IpAddr::V4(address) = address else { return self.up.delay };
-        self.up.delay + self.extra_delay_of(address.octets())
+        self.up.delay + self.extra_delay_of(address)
     }
 
     /// How long a packet takes at least from the client to an address, and back.
@@ -38,8 +38,8 @@ impl LinkConfig {
     }
 
     /// One-way delay of an address beyond that of the link.
-    pub fn extra_delay_of(&self, address: [u8; 4]) -> Nanos {
-        if address == RESOLVER.octets() {
+    pub fn extra_delay_of(&self, address: IpAddr) -> Nanos {
+        if address == resolver_address(Version::of(address)) {
             return self.resolver_delay;
         }
         let own = origin_number(address).and_then(|number| self.extra_delay.get(number));

@@ -1,10 +1,11 @@
 //! Measures what a world's network really is: round trips by handshakes, rates by trains of packets.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use fastopen_link::ip::Version;
 use fastopen_link::{DirectionConfig, Rate, expected_train, expected_transit};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::udp::StampedSocket;
@@ -18,11 +19,10 @@ use crate::network::topology::Topology;
 /// An origin that no page has: its number is above the most hosts that a page may have.
 const PROBE_ORIGIN: u16 = 64_000;
 const PORT: u16 = 9;
-/// IP bytes of a SYN and of its answer with Linux's options (MSS, SACK, time stamps, window scaling).
-const SYN_BYTES: u32 = 60;
+/// TCP header of a SYN and of its answer with Linux's options (MSS, SACK, time stamps, window scaling).
+const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
-/// IP and UDP headers.
-const UDP_HEADERS: usize = 28;
+const UDP_HEADER: u64 = 8;
 /// A train is this long in time, as far as the queue and the counts below allow.
 const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
@@ -33,7 +33,8 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 /// Where a probe found no answer at all.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
-    let on_link = expected_transit(&link.down, SYN_BYTES) + expected_transit(&link.up, SYN_BYTES);
+    let syn_bytes = (topology.ip.header_bytes() + SYN_HEADER) as u32;
+    let on_link = expected_transit(&link.down, syn_bytes) + expected_transit(&link.up, syn_bytes);
     let expected = on_link + 2 * link.origins_delay;
     let mut rtts = handshakes(topology, expected, gap(expected, expected - asked))?;
     rtts.sort_unstable();
@@ -43,8 +44,8 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
         median: rtts.get(rtts.len() / 2).copied().unwrap_or(0).into(),
         samples: rtts.len(),
     };
-    let client = Host { namespace: &topology.client, address: client_address(0) };
-    let origin = Host { namespace: &topology.origins, address: origin_address(PROBE_ORIGIN) };
+    let client = Host { namespace: &topology.client, address: client_address(topology.ip, 0) };
+    let origin = Host { namespace: &topology.origins, address: origin_address(topology.ip, PROBE_ORIGIN) };
     let (down, up) = thread::scope(|scope| {
         let down = || rate(&link.down, mtu, &origin, &client);
         let down = named("starting a thread", thread::Builder::new().spawn_scoped(scope, down));
@@ -60,7 +61,7 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
 /// Where no connection comes about.
 pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
     const DOING: &str = "reading TCP's settings from a connection";
-    let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
+    let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
     let listener = topology.origins.run(|| named(DOING, TcpListener::bind(address)))?;
     let client =
         topology.client.run(|| named(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
@@ -76,7 +77,7 @@ pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error>
 
 struct Host<'a> {
     namespace: &'a NetNs,
-    address: Ipv4Addr,
+    address: IpAddr,
 }
 
 /// How long after each other handshakes begin: far enough apart that none waits for another on the slowest
@@ -91,7 +92,7 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 /// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left
 /// out.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
-    let address = SocketAddr::from((origin_address(PROBE_ORIGIN), PORT));
+    let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
     // Dropped at the end: the backlog completes handshakes without anybody accepting.
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
@@ -136,7 +137,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     let timeout = Duration::from_nanos(packet_ns * packets + config.delay) + Duration::from_secs(1);
     named(opening, receiver.set_read_timeout(Some(timeout)))?;
     let receiver = named(opening, StampedSocket::new(receiver))?;
-    let mut datagram = vec![0; mtu as usize - UDP_HEADERS];
+    let mut datagram = vec![0; mtu as usize - (Version::of(to.address).header_bytes() + UDP_HEADER) as usize];
     for number in 0..packets {
         datagram[..8].copy_from_slice(&number.to_be_bytes());
         named("sending a probe", sender.send_to(&datagram, (to.address, PORT)))?;

@@ -4,6 +4,7 @@
 //! ```text
 //!  client namespace          link namespace (this program's)            origins namespace
 //!  198.18.0.0/16  eth0 ──veth── client │ packets of `forwarder` │ origins ──veth── eth0  198.19.0.0/16
+//!  or 2001:2:0:18::/64                                                        or 2001:2:0:19::/64
 //! ```
 //! Where the kernel emulates the link, two routers stand between them instead (see `routers`):
 //! ```text
@@ -13,10 +14,11 @@
 //! kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes from load to load. Flushing `tcp_metrics`
 //! would need root of the whole machine.
 
-use std::cell::RefCell;
-use std::net::Ipv4Addr;
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::thread;
 
+use fastopen_link::ip::Version;
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::packet::{PacketSocket, Tap};
 use fastopen_netns::qdisc::Qdisc;
@@ -24,7 +26,7 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
 use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
-use crate::network::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
+use crate::network::addresses::{Prefix, client_address, client_network, origin_address, origin_network};
 use crate::network::routers::{Egress, RoutedPath};
 use crate::sandbox::server_core::ServerCore;
 
@@ -67,6 +69,14 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
 
+/// Further settings of both namespaces of an IPv6 world.
+const V6_SYSCTLS: [(&str, &str); 2] = [
+    // Linux's default: labels identify flows (RFC 6437).
+    ("net.ipv6.auto_flowlabels", "1"),
+    // Sockets may be bound to any address of a local network, as in IPv4.
+    ("net.ipv6.ip_nonlocal_bind", "1"),
+];
+
 const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
 /// Which ends may use Fast Open, and how: bits.
 const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
@@ -107,9 +117,13 @@ pub struct Topology {
     /// Where the origins run.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
+    /// The client's address on its interface; None if it has none.
+    shown: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
     upstream: Upstream,
+    /// The version of IP.
+    pub ip: Version,
     /// Of every interface.
     pub mtu_bytes: u32,
 }
@@ -130,6 +144,7 @@ impl Topology {
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
+        ip: Version,
         mtu_bytes: u32,
         fastopen_key: CookieKey,
         link: LinkKind,
@@ -141,7 +156,8 @@ impl Topology {
         };
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
-        let topology = Self { client, origins, client_routes, between, tcp, upstream, mtu_bytes };
+        let shown = Cell::new(None);
+        let topology = Self { client, origins, client_routes, shown, between, tcp, upstream, ip, mtu_bytes };
         if let Some(core) = core {
             let others = match &topology.between {
                 Between::PacketSockets(link) => vec![&topology.client, link],
@@ -153,10 +169,18 @@ impl Topology {
             Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
         }
-        topology.client.run(|| topology.set_up_inner(CLIENT_NETWORK, ORIGIN_NETWORK, client_address(0)))?;
+        let (near, far) = (client_network(ip), origin_network(ip));
+        topology.client.run(|| topology.set_up_inner(near))?;
+        topology.set_client_address(client_address(ip, 0))?;
         topology.set_cookie_keys(&[fastopen_key])?;
         topology.origins.run(|| {
-            topology.set_up_inner(ORIGIN_NETWORK, CLIENT_NETWORK, origin_address(0))?;
+            topology.set_up_inner(far)?;
+            let mut routes = RouteSocket::open()?;
+            let source = origin_address(ip, 0);
+            if ip == Version::V6 {
+                routes.add_address(INTERFACE, source)?;
+            }
+            routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
         // Listeners without a queue of their own get one when they begin to listen.
@@ -213,13 +237,14 @@ impl Topology {
             }
             Ok(())
         })?;
-        near.run(|| set_up_router(CLIENT_END, TO_FAR))?;
-        far.run(|| set_up_router(TO_NEAR, ORIGINS_END))
+        near.run(|| set_up_router(self.ip, CLIENT_END, TO_FAR))?;
+        far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    fn set_up_inner(&self, own: (Ipv4Addr, u8), other: (Ipv4Addr, u8), source: Ipv4Addr) -> Result<()> {
-        let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
-        for (name, value) in SYSCTLS {
+    /// Sets up the calling thread's namespace, all of whose packets to `own` are for it.
+    fn set_up_inner(&self, own: Prefix) -> Result<()> {
+        set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
+        for (name, value) in sysctls(self.ip) {
             sysctl::set(name, value)?;
         }
         sysctl::set(SLOW_START_AFTER_IDLE, &u8::from(self.tcp.slow_start_after_idle).to_string())?;
@@ -228,8 +253,7 @@ impl Topology {
         let mut routes = RouteSocket::open()?;
         routes.bring_up(LOOPBACK)?;
         routes.bring_up(INTERFACE)?;
-        routes.add_local_network(own)?;
-        routes.replace_route(&self.route(other, source))
+        routes.add_local_network(own)
     }
 
     /// Delays what a server and the origins behind it send each other, which have the same addresses.
@@ -244,7 +268,7 @@ impl Topology {
         routes.add_qdiscs(LOOPBACK, &[Qdisc::Netem { delay_ns, byte_per_s: None, loss: 0, seed: 0 }])
     }
 
-    fn route(&self, destination: (Ipv4Addr, u8), source: Ipv4Addr) -> Route<'_> {
+    fn route(&self, destination: Prefix, source: IpAddr) -> Route<'_> {
         Route {
             destination,
             interface: INTERFACE,
@@ -263,7 +287,8 @@ impl Topology {
     /// Where there are routers instead.
     pub fn packet_sockets(&self) -> Result<(PacketSocket, PacketSocket)> {
         let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
-        let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES));
+        let ether_type = self.ip.ether_type();
+        let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES, ether_type));
         // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
         thread::scope(|scope| {
             let client = thread::Builder::new().spawn_scoped(scope, open(CLIENT_END));
@@ -303,20 +328,44 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Has the client's interface show an address, for programs that look up names.
+    /// Makes programs look up names in the world's version of IP, as on a machine that is connected with it:
+    /// in IPv4 by an address of the client's interface, which it always has in IPv6, and there by a default
+    /// route. Chromium asks for addresses of IPv6 only if it has a route to one of the Internet.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn show_client_address(&self) -> Result<()> {
-        self.client_routes.borrow_mut().add_address(INTERFACE, client_address(0))
+    pub fn show_connectivity(&self) -> Result<()> {
+        let mut routes = self.client_routes.borrow_mut();
+        match self.ip {
+            Version::V4 => routes.add_address(INTERFACE, client_address(self.ip, 0)),
+            Version::V6 => routes.replace_route(&Route {
+                destination: (self.ip.unspecified(), 0),
+                interface: INTERFACE,
+                source: None,
+                congestion_control: None,
+                initial_window: None,
+            }),
+        }
     }
 
     /// Gives the client the address for its next connections.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn set_client_address(&self, address: Ipv4Addr) -> Result<()> {
-        self.client_routes.borrow_mut().replace_route(&self.route(ORIGIN_NETWORK, address))
+    pub fn set_client_address(&self, address: IpAddr) -> Result<()> {
+        let mut routes = self.client_routes.borrow_mut();
+        // The source of an IPv6 route has to be an address of an interface. Each has one, so that programs
+        // that choose among the addresses of the interface find no other.
+        if self.ip == Version::V6 && self.shown.get() != Some(address) {
+            routes.add_address(INTERFACE, address)?;
+        }
+        routes.replace_route(&self.route(origin_network(self.ip), address))?;
+        if self.ip == Version::V6
+            && let Some(earlier) = self.shown.replace(Some(address)).filter(|earlier| *earlier != address)
+        {
+            routes.remove_address(INTERFACE, earlier)?;
+        }
+        Ok(())
     }
 
     /// Sets the keys of the origins' cookies: of the first they make them, and take those of each.
@@ -340,7 +389,7 @@ impl Topology {
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn set_silent(&self, part: (Ipv4Addr, u8), silent: bool) -> Result<()> {
+    pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
 
@@ -377,11 +426,19 @@ impl Topology {
 }
 
 /// Makes the calling thread's namespace a router between the client's side and the origins' side.
-fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
-    let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
-    sysctl::set("net.ipv4.ip_forward", "1")?;
+fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
+    set_up_ipv6(ip, &[to_client, to_origins])?;
+    let forwarding = match ip {
+        Version::V4 => "net.ipv4.ip_forward",
+        Version::V6 => "net.ipv6.conf.all.forwarding",
+    };
     let mut routes = RouteSocket::open()?;
-    for (interface, destination) in [(to_client, CLIENT_NETWORK), (to_origins, ORIGIN_NETWORK)] {
+    // Routers of IPv6 join a multicast group, and report that to the link.
+    for interface in [to_client, to_origins].iter().filter(|_| ip == Version::V6) {
+        routes.disable_multicast(interface)?;
+    }
+    sysctl::set(forwarding, "1")?;
+    for (interface, destination) in [(to_client, client_network(ip)), (to_origins, origin_network(ip))] {
         disable_offloads(interface)?;
         routes.bring_up(interface)?;
         let plain =
@@ -391,7 +448,29 @@ fn set_up_router(to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
+/// Switches IPv6 off in the calling thread's namespace, or on without anything that sends packets of its own.
+fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
+    if ip == Version::V4 {
+        // A kernel without IPv6 does not have the setting.
+        let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
+        return Ok(());
+    }
+    sysctl::set("net.ipv6.conf.all.disable_ipv6", "0")?;
+    for interface in interfaces {
+        // No link-local address, and so no router solicitations.
+        sysctl::set(&format!("net.ipv6.conf.{interface}.addr_gen_mode"), "1")?;
+        sysctl::set(&format!("net.ipv6.conf.{interface}.accept_ra"), "0")?;
+    }
+    Ok(())
+}
+
+/// The settings of both ends of a world.
+fn sysctls(ip: Version) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_ipv6 = if ip == Version::V6 { &V6_SYSCTLS[..] } else { &[] };
+    SYSCTLS.iter().chain(of_ipv6).copied()
+}
+
 /// The settings that a world makes and records.
-pub fn recorded_sysctls() -> impl Iterator<Item = &'static str> {
-    SYSCTLS.iter().map(|(name, _)| *name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
+pub fn recorded_sysctls(ip: Version) -> impl Iterator<Item = &'static str> {
+    sysctls(ip).map(|(name, _)| name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, ToSocketAddrs};
+use std::net::{IpAddr, ToSocketAddrs};
 
 use fastopen_netns::namespace;
 use fastopen_page::{alias_host, is_name};
@@ -29,9 +29,9 @@ impl HostsOverlay {
     /// # Errors
     /// If the files cannot be mounted, or a host resolves to another address.
     pub fn mount(
-        hosts: &BTreeMap<String, Ipv4Addr>,
+        hosts: &BTreeMap<String, IpAddr>,
         authority: Option<&Authority>,
-        resolver: Option<(Ipv4Addr, bool)>,
+        resolver: Option<(IpAddr, bool)>,
     ) -> Result<Self, Failure> {
         // Local names are always in the file, since they are never sent to a resolver.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
@@ -78,7 +78,7 @@ impl Drop for HostsOverlay {
 }
 
 /// Returns the hosts and, if the world has them, their aliases.
-pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> BTreeMap<String, Ipv4Addr> {
+pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
         named.extend(hosts.iter().map(|(host, address)| (alias_host(host), *address)));

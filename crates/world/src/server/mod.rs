@@ -7,7 +7,7 @@ mod sockets;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -49,7 +49,7 @@ const LAST_LINES: usize = 4;
 pub struct Server {
     name: String,
     /// Its hosts.
-    hosts: BTreeMap<String, Ipv4Addr>,
+    hosts: BTreeMap<String, IpAddr>,
     /// The Fast Open queue for listeners without one; None: listeners are not changed.
     queue: Option<u16>,
     child: RefCell<Child>,
@@ -69,7 +69,7 @@ impl Server {
     pub fn start(
         words: &[String],
         job: &Job,
-        hosts: &BTreeMap<String, Ipv4Addr>,
+        hosts: &BTreeMap<String, IpAddr>,
         namespace: &NetNs,
         resources: &[ServedResource],
     ) -> Result<Self, Failure> {
@@ -143,7 +143,7 @@ impl Server {
 
     fn problem(&self) -> Result<Option<Problem>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
-        let here = |host: &Ipv4Addr| listening.iter().any(|one| one.port == PORT && one.is_of(*host));
+        let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.is_of(*host));
         let missing: Vec<_> = self.hosts.iter().filter(|(_, address)| !here(address)).collect();
         let Some((host, address)) = missing.first() else { return Ok(None) };
         let ended = self.child.borrow_mut().try_wait().blame(Fault::Machine, "waiting for the server")?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -32,9 +32,11 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Returns true if it accepts connections to this address.
-    pub fn is_of(&self, address: Ipv4Addr) -> bool {
-        self.address.is_unspecified() || self.address == IpAddr::V4(address)
+    /// Whether it takes connections to this address.
+    pub fn is_of(&self, address: IpAddr) -> bool {
+        // `::` takes IPv4 as well, unless the program has set IPV6_V6ONLY.
+        let takes_any = self.address.is_unspecified() && (self.address.is_ipv6() || address.is_ipv4());
+        takes_any || self.address == address
     }
 }
 
@@ -152,7 +154,7 @@ impl ServerSockets {
     pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| {
             let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
-                SocketAddr::V4(four_tuple.client) == client && info.state == ESTABLISHED
+                four_tuple.client == client && info.state == ESTABLISHED
             };
             sockets.iter().filter_map(connection).any(is_it)
         })
@@ -194,7 +196,7 @@ impl ServerSockets {
 
 /// Returns the four-tuple and `TCP_INFO` of a connection to the server.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
-    let (SocketAddr::V4(origin), SocketAddr::V4(client)) = (report.local, report.peer) else { return None };
+    let (origin, client) = (report.local, report.peer);
     match &report.outcome {
         Outcome::Known(info) if origin.port() == PORT && info.state != LISTEN => {
             Some((FourTuple { client, origin }, *info))

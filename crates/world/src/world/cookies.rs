@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fastopen_netns::namespace::NetNs;
@@ -22,7 +22,7 @@ impl Servers {
     }
 
     /// Gets `client` a cookie of the first host for each of these addresses.
-    pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[Ipv4Addr]) -> Result<()> {
+    pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[IpAddr]) -> Result<()> {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
@@ -30,7 +30,7 @@ impl Servers {
     /// while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
-        let behind = of_server.map(|address| SocketAddrV4::new(*address.ip(), server::UPSTREAM_PORT));
+        let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
         self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
@@ -39,19 +39,19 @@ impl Servers {
     fn fetch(
         &self,
         namespace: &NetNs,
-        pairs: impl IntoIterator<Item = (Option<Ipv4Addr>, SocketAddrV4)>,
+        pairs: impl IntoIterator<Item = (Option<IpAddr>, SocketAddr)>,
     ) -> Result<()> {
         self.origins.log().clear();
         namespace.run(|| {
             let mut asked = 0;
             for (from, address) in pairs {
                 let failed = |source| Error::other(format!("fetching a cookie from {address}"), source);
-                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(failed)?;
+                let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
                 if let Some(from) = from {
-                    socket.bind(&SocketAddrV4::new(from, 0).into()).map_err(failed)?;
+                    socket.bind(&SocketAddr::new(from, 0).into()).map_err(failed)?;
                 }
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
-                socket.connect_timeout(&SocketAddr::V4(address).into(), SETTLE_TIMEOUT).map_err(failed)?;
+                socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
                 // A connection that is accepted later would count for the load. A reset that overtakes the
                 // last packet of the handshake, on another processor, would end the connection too early.
@@ -77,8 +77,8 @@ impl Servers {
 
 /// Returns the first address of each host. A second connection to a host would use the cookie and wait for
 /// the first write.
-fn of_each_host(addresses: &[SocketAddrV4]) -> Vec<(Option<Ipv4Addr>, SocketAddrV4)> {
+fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
-    let new = addresses.iter().filter(|address| fetched.insert(*address.ip()));
+    let new = addresses.iter().filter(|address| fetched.insert(address.ip()));
     new.map(|address| (None, *address)).collect()
 }

@@ -2,7 +2,7 @@
 //! evidence finds each fault.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
@@ -12,7 +12,7 @@ pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
     pub link: &'a mut LinkRecord,
-    pub cookies: &'a mut Vec<Ipv4Addr>,
+    pub cookies: &'a mut Vec<IpAddr>,
     /// True if the load begins with the cookies of all hosts; None: it does not use Fast Open.
     pub warm: Option<bool>,
     /// True if the time of a first response has a bound.
@@ -59,7 +59,7 @@ fn wrong_cookies(observed: &mut Observed) -> bool {
             last.is_some()
         }
         Some(false) => {
-            observed.cookies.push(Ipv4Addr::LOCALHOST);
+            observed.cookies.push(IpAddr::from([127, 0, 0, 1]));
             true
         }
     }

@@ -3,7 +3,7 @@
 //! Each step consumes the previous one: [`Prepared`], [`Observed`], [`LoadRecord`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl<'a> World<'a> {
         plan: &LoadPlan,
         client: &mut dyn UserAgent,
     ) -> Result<(LoadRecord, Option<Packets>), Failure> {
-        let address = client_address(number as u16 + 1);
+        let address = client_address(self.job.network.ip, number as u16 + 1);
         let observed = self.prepare(address, self.expectation(plan), client)?.run(client)?;
         let packets = self.capture.as_ref().map(|capture| {
             let comment = format!("{} {}", self.job.id, plan.id);
@@ -67,7 +67,7 @@ impl<'a> World<'a> {
     /// Gives the client a new address, and sets up the cookies, cache and link for the load.
     pub(super) fn prepare(
         &self,
-        address: Ipv4Addr,
+        address: IpAddr,
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
@@ -233,7 +233,7 @@ impl<'a> World<'a> {
     }
 
     /// Returns the hosts of this world whose cookie the client at `address` holds.
-    fn cookies(&self, address: Ipv4Addr) -> fastopen_netns::Result<Vec<Ipv4Addr>> {
+    fn cookies(&self, address: IpAddr) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = Vec::new();
         for host in self.hosts.values() {
@@ -273,8 +273,7 @@ impl Servers {
         let own = |one: &FourTuple| one.origin.port() == server::PORT;
         let wanted: BTreeSet<_> = loaded.four_tuples.iter().copied().flatten().filter(own).collect();
         let mut upstream = UpstreamRecord::default();
-        for (_, info) in evidence.iter().filter(|(one, _)| origin_number(one.client.ip().octets()).is_some())
-        {
+        for (_, info) in evidence.iter().filter(|(one, _)| origin_number(one.client.ip()).is_some()) {
             upstream.connections += 1;
             upstream.syn_data += usize::from(info.syn_data_acked());
         }
@@ -293,7 +292,7 @@ impl Servers {
         // In the kernel's order of lookup: the specific address, then the unspecified one.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
-            let own = IpAddr::V4(*four_tuple.origin.ip());
+            let own = four_tuple.origin.ip();
             let of_it = |one: &&mut ListenerRecord| one.address == own || one.address.is_unspecified();
             if let Some(listener) = listeners.iter_mut().find(of_it) {
                 listener.connections += 1;
@@ -319,9 +318,9 @@ pub(super) struct Prepared<'w, 'a> {
     expected: Expectation,
     secure: ClientTls,
     /// The client's address.
-    address: Ipv4Addr,
+    address: IpAddr,
     /// The hosts whose cookie the client holds.
-    pub(super) cookies: Vec<Ipv4Addr>,
+    pub(super) cookies: Vec<IpAddr>,
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {

@@ -9,12 +9,13 @@ mod transactions;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fastopen_link::ip;
 use fastopen_link::path::{self, Behaviour, PathRule};
 use fastopen_netns::clock::realtime_ns;
 use fastopen_netns::counters::CounterFiles;
@@ -33,7 +34,7 @@ use crate::contract::{
 };
 use crate::engine;
 use crate::failure::{Blame, Failure};
-use crate::network::addresses::{RESOLVER, client_address, origin_address, origin_number};
+use crate::network::addresses::{client_address, origin_address, origin_number, resolver_address};
 use crate::network::link::Link;
 use crate::network::link_config::LinkConfig;
 use crate::network::measure;
@@ -106,7 +107,7 @@ pub fn with_world<T>(
     world.servers.origins.begin_load(encrypted, SessionStart::Early);
     let used = job.loads.iter().any(|load| load.transport.is_fast_open());
     topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
-    let address = client_address(1);
+    let address = client_address(job.network.ip, 1);
     topology.set_client_address(address)?;
     world.network.link.configure(&world.network.asked)?;
     let _running = guests::start_all(guests, &topology.origins, job.client.isolate)?;
@@ -124,7 +125,7 @@ struct World<'a> {
     job: &'a Job,
     engine: Engine,
     policy: Policy,
-    hosts: BTreeMap<String, Ipv4Addr>,
+    hosts: BTreeMap<String, IpAddr>,
     servers: Servers,
     /// What keeps the packets of loads, in a job that asks for them.
     capture: Option<Capture>,
@@ -184,7 +185,9 @@ impl<'a> World<'a> {
         link.configure(&measurable)?;
         let measured = self.measure_network(&measurable)?;
         let settings = || -> fastopen_netns::Result<BTreeMap<String, String>> {
-            recorded_sysctls().map(|name| Ok((name.to_owned(), sysctl::get(name)?))).collect()
+            recorded_sysctls(self.job.network.ip)
+                .map(|name| Ok((name.to_owned(), sysctl::get(name)?)))
+                .collect()
         };
         Ok(WorldRecord {
             job: self.job.id.clone(),
@@ -209,7 +212,7 @@ impl<'a> World<'a> {
 
     /// The hosts behind the middlebox; none where there is no middlebox.
     fn hosts_behind(&self, path: &PathRule) -> Option<BTreeSet<String>> {
-        let behind = self.hosts.iter().filter(|(_, address)| path.affects(address.octets()));
+        let behind = self.hosts.iter().filter(|(_, address)| path.affects(**address));
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
@@ -279,6 +282,14 @@ impl Network {
         asked: LinkConfig,
         core: Option<&ServerCore>,
     ) -> Result<Self, Failure> {
+        if job.network.ip == ip::Version::V6 && !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+            let remedy = match engine {
+                Engine::Host => "as root: modprobe ipv6; or boot without ipv6.disable=1",
+                Engine::Virtual => "fastopen kernel build",
+            };
+            let message = "network.ip: this kernel has no IPv6".into();
+            return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
+        }
         // A middlebox is the program's alone, whatever is asked for.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
@@ -287,12 +298,12 @@ impl Network {
             LinkMaker::Kernel => true,
         };
         let kind = if by_kernel { LinkKind::Kernel } else { LinkKind::Program };
-        let mtu_bytes = job.network.mtu_bytes;
+        let (ip, mtu_bytes) = (job.network.ip, job.network.mtu_bytes);
         let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
         let topology =
-            Topology::build(job.tcp.clone(), upstream, mtu_bytes, cookie_key(job.seed), kind, core)?;
+            Topology::build(job.tcp.clone(), upstream, ip, mtu_bytes, cookie_key(job.seed), kind, core)?;
         if resolver(job).is_some() {
-            topology.show_client_address()?;
+            topology.show_connectivity()?;
         }
         let link = Link::start(&topology, engine)?;
         let cookies = RefCell::new(topology.client.run(tcp_metrics::Table::open)?);
@@ -312,11 +323,11 @@ struct Servers {
     /// The certificate authority, in a job that has TLS.
     authority: Option<Authority>,
     /// Address of each of the page's origins, in its own order.
-    addresses: Vec<SocketAddrV4>,
+    addresses: Vec<SocketAddr>,
     /// The page as it is served, if its bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
     /// The resolver, if clients ask it over a connection.
-    resolver: Option<SocketAddrV4>,
+    resolver: Option<SocketAddr>,
     /// The `Date` of the recorded document.
     recorded_date: Option<String>,
     _hosts_overlay: HostsOverlay,
@@ -325,7 +336,7 @@ struct Servers {
 impl Servers {
     fn start(
         job: &Job,
-        hosts: &BTreeMap<String, Ipv4Addr>,
+        hosts: &BTreeMap<String, IpAddr>,
         guests: &Guests,
         topology: &Topology,
         keys: Option<&Arc<KeyLines>>,
@@ -338,8 +349,7 @@ impl Servers {
             // Port 80 of all addresses may be the server's.
             Some(_) => server::UPSTREAM_PORT,
         };
-        let addresses =
-            page_origins.iter().map(|one| SocketAddrV4::new(hosts[&one.host], port(one))).collect();
+        let addresses = page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host], port(one))).collect();
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let has_tls = encrypted || job.network.names.alpn().is_some();
@@ -358,7 +368,7 @@ impl Servers {
             .map_err(|error| Error::other("starting the origins", error))?;
         // What the system's resolver can ask.
         let asked = resolver(job).filter(|_| job.network.names.alpn().is_none());
-        let asked = asked.map(|resolver| (*resolver.ip(), job.network.names.is_over_tcp()));
+        let asked = asked.map(|resolver| (resolver.ip(), job.network.names.is_over_tcp()));
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
         let start = |(words, resources): (&Vec<String>, Vec<ServedResource>)| {
             on_core(core, || Server::start(words, job, hosts, &topology.origins, &resources))?
@@ -388,17 +398,17 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
 }
 
 /// The resolver of a job's world; none where clients know all addresses.
-fn resolver(job: &Job) -> Option<SocketAddrV4> {
-    Some(SocketAddrV4::new(RESOLVER, job.network.names.port()?))
+fn resolver(job: &Job) -> Option<SocketAddr> {
+    Some(SocketAddr::new(resolver_address(job.network.ip), job.network.names.port()?))
 }
 
 /// The address of each host of the page, and of each server.
-fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, Ipv4Addr>, Failure> {
+fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
     for host in of_page.chain(guests.servers.iter().map(|guest| guest.host.clone())) {
         let number = if job.origins.one_address { 0 } else { hosts.len() };
-        hosts.entry(host).or_insert_with(|| origin_address(number as u16));
+        hosts.entry(host).or_insert_with(|| origin_address(job.network.ip, number as u16));
     }
     if hosts.len() > HOSTS {
         return Err(Failure::new(
@@ -409,7 +419,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, Ipv4Addr>
     Ok(hosts)
 }
 
-fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConfig, Failure> {
+fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
     // The link has the shorter RTT; what lies further away than that is behind it.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
@@ -420,7 +430,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
     let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
     let mut extra_delay = vec![0; hosts.len()];
     for (host, extra_us) in &job.network.host_extra_rtt_us {
-        let number = hosts.get(host).and_then(|address| origin_number(address.octets()));
+        let number = hosts.get(host).and_then(|address| origin_number(*address));
         if let Some(delay) = number.and_then(|number| extra_delay.get_mut(number)) {
             *delay = extra_us * 1000 / 2;
         }
@@ -430,11 +440,11 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> Result<LinkConf
 }
 
 /// The path rule, with the hosts behind it where these are not all: those that are named, and drawn.
-fn path_rule(job: &Job, hosts: &BTreeMap<String, Ipv4Addr>) -> PathRule {
+fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {
         // In the order of their numbers, which is the page's.
-        let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (address.octets(), host)).collect();
+        let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (*address, host)).collect();
         numbered.sort_unstable();
         let drawn = path::drawn_hosts(asked.path_share, job.seed ^ 0x3c6e_f372_fe94_f82a);
         let behind = numbered.into_iter().zip(drawn).filter(|((_, host), drawn)| {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,12 +24,12 @@ use crate::server::UPSTREAM_PORT;
 /// Returns the TLS configuration of each host.
 fn servers(
     job: &Job,
-    hosts: &BTreeMap<String, Ipv4Addr>,
+    hosts: &BTreeMap<String, IpAddr>,
     authority: &Authority,
     sessions: &Arc<Sessions>,
     keys: Option<&Arc<KeyLines>>,
-) -> Result<BTreeMap<Ipv4Addr, Arc<ServerConfig>>, Failure> {
-    let server = |(host, address): (&String, &Ipv4Addr)| {
+) -> Result<BTreeMap<IpAddr, Arc<ServerConfig>>, Failure> {
+    let server = |(host, address): (&String, &IpAddr)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
         // QUIC clients offer the first, TCP clients the second.
@@ -44,7 +44,7 @@ fn servers(
 /// Returns the transport of queries to the resolver at `address`. Its TLS has the settings of the job.
 fn names_transport(
     job: &Job,
-    address: SocketAddrV4,
+    address: SocketAddr,
     authority: Option<&Authority>,
     keys: Option<&Arc<KeyLines>>,
 ) -> Result<Transport, Failure> {
@@ -109,11 +109,11 @@ impl SyntheticPages {
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
 pub fn site(
     job: &Job,
-    hosts: &BTreeMap<String, Ipv4Addr>,
+    hosts: &BTreeMap<String, IpAddr>,
     synthetic_pages: Option<&SyntheticPages>,
     authority: Option<&Authority>,
     keys: Option<&Arc<KeyLines>>,
-    resolver: Option<SocketAddrV4>,
+    resolver: Option<SocketAddr>,
 ) -> Result<Site, Failure> {
     let bodies = match &job.origins.bodies_file {
         None => Bytes::new(),
@@ -133,7 +133,7 @@ pub fn site(
         Ok::<_, Failure>(TlsSite { servers, resources, security, sessions, quic })
     };
     let names = |address| {
-        let lower = |(host, ip): (String, Ipv4Addr)| (host.to_lowercase(), ip);
+        let lower = |(host, ip): (String, IpAddr)| (host.to_lowercase(), ip);
         Ok::<_, Failure>(Names {
             address,
             zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
@@ -147,6 +147,7 @@ pub fn site(
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,
+        ip: job.network.ip,
         ports: match job.origins.server {
             Some(_) => BTreeSet::from([UPSTREAM_PORT]),
             None => job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
@@ -163,7 +164,7 @@ pub fn site(
 
 fn resources(
     job: &Job,
-    hosts: &BTreeMap<String, Ipv4Addr>,
+    hosts: &BTreeMap<String, IpAddr>,
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
@@ -190,15 +191,15 @@ fn resources(
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
         let alternatives = resource.alternatives.iter().filter_map(|url| {
             let address = hosts.get(url.host())?;
-            Some((SocketAddrV4::new(*address, url.port()), url.normalized_target()))
+            Some((SocketAddr::new(*address, url.port()), url.normalized_target()))
         });
         // Scripts choose among such hosts at random.
         let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
         let of_siblings = of_siblings.map(|(_, address)| {
-            (SocketAddrV4::new(*address, resource.url.port()), resource.url.normalized_target())
+            (SocketAddr::new(*address, resource.url.port()), resource.url.normalized_target())
         });
         Ok(ServedResource {
-            origin: SocketAddrV4::new(
+            origin: SocketAddr::new(
                 hosts[resource.url.host()],
                 job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
             ),

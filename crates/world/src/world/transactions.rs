@@ -1,9 +1,10 @@
 //! Transactions with the server of a world: prepared, made by the generator, and judged.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use fastopen_link::ip::Version;
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns, thread_ns};
 use fastopen_page::PageUrl;
 
@@ -46,7 +47,8 @@ impl World<'_> {
         let flood_sources = self.prepare_flood(asked.flood)?;
         let sources = self.sources(plan, asked)?;
         let expected = self.expectation(plan);
-        let cookies_before = self.prepare(client_address(sources.first), expected, client)?.cookies.len();
+        let address = client_address(sources.ip, sources.first);
+        let cookies_before = self.prepare(address, expected, client)?.cookies.len();
         topology.set_syncookies(asked.syncookies)?;
         engine::begin_load(self.engine, Duration::from_micros(self.job.start_phase_us));
 
@@ -148,7 +150,7 @@ impl World<'_> {
         };
         resources
             .map(|one| Target {
-                server: SocketAddrV4::new(host(one.url.host()), port(&one.url)),
+                server: SocketAddr::new(host(one.url.host()), port(&one.url)),
                 request: format!(
                     "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
                     one.method,
@@ -191,21 +193,26 @@ impl World<'_> {
         }
         let end = first + wanted as u16;
         self.next_address.set(end);
-        Ok(Sources { first, end: cold.then_some(end), resources: self.job.page.resources.len() as u64 })
+        Ok(Sources {
+            ip: self.job.network.ip,
+            first,
+            end: cold.then_some(end),
+            resources: self.job.page.resources.len() as u64,
+        })
     }
 
     /// Gives the flood's addresses their cookies, where they are to be valid, and silences them.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
-        let addresses: Vec<_> = flood::addresses().collect();
-        let server = *self.servers.addresses[0].ip();
+        let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();
+        let server = self.servers.addresses[0].ip();
         let topology = &self.network.topology;
         if asked.cookies == FloodCookies::Valid {
             self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
             topology.set_fastopen(FastOpenUse::EarlierVisit)?;
             self.servers.fetch_cookies_of(&topology.client, &addresses)?;
         }
-        let source = |address: Ipv4Addr| {
+        let source = |address: IpAddr| {
             let cookie = match asked.cookies {
                 FloodCookies::None => None,
                 FloodCookies::Invalid => Some(INVALID_COOKIE.to_vec()),
@@ -220,7 +227,7 @@ impl World<'_> {
             return Err(Failure::new(Fault::World, message));
         }
         self.settle()?;
-        topology.set_silent(flood::NETWORK, true)?;
+        topology.set_silent(flood::network(self.job.network.ip), true)?;
         Ok(sources)
     }
 
@@ -237,6 +244,7 @@ impl World<'_> {
 
 /// The source addresses of transactions' connections.
 struct Sources {
+    ip: Version,
     /// The number of the first address.
     first: u16,
     /// The number after the last one, where each connection has its own; none: they share the first.
@@ -246,13 +254,13 @@ struct Sources {
 
 impl Sources {
     /// Returns the source of a transaction; None if no address is left.
-    fn of(&self, number: u64) -> Option<SocketAddrV4> {
+    fn of(&self, number: u64) -> Option<SocketAddr> {
         let Some(end) = self.end else {
             // Ports to each host's address in turn.
             let port = FIRST_PORT + (number / self.resources % PORTS) as u16;
-            return Some(SocketAddrV4::new(client_address(self.first), port));
+            return Some(SocketAddr::new(client_address(self.ip, self.first), port));
         };
         let own = u64::from(self.first) + number;
-        (own < end.into()).then(|| SocketAddrV4::new(client_address(own as u16), FIRST_PORT))
+        (own < end.into()).then(|| SocketAddr::new(client_address(self.ip, own as u16), FIRST_PORT))
     }
 }

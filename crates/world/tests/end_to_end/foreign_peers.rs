@@ -2,7 +2,7 @@
 //! loader's QUIC against ngtcp2's server.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -208,7 +208,7 @@ struct Visit {
     seen: QuicEvidence,
 }
 
-async fn visit(client: QuicClient, address: SocketAddrV4) -> Visit {
+async fn visit(client: QuicClient, address: SocketAddr) -> Visit {
     let table = Arc::<QuicTable>::default();
     let mut connected = client.connect("a.test", address, None, &table, |_| {}).await.expect("it answers");
     let accepted = connected.early.take();
@@ -237,7 +237,7 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_which_takes_its_early_da
     fs::write(folder.join("chain.pem"), chain).expect("it is written");
     fs::write(folder.join("key.pem"), key).expect("it is written");
     let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
-    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port.expect("there is one").port());
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.expect("there is one").port()));
     let served = Command::new(program)
         .args(["-q", "-d", "htdocs", "127.0.0.1", &address.port().to_string(), "key.pem", "chain.pem"])
         .current_dir(&folder)

@@ -19,6 +19,7 @@ mod http;
 mod http2;
 mod http3;
 mod input;
+mod ipv6;
 mod jitter;
 mod links;
 mod loads;

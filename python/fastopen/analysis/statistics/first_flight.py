@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastopen.contract import Connection, LoadRecord, Network
+from fastopen.contract.network import IP_HEADER_BYTES
 from fastopen.experiments import Cell, Experiment, draw_of
 from fastopen.runs import LoadRow, RunStore
 
-# IP and TCP headers without options, and the room that the kernel leaves for TCP's options in a SYN with
-# data (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
-HEADERS_AND_OPTIONS_BYTES: Final = 40 + 40
+# TCP's header without options, and the room that the kernel leaves for TCP's options in a SYN with data
+# (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
+HEADER_AND_OPTIONS_BYTES: Final = 20 + 40
 
 # Between a ClientHello and the end of its early data, besides that: the record of a change of cipher spec,
 # and header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
 
-def syn_data_max(mtu_bytes: int) -> int:
+def syn_data_max(network: Network) -> int:
     """Bytes of data that fit into a SYN."""
-    return mtu_bytes - HEADERS_AND_OPTIONS_BYTES
+    return network.mtu_bytes - IP_HEADER_BYTES[network.ip] - HEADER_AND_OPTIONS_BYTES
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _first_flight(record: LoadRecord, network: Network) -> FirstFlight:
 
 
 def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> Iterator[int]:
-    room = syn_data_max(network.mtu_bytes)
+    room = syn_data_max(network)
     for one in connections:
         tls, syn_data = one.tls, one.client is not None and one.client.syn_data_acked
         if not syn_data or tls is None or not tls.early_bytes or tls.origin is None:

@@ -11,7 +11,7 @@ from fastopen.analysis.statistics.cells import CellResult
 from fastopen.contract import Connection, Network
 from fastopen.experiments import Arm, Cell, Role, Setup, VaryingFactors, draw_of
 from fastopen.runs import LoadRow, RunStore
-from fastopen.runs.chain import RESOLVER, Span, handshakes_in_a_row_ns, of_tcp
+from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, of_tcp
 
 SESSIONS: Final = ("none", "resumed", "early")
 """From the plainest."""
@@ -153,7 +153,7 @@ def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network:
     tls_ns = max(secured_ns - tcp[1], 0)
     if flight.session == "resumed":
         rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
-        if connection.host == RESOLVER and network.resolver_rtt_us is not None:
+        if connection.host in RESOLVERS and network.resolver_rtt_us is not None:
             rtt_us = network.resolver_rtt_us
         tls_ns = max(tls_ns - rtt_us * 1000, 0)
     length_ns = tls_ns + tcp_ns

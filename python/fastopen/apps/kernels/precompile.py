@@ -30,7 +30,7 @@ PLACES: Final = (
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
 )
 # They have a name of their own that some header makes a macro.
-CLASHING: Final = ("lib/sort",)
+CLASHING: Final = ("lib/sort", "net/ipv4/ping", "net/ipv4/raw")
 # What is defined ahead of a header may change what it says; these two do not.
 HARMLESS: Final = ("pr_fmt", "CREATE_TRACE_POINTS")
 LOOKED_AT: Final = 4096

@@ -154,7 +154,7 @@ def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterat
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         hello = None if flight is None else flight.client_hello_bytes
-        most = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        most = syn_data_max(results.experiment.networks[result.cell.network])
         full = result.connections and result.syn_data_connections == result.connections
         if full and not saves_in_the_median(result, smallest) and hello is not None and hello > most:
             client = results.experiment.setups[result.cell.setup].client
@@ -181,7 +181,7 @@ def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> I
         flight = results.first_flights.get(result.cell.index)
         if flight is None or not flight.early_beyond_syn_bytes:
             continue
-        room = syn_data_max(results.experiment.networks[result.cell.network].mtu_bytes)
+        room = syn_data_max(results.experiment.networks[result.cell.network])
         count = len(flight.early_beyond_syn_bytes)
         sentence = (
             f"{result.cell.arm.condition} early data saved nothing on {count} of"

@@ -31,7 +31,7 @@ def har_document(
     """Return the document of a load, with the addresses of its hosts, without requests never begun."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
-    origins = as_recorded(setup, page, network.mtu_bytes)
+    origins = as_recorded(setup, page, network)
     connections = {one["id"]: one for one in record["connections"]}
     # Runs from before lookups were recorded lack the key.
     lookups = {

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 
 use bytes::Bytes;
+use fastopen_link::ip::Version;
 use fastopen_netns::clock::{Alarm, monotonic_ns, sleep_until};
 use fastopen_replay::counters::Duplex;
 use fastopen_replay::http2::cork::corked;
@@ -42,11 +43,11 @@ pub(super) struct Lookup {
     /// How many queries it sent.
     pub(super) queries: usize,
     /// The address, or why there is none.
-    pub(super) outcome: Result<Ipv4Addr, String>,
+    pub(super) outcome: Result<IpAddr, String>,
 }
 
 /// Asks the resolver over UDP for the address of `host`. `number` is the message ID.
-pub(super) async fn look_up(resolver: SocketAddrV4, host: String, number: u16) -> Lookup {
+pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
     let (asked_ns, mut queries) = (monotonic_ns(), 0);
     let outcome = ask(resolver, &host, number, &mut queries).await;
     Lookup::ended(host, asked_ns, queries, outcome)
@@ -70,16 +71,16 @@ impl Lookup {
 }
 
 async fn ask(
-    resolver: SocketAddrV4,
+    resolver: SocketAddr,
     host: &str,
     number: u16,
     queries: &mut usize,
 ) -> io::Result<Option<Answer>> {
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let socket = std::net::UdpSocket::bind((Version::of(resolver.ip()).unspecified(), 0))?;
     socket.set_nonblocking(true)?;
     socket.connect(resolver)?;
     let socket = UdpSocket::from_std(socket)?;
-    let message = query(number, host)?;
+    let message = query(number, host, Version::of(resolver.ip()))?;
     for _ in 0..ATTEMPTS {
         socket.send(&message).await?;
         *queries += 1;
@@ -163,7 +164,7 @@ impl Stream {
         let (answers, mut answered) = unbounded_channel();
         let mut queries = match self.resolver.names {
             NameLookup::Doh => Queries::Https(Https::over(stream, self.resolver.address, answers).await?),
-            _ => Queries::over(stream, answers),
+            _ => Queries::over(stream, Version::of(self.resolver.address.ip()), answers),
         };
         let mut alarm = Alarm::new()?;
         loop {
@@ -235,15 +236,15 @@ impl Pending {
 
 /// How queries are sent over a connection.
 enum Queries {
-    /// As messages with their lengths, over TCP or TLS.
-    Messages(WriteHalf<Box<dyn Duplex>>),
+    /// As messages with their lengths, over TCP or TLS, for addresses of a version of IP.
+    Messages(WriteHalf<Box<dyn Duplex>>, Version),
     /// As requests of HTTP/2.
     Https(Https),
 }
 
 impl Queries {
     /// Sends messages over a connection, and their answers to `answers`.
-    fn over(stream: Box<dyn Duplex>, answers: UnboundedSender<Answered>) -> Self {
+    fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
             loop {
@@ -258,13 +259,15 @@ impl Queries {
                 }
             }
         });
-        Self::Messages(to)
+        Self::Messages(to, version)
     }
 
     /// Sends the query of a number for the address of `host`.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
-            Self::Messages(to) => write_message(to, &query(number, host)?).await.map(|()| None),
+            Self::Messages(to, version) => {
+                write_message(to, &query(number, host, *version)?).await.map(|()| None)
+            }
             Self::Https(https) => https.send(number, host).await.map(Some),
         }
     }
@@ -272,7 +275,7 @@ impl Queries {
 
 /// A connection of HTTP/2 to the resolver.
 struct Https {
-    resolver: SocketAddrV4,
+    resolver: SocketAddr,
     sender: SendRequest<Bytes>,
     /// What moves the frames; it starts with the first request, whose packet the preface shares.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -282,7 +285,7 @@ struct Https {
 impl Https {
     async fn over(
         stream: Box<dyn Duplex>,
-        resolver: SocketAddrV4,
+        resolver: SocketAddr,
         answers: UnboundedSender<Answered>,
     ) -> io::Result<Self> {
         let (stream, cork) = corked(stream);
@@ -303,7 +306,7 @@ impl Https {
     /// Sends a request on a stream of its own. For caches every query has the message ID 0 (RFC 8484 section
     /// 4.1).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
-        let request = https_request(self.resolver, &query(0, host)?)?;
+        let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
         let (response, _) = self.sender.send_request(request, true).map_err(io::Error::other)?;
         let answers = self.answers.clone();

@@ -10,7 +10,7 @@ mod request;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl UserAgent for Loader {
         let hosts = urls
             .filter(|url| url.is_encrypted(loading.schemes))
             .map(|url| {
-                let address = SocketAddrV4::new(loading.hosts[url.host()], url.port());
+                let address = SocketAddr::new(loading.hosts[url.host()], url.port());
                 (url.host().to_owned(), (address, loading.http_at(url)))
             })
             .collect();
@@ -133,7 +133,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
 /// The address of an origin, whether it speaks TLS, and its version of HTTP.
 #[derive(Clone, Copy)]
 struct Endpoint {
-    address: SocketAddrV4,
+    address: SocketAddr,
     encrypted: bool,
     version: HttpVersion,
 }
@@ -146,7 +146,7 @@ enum Address {
     /// The resolver was asked; these connections wait.
     Asked(Vec<Waiting>),
     /// It is known.
-    Known(Ipv4Addr),
+    Known(IpAddr),
     /// There is none.
     Missing,
 }
@@ -453,7 +453,7 @@ impl PageLoad {
     }
 
     /// Connects to the address that was looked up; to the host's own if none was.
-    fn connect(&mut self, connection: Waiting, looked_up: Option<Ipv4Addr>) {
+    fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
         let Waiting { id, origin, version, requests } = connection;
         // The scheduler may have closed it in between.
         if !self.senders.contains_key(&id) {
@@ -468,7 +468,7 @@ impl PageLoad {
         let Endpoint { address, encrypted, .. } = self.origins[origin];
         let task = Connection {
             id,
-            address: looked_up.map_or(address, |ip| SocketAddrV4::new(ip, address.port())),
+            address: looked_up.map_or(address, |ip| SocketAddr::new(ip, address.port())),
             fastopen: self.fastopen,
             version,
             tls: self.tls.clone().filter(|_| encrypted).map(|tls| (tls, server.host.clone())),

@@ -201,6 +201,8 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
+    // A program that computes does not give way, and its user would see nothing.
+    process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
     loop {

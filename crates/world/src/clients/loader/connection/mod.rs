@@ -5,9 +5,10 @@ mod http2;
 mod http3;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fastopen_link::ip;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::tcp;
 use fastopen_page::ConnectionId;
@@ -108,7 +109,7 @@ pub(super) struct Plaintext {
 /// A connection of the loader.
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    pub(super) address: SocketAddrV4,
+    pub(super) address: SocketAddr,
     pub(super) fastopen: bool,
     pub(super) version: HttpVersion,
     /// The TLS configuration and the server name; none in the clear.
@@ -200,15 +201,15 @@ impl Connection {
 
 /// Opens a connection from a port, or from one of the kernel's choice.
 pub(super) async fn open(
-    address: SocketAddrV4,
+    address: SocketAddr,
     port: Option<u16>,
     fastopen: bool,
     sockets: &Arc<SocketTable>,
 ) -> io::Result<(ObservedStream, Opened)> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     if let Some(port) = port {
         socket.set_reuse_address(true)?;
-        socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+        socket.bind(&SocketAddr::new(ip::Version::of(address.ip()).unspecified(), port).into())?;
     }
     socket.set_tcp_nodelay(true)?;
     if fastopen {
@@ -219,17 +220,14 @@ pub(super) async fn open(
     // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in SYN_SENT, and the first write sends the
     // SYN. Without either, it returns in ESTABLISHED, which is state 1.
     let established = !fastopen || tcp::info(&stream)?.state == 1;
-    let SocketAddr::V4(client) = stream.local_addr()? else {
-        return Err(io::ErrorKind::Unsupported.into());
-    };
-    let four_tuple = FourTuple { client, origin: address };
+    let four_tuple = FourTuple { client: stream.local_addr()?, origin: address };
     let stream = ObservedStream::new(stream, four_tuple, sockets.clone());
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
 /// connect(2), and the wait for its end. tokio's own asks for the socket's error each time; a system call is
 /// dear in the virtual kernel, and epoll tells of an error.
-async fn connected(socket: Socket, address: SocketAddrV4) -> io::Result<TcpStream> {
+async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
         outcome => outcome.map(|()| false)?,

@@ -1,0 +1,184 @@
+//! Headers of IPv4 and IPv6 packets (RFC 791 section 3.1, RFC 8200 section 3), read and changed in place.
+//! Everything in which the two versions differ for a link is here.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::Deserialize;
+
+/// Protocol number of TCP (IANA).
+pub const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub const UDP: u8 = 17;
+
+/// Size of an IPv4 header without options.
+const V4_HEADER: usize = 20;
+/// Size of an IPv6 header without extensions.
+const V6_HEADER: usize = 40;
+
+/// A version of IP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum Version {
+    /// IPv4.
+    #[default]
+    #[serde(rename = "4")]
+    V4,
+    /// IPv6.
+    #[serde(rename = "6")]
+    V6,
+}
+
+impl Version {
+    /// Returns the version of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Returns the address to bind a socket to that takes every address.
+    pub fn unspecified(self) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+
+    /// Returns the size in bytes of a header without options and extensions.
+    pub fn header_bytes(self) -> u64 {
+        match self {
+            Self::V4 => V4_HEADER as u64,
+            Self::V6 => V6_HEADER as u64,
+        }
+    }
+
+    /// Returns the type of Ethernet frames with such packets (`ETH_P_*` of
+    /// `include/uapi/linux/if_ether.h`).
+    pub fn ether_type(self) -> u16 {
+        match self {
+            Self::V4 => 0x0800,
+            Self::V6 => 0x86dd,
+        }
+    }
+}
+
+/// The header of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Protocol of the payload. In IPv6 it is the next header: packets with extension headers have the number
+    /// of the first one.
+    pub protocol: u8,
+    /// Set for a fragment, including the first one.
+    pub fragment: bool,
+    /// Set for a fragment that does not have the start of the payload.
+    pub later_fragment: bool,
+    /// Length in bytes, and so the offset of the payload.
+    pub bytes: usize,
+}
+
+impl Header {
+    /// Reads the header of a packet. `None` for packets of other protocols, and for incomplete headers.
+    pub fn of(ip: &[u8]) -> Option<Self> {
+        match ip.first()? >> 4 {
+            4 => {
+                let header = ip.first_chunk::<V4_HEADER>()?;
+                let fragment = u16::from_be_bytes([header[6], header[7]]);
+                let bytes = usize::from(header[0] & 0x0f) * 4;
+                (bytes >= V4_HEADER).then_some(Self {
+                    source: IpAddr::from(*header[12..].first_chunk::<4>()?),
+                    destination: IpAddr::from(*header[16..].first_chunk::<4>()?),
+                    protocol: header[9],
+                    fragment: fragment & 0x3fff != 0,
+                    later_fragment: fragment & 0x1fff != 0,
+                    bytes,
+                })
+            }
+            6 => {
+                let header = ip.first_chunk::<V6_HEADER>()?;
+                Some(Self {
+                    source: IpAddr::from(*header[8..].first_chunk::<16>()?),
+                    destination: IpAddr::from(*header[24..].first_chunk::<16>()?),
+                    protocol: header[6],
+                    // A fragment has an extension header, so its protocol is not TCP or UDP.
+                    fragment: false,
+                    later_fragment: false,
+                    bytes: V6_HEADER,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the length of a packet according to its header; `None` as in [`Header::of`].
+pub fn length(ip: &[u8]) -> Option<usize> {
+    let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
+    match ip.first()? >> 4 {
+        4 => word(2),
+        6 => Some(word(4)? + V6_HEADER),
+        _ => None,
+    }
+}
+
+/// Sets the length in the header to that of `ip`, a packet with a [`Header`], and updates the header's
+/// checksum.
+pub(crate) fn set_length(ip: &mut [u8]) {
+    let length = ip.len() as u16;
+    if ip[0] >> 4 == 6 {
+        ip[4..6].copy_from_slice(&(length - V6_HEADER as u16).to_be_bytes());
+        return;
+    }
+    ip[2..4].copy_from_slice(&length.to_be_bytes());
+    ip[10..12].fill(0);
+    let header = usize::from(ip[0] & 0x0f) * 4;
+    let sum = checksum(0, &ip[..header]);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Exchanges source and destination of `ip`, a packet with a [`Header`].
+pub(crate) fn swap_addresses(ip: &mut [u8]) {
+    let (start, bytes) = addresses(ip);
+    let (source, destination) = ip[start..start + 2 * bytes].split_at_mut(bytes);
+    source.swap_with_slice(destination);
+}
+
+/// Computes the checksum at offset `at` of a transport header at `start`, over the pseudo header (RFC 9293
+/// section 3.1, RFC 768, RFC 8200 section 8.1) and the rest of the packet.
+pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
+    ip[at..at + 2].fill(0);
+    let (first, bytes) = addresses(ip);
+    let pseudo_header =
+        u32::from(protocol) + (ip.len() - start) as u32 + words(&ip[first..first + 2 * bytes]);
+    let sum = checksum(pseudo_header, &ip[start..]);
+    ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Returns the offset of the source address, which the destination follows, and the size of an address.
+fn addresses(ip: &[u8]) -> (usize, usize) {
+    if ip[0] >> 4 == 6 { (8, 16) } else { (12, 4) }
+}
+
+/// Returns the Internet checksum (RFC 1071) of `bytes`, added to a sum of other words.
+fn checksum(others: u32, bytes: &[u8]) -> u16 {
+    !folded(others + words(bytes))
+}
+
+/// Returns the sum of the 16-bit words of `bytes`.
+fn words(bytes: &[u8]) -> u32 {
+    // The compiler vectorises chunks of constant length.
+    let words = bytes.chunks_exact(2);
+    let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
+    last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()
+}
+
+/// Adds the carries to a sum (ones' complement).
+fn folded(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
