@@ -8,7 +8,7 @@ use fastopen_link::path::PathRule;
 use fastopen_page::{Resource, Scheduler, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::{CongestionControl, DATAGRAM_BYTES, UDP_HEADER_BYTES};
-use fastopen_replay::tls::{SessionStart, Settings, Version};
+use fastopen_replay::tls::{CertificateCompression, Certificates, SessionStart, Settings, Version};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -133,7 +133,14 @@ impl Job {
     }
 
     fn validate_session(&self) -> Checked {
-        let Settings { session, tickets, version, ticket_state, .. } = self.tls;
+        let Settings { session, tickets, version, ticket_state, certificates, .. } = self.tls;
+        demand(version == Version::Tls13 || certificates.is_none_or(Certificates::fit_tls12), || {
+            "tls.certificates: post-quantum certificates need tls.version 1.3".into()
+        })?;
+        let compressed = self.tls.certificate_compression != CertificateCompression::None;
+        demand(version == Version::Tls13 || !compressed, || {
+            "tls.certificate_compression: needs tls.version 1.3".into()
+        })?;
         demand(session == SessionStart::None || tickets > 0, || {
             "tls.session: with tls.tickets 0 there is none to resume".into()
         })?;
