@@ -60,7 +60,7 @@ check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## in a minut
 rust-quick-test: rust-lint
 	$(call say,tests of the pure crates)
 	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 PROPTEST_CASES=32 cargo test $(CARGO_QUIET) --locked --release \
-	  --package fastopen-link --package fastopen-page)
+	  --package fastopen-link --package fastopen-page --package fastopen-contract --package fastopen-evidence)
 
 python-quick-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
 	$(call say,quick tests of Python)
@@ -90,7 +90,7 @@ fuzz: set-up-for-tests ## break inputs of all readers at random, jobs, models (S
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
 	  tests/python/common/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
-	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-world --test job_reader
+	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-contract --test job_reader
 
 soak: setup ## load random pages over random networks: is any load judged wrongly? (LOADS=10000, SEED=1)
 	@$(BIN)/python tools/soak.py --loads $(LOADS) --seed $(SEED)

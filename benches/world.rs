@@ -22,8 +22,8 @@ use fastopen_replay::origins::{Origins, ServedResource, Site};
 use fastopen_replay::tls::Settings;
 use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
-use fastopen_world::contract::{LinkKind, OriginSettings, Tcp};
-use fastopen_world::engine::Engine;
+use fastopen_world::contract::{Engine, LinkKind, OriginSettings, Tcp};
+use fastopen_world::engine;
 use fastopen_world::network::addresses::{CLIENT_NETWORK, ORIGIN_NETWORK, client_address, origin_address};
 use fastopen_world::network::forwarder::Forwarder;
 use fastopen_world::network::link_config::LinkConfig;
@@ -87,7 +87,8 @@ impl Bare {
             Topology::build(Tcp::default(), Upstream::default(), 1500, [1, 2, 3, 4], LinkKind::Program, None);
         let topology = topology.expect("a topology can be made");
         let (client, origins) = topology.packet_sockets().expect("packet sockets can be had");
-        let forwarder = Forwarder::start(client, origins, Engine::Host.spin_ns()).expect("it can be started");
+        let forwarder =
+            Forwarder::start(client, origins, engine::spin_ns(Engine::Host)).expect("it can be started");
         forwarder.configure(config);
         Self { forwarder, topology }
     }

@@ -22,7 +22,7 @@ pub use scheduler::{
     Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,
 };
 pub use synthetic::{FidelityGaps, Piece, Runtime, SyntheticBody, SyntheticPage, SyntheticResponse};
-pub use url::{PageUrl, Schemes, UrlError, UrlRewrite, alias_host};
+pub use url::{PageUrl, Schemes, UrlError, UrlRewrite, alias_host, is_name};
 pub use validate::PageError;
 
 /// A time or a duration in nanoseconds, on the driver's clock.

@@ -1,6 +1,7 @@
 //! URLs of pages: absolute, without fragment and user name, and valid in a request line as they are written.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -134,6 +135,11 @@ pub enum Schemes {
     Https,
     /// Each URL keeps the scheme of the page.
     Recorded,
+}
+
+/// Returns true if a URL's host is a name, and false if it is an address.
+pub fn is_name(host: &str) -> bool {
+    host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[')
 }
 
 /// Returns an alias of a host with the same length and a top-level domain that does not exist:

@@ -1,21 +1,12 @@
-//! Whose clock runs, and what follows from that.
+//! The clocks of the two engines.
 
 use std::thread;
 use std::time::Duration;
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
 use fastopen_netns::{Result, init};
-use serde::{Deserialize, Serialize};
 
-/// Where a world is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Engine {
-    /// On this machine's kernel, in real time.
-    Host,
-    /// On a User-Mode Linux kernel whose clock jumps to the next timer whenever all sleep.
-    Virtual,
-}
+use crate::contract::Engine;
 
 /// How long before a packet is due the link's thread polls the clock instead of sleeping in real time: a
 /// sleeping virtual machine mostly wakes within it.
@@ -36,52 +27,50 @@ const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 /// machine each takes the browser about as long, so that one is on its way before the next one comes.
 const REQUEST_SPACING: Duration = Duration::from_micros(100);
 
-impl Engine {
-    /// How long before a packet is due the link's thread polls the clock instead of sleeping. Virtual time
-    /// advances only while all threads sleep.
-    pub fn spin_ns(self) -> u64 {
-        match self {
-            Self::Host => SPIN_NS,
-            Self::Virtual => 0,
-        }
+/// How long before a packet is due the link's thread polls the clock instead of sleeping. Virtual time
+/// advances only while all threads sleep.
+pub fn spin_ns(engine: Engine) -> u64 {
+    match engine {
+        Engine::Host => SPIN_NS,
+        Engine::Virtual => 0,
     }
+}
 
-    /// The client port of a load's first connection; none: the kernel's choice, which depends on earlier
-    /// connections.
-    pub fn first_port(self) -> Option<u16> {
-        (self == Self::Virtual).then_some(10_240)
-    }
+/// The client port of a load's first connection; none: the kernel's choice, which depends on earlier
+/// connections.
+pub fn first_port(engine: Engine) -> Option<u16> {
+    (engine == Engine::Virtual).then_some(10_240)
+}
 
-    /// Sets the clocks of the engine to those at the beginning of every job; one with recorded bodies begins
-    /// later.
-    ///
-    /// # Errors
-    /// Where the clock cannot be set.
-    pub fn begin_job(self, recorded: bool) -> Result<()> {
-        match self {
-            Self::Host => Ok(()),
-            Self::Virtual => {
-                exact_timers();
-                wait_for_timer_wheel();
-                init::set_wall_clock(if recorded { RECORDED_START_S } else { VIRTUAL_START_S })
-            }
-        }
-    }
-
-    /// How far apart requests that a browser has paused go on at least.
-    pub fn request_spacing(self) -> Duration {
-        match self {
-            Self::Host => Duration::ZERO,
-            Self::Virtual => REQUEST_SPACING,
-        }
-    }
-
-    /// Waits for the phase of the timer wheel at which every load begins, and so much longer.
-    pub fn begin_load(self, start_phase: Duration) {
-        if self == Self::Virtual {
+/// Sets the clocks of the engine to those at the beginning of every job; one with recorded bodies begins
+/// later.
+///
+/// # Errors
+/// Where the clock cannot be set.
+pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
+    match engine {
+        Engine::Host => Ok(()),
+        Engine::Virtual => {
+            exact_timers();
             wait_for_timer_wheel();
-            thread::sleep(start_phase);
+            init::set_wall_clock(if recorded { RECORDED_START_S } else { VIRTUAL_START_S })
         }
+    }
+}
+
+/// How far apart requests that a browser has paused go on at least.
+pub fn request_spacing(engine: Engine) -> Duration {
+    match engine {
+        Engine::Host => Duration::ZERO,
+        Engine::Virtual => REQUEST_SPACING,
+    }
+}
+
+/// Waits for the phase of the timer wheel at which every load begins, and so much longer.
+pub fn begin_load(engine: Engine, start_phase: Duration) {
+    if engine == Engine::Virtual {
+        wait_for_timer_wheel();
+        thread::sleep(start_phase);
     }
 }
 

@@ -31,6 +31,12 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
+    /// Returns the record of this failure of a job; None: the program failed before the first job.
+    pub fn record(&self, job: Option<String>) -> Record {
+        let Self { fault, message, remedy } = self.clone();
+        Record::Error { job, fault, message, remedy }
+    }
+
     /// A name that this kernel does not know; `kernel.modprobe` is there where it has modules to load.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
@@ -41,14 +47,6 @@ impl Failure {
         };
         let message = format!("this kernel has no congestion control {name}");
         Self { fault: Fault::Input, message, remedy: format!("it has {known}{load}") }
-    }
-}
-
-impl Record {
-    /// The record of a failure, of a job or before all jobs.
-    pub fn error(job: Option<String>, failure: &Failure) -> Self {
-        let Failure { fault, message, remedy } = failure.clone();
-        Self::Error { job, fault, message, remedy }
     }
 }
 

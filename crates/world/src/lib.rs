@@ -1,11 +1,12 @@
 //! Builds a world from a job, runs a client in it, and writes records of what happened.
 
+pub use fastopen_contract as contract;
+pub use fastopen_evidence as evidence;
+
 pub mod capture;
 pub mod clients;
 pub mod commands;
-pub mod contract;
 pub mod engine;
-pub mod evidence;
 pub mod failure;
 pub mod generator;
 pub mod network;

@@ -9,8 +9,7 @@ use fastopen_intercept::write_line;
 use fastopen_netns::process;
 use fastopen_world::commands::conform::{self, Plan};
 use fastopen_world::commands::{check, shell};
-use fastopen_world::contract::{Fault, Job, Record};
-use fastopen_world::engine::Engine;
+use fastopen_world::contract::{Engine, Fault, Job, Record};
 use fastopen_world::failure::{Blame, Failure};
 use fastopen_world::sandbox;
 use fastopen_world::virtual_kernel::init;
@@ -152,7 +151,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
 
 /// Writes the error record of a failure, and returns its exit code.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
-    let record = Record::error(job, failure);
+    let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()
 }
 

@@ -2,7 +2,7 @@
 name.
 
 A further command-line tool is one more entry of _TOOLS. The world program has the capabilities that it needs
-in crates/world/src/contract/client.rs.
+in crates/contract/src/client.rs.
 """
 
 import shutil

@@ -18,10 +18,9 @@ use rustls::ClientConfig;
 
 use crate::capture::client_tap::ClientTap;
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Job, LookupRecord, NameLookup, OriginSettings,
+    BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, NameLookup, OriginSettings,
     RequestRecord, SeenAt,
 };
-use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::network::link_config::LinkConfig;
 

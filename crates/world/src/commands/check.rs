@@ -5,8 +5,7 @@ use fastopen_netns::sandbox::View;
 use fastopen_netns::{process, sysctl};
 use serde::Serialize;
 
-use crate::contract::{Job, Record};
-use crate::engine::Engine;
+use crate::contract::{Engine, Job, Record};
 use crate::failure::Failure;
 use crate::{sandbox, world};
 

@@ -22,7 +22,7 @@ use fastopen_netns::sock_diag::{self, DestroyEvents, Outcome, SocketReport};
 use fastopen_netns::tcp::LISTEN;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Fault, Record};
+use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox;
 
@@ -116,7 +116,7 @@ impl Plan {
 /// Runs the plan's scripts on this machine's kernel, in namespaces of their own, and returns the exit code.
 pub fn run_on_host(plan: &Plan) -> i32 {
     let report = |failure: Failure| {
-        let _ = write_line(io::stdout().lock(), &Record::error(None, &failure));
+        let _ = write_line(io::stdout().lock(), &failure.record(None));
         failure.fault.exit_code()
     };
     let emit = |record: &ScriptRecord| {

@@ -20,11 +20,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use self::transaction::{Progress, Transaction};
 use crate::contract::Arrivals;
+use crate::evidence::transactions::Outcome;
 
-/// The longest latency that is told from longer ones: ten minutes, in microseconds.
-const LONGEST_US: u64 = 600_000_000;
-/// Digits of a latency that count.
-const DIGITS: u8 = 4;
 /// The most transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
 /// How long those under way at the end may take: three retransmissions of a SYN, of 1, 2 and 4 seconds.
@@ -58,38 +55,6 @@ pub struct Load {
     pub fastopen: bool,
 }
 
-/// What came of it.
-pub struct Outcome {
-    /// Transactions that began.
-    pub begun: u64,
-    /// Those that were due and did not begin: too many were under way, or there was no address left.
-    pub not_begun: u64,
-    /// From when the first was due to when the last began: that the first is late does not change the rate.
-    pub arrived_over_ns: u64,
-    /// From the start to the end of the last.
-    pub elapsed_ns: u64,
-    /// Those that got their whole answer.
-    pub answered: u64,
-    /// When the first and the last of these had it.
-    answered_ns: Option<(u64, u64)>,
-    /// Those whose answer was another than the page's.
-    pub wrong: u64,
-    /// What those that were not answered met, and how often.
-    pub failures: BTreeMap<String, u64>,
-    /// Connections whose SYN's data was acknowledged.
-    pub syn_data: u64,
-    /// Connections whose SYN's data was not.
-    pub fallbacks: u64,
-    /// Segments that the client's end sent again.
-    pub retransmits: u64,
-    /// Of those that were answered, in microseconds since they were due.
-    pub latency_us: Histogram<u64>,
-    /// How much later than due transactions began, in microseconds.
-    pub lateness_us: Histogram<u64>,
-    /// Those that began too late.
-    pub late: u64,
-}
-
 /// Names the address and port that a transaction's connection comes from, by the number of the transaction;
 /// none: there is no more.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddrV4>;
@@ -117,7 +82,7 @@ pub fn run(
         under_way: Vec::new(),
         free: Vec::new(),
         last_began_ns: None,
-        outcome: Outcome::new(),
+        outcome: Outcome::default(),
         buffer: vec![0; 1 << 16],
     };
     let half_ns = start_ns + load.duration_ns / 2;
@@ -232,7 +197,7 @@ impl Generator<'_> {
         }
         let transaction = self.under_way[place].take().expect("it is under way");
         self.free.push(place);
-        self.outcome.count(&transaction, progress);
+        count(&mut self.outcome, &transaction, progress);
         drop(transaction);
         let now_ns = monotonic_ns();
         if matches!(self.load.arrivals, Arrivals::Clients(_)) && now_ns < self.end_ns {
@@ -249,7 +214,7 @@ impl Generator<'_> {
         for transaction in self.under_way.drain(..).flatten() {
             transaction.reset();
             let what = format!("no answer {} s after the end", DRAIN_NS / 1_000_000_000);
-            self.outcome.count(&transaction, Progress::Failed(what));
+            count(&mut self.outcome, &transaction, Progress::Failed(what));
         }
     }
 
@@ -260,57 +225,26 @@ impl Generator<'_> {
     }
 }
 
-impl Outcome {
-    fn new() -> Self {
-        let histogram =
-            || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order");
-        Self {
-            begun: 0,
-            not_begun: 0,
-            arrived_over_ns: 0,
-            elapsed_ns: 0,
-            answered: 0,
-            answered_ns: None,
-            wrong: 0,
-            failures: BTreeMap::new(),
-            syn_data: 0,
-            fallbacks: 0,
-            retransmits: 0,
-            latency_us: histogram(),
-            lateness_us: histogram(),
-            late: 0,
-        }
+/// Counts a transaction that has ended.
+fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
+    if let Some(info) = transaction.info() {
+        outcome.syn_data += u64::from(info.syn_data_acked());
+        outcome.fallbacks += u64::from(info.fastopen_client_fail > COOKIE_UNAVAILABLE);
+        outcome.retransmits += u64::from(info.retransmits);
     }
-
-    /// From the first answer to the last one.
-    pub fn answered_over_ns(&self) -> u64 {
-        self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
-    }
-
-    fn failed(&mut self, what: &str) {
-        *self.failures.entry(what.to_owned()).or_default() += 1;
-    }
-
-    fn count(&mut self, transaction: &Transaction, progress: Progress) {
-        if let Some(info) = transaction.info() {
-            self.syn_data += u64::from(info.syn_data_acked());
-            self.fallbacks += u64::from(info.fastopen_client_fail > COOKIE_UNAVAILABLE);
-            self.retransmits += u64::from(info.retransmits);
+    match progress {
+        Progress::Answered { at_ns, latency_ns } => {
+            outcome.answered += 1;
+            let (first_ns, _) = outcome.answered_ns.unwrap_or((at_ns, at_ns));
+            outcome.answered_ns = Some((first_ns, at_ns));
+            outcome.latency_us.saturating_record(latency_ns / 1000);
         }
-        match progress {
-            Progress::Answered { at_ns, latency_ns } => {
-                self.answered += 1;
-                let (first_ns, _) = self.answered_ns.unwrap_or((at_ns, at_ns));
-                self.answered_ns = Some((first_ns, at_ns));
-                self.latency_us.saturating_record(latency_ns / 1000);
-            }
-            Progress::Wrong(what) => {
-                self.wrong += 1;
-                self.failed(&what);
-            }
-            Progress::Failed(what) => self.failed(&what),
-            Progress::Waiting => {}
+        Progress::Wrong(what) => {
+            outcome.wrong += 1;
+            outcome.failed(&what);
         }
+        Progress::Failed(what) => outcome.failed(&what),
+        Progress::Waiting => {}
     }
 }
 

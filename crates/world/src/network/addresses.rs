@@ -4,13 +4,12 @@
 
 use std::net::Ipv4Addr;
 
+pub use crate::contract::RESOLVER;
+
 /// The network of client addresses, with its prefix length.
 pub const CLIENT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
 /// The network of origin addresses, with its prefix length.
 pub const ORIGIN_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
-
-/// The address of the resolver, whose number is above those of hosts and of probes.
-pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
 
 /// Client addresses that loads and transactions may have are numbered below this: those above are cross
 /// traffic's and a flood's.

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::contract::{Fault, LinkKind, LinkRecord};
-use crate::engine::Engine;
+use crate::contract::{Engine, Fault, LinkKind, LinkRecord};
+use crate::engine;
 use crate::failure::{Blame, Failure};
 use crate::network::forwarder::Forwarder;
 use crate::network::link_config::LinkConfig;
@@ -28,7 +28,7 @@ impl Link {
             return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
         }
         let (client, origins) = topology.packet_sockets()?;
-        let forwarder = Forwarder::start(client, origins, engine.spin_ns());
+        let forwarder = Forwarder::start(client, origins, engine::spin_ns(engine));
         Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
     }
 

@@ -46,11 +46,6 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Whether any address is further away than another.
-    pub fn has_distances(&self) -> bool {
-        self.origins_delay > 0 || self.resolver_delay > 0 || self.extra_delay.iter().any(|delay| *delay > 0)
-    }
-
     /// The link as far as a few probes can tell it ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {

@@ -58,30 +58,6 @@ impl Routers {
         Ok(routers)
     }
 
-    /// Whether the kernel's disciplines do what the link model does, to the microsecond.
-    pub fn matches_model(config: &LinkConfig) -> bool {
-        let managed = config.down.aqm != Aqm::None || config.up.aqm != Aqm::None;
-        Self::unsupported(config).is_none() && !managed
-    }
-
-    /// What a link is asked to have that the kernel's disciplines have not; none where they can emulate all
-    /// of it.
-    pub fn unsupported(config: &LinkConfig) -> Option<&'static str> {
-        let any = |has: fn(&DirectionConfig) -> bool| has(&config.down) || has(&config.up);
-        if any(|direction| matches!(direction.rate, Rate::Trace(_))) {
-            return Some("traces");
-        }
-        // netem's jitter reorders, or with a rate is taken off every packet that waits (see the link's
-        // stage).
-        if any(|direction| direction.jitter.is_some()) {
-            return Some("jitter");
-        }
-        if any(|direction| direction.aqm == Aqm::Drr) {
-            return Some("drr");
-        }
-        config.has_distances().then_some("extra RTTs of hosts")
-    }
-
     /// Drops what is under way, forgets the counts, and is a new link from now on.
     ///
     /// # Errors

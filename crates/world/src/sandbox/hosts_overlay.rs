@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, ToSocketAddrs};
 
 use fastopen_netns::namespace;
-use fastopen_page::alias_host;
+use fastopen_page::{alias_host, is_name};
 use fastopen_replay::tls::Authority;
 
 use crate::contract::{Bodies, Fault, Job};
@@ -122,11 +122,6 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
         host.chars().map(|letter| if letter.is_ascii_digit() { '#' } else { letter }).collect()
     };
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
-}
-
-/// Whether a host is no address.
-pub fn is_name(host: &str) -> bool {
-    host.parse::<Ipv4Addr>().is_err() && !host.starts_with('[')
 }
 
 /// Whether bodies name alias hosts, since the client contacts some hosts by https alone (HSTS preload list).

@@ -7,8 +7,7 @@ use fastopen_netns::cores::{self, CoreTime};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::sysctl;
 
-use crate::contract::CoreRecord;
-use crate::engine::Engine;
+use crate::contract::{CoreRecord, Engine};
 
 /// The cores that receive the packets of interfaces which are made later in a namespace (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";

@@ -25,6 +25,7 @@ use crate::contract::{
     Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
     OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
+use crate::engine;
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
 use crate::network::addresses::{client_address, origin_number};
@@ -189,7 +190,7 @@ impl<'a> World<'a> {
             tls_settings: &self.job.tls,
             tap: self.tap.as_ref(),
             resolver,
-            first_port: self.engine.first_port(),
+            first_port: engine::first_port(self.engine),
             timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
             synthetic_page: self.servers.synthetic_pages.as_ref().map(|pages| pages.select(expected.tls)),
@@ -328,7 +329,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
-        world.engine.begin_load(loading.start_phase);
+        engine::begin_load(world.engine, loading.start_phase);
         let mut cross = world.cross_traffic()?;
         let cross_before = cross.as_ref().map(CrossTraffic::moved);
         let link_before = cross.as_ref().map(|_| world.network.link.report()).transpose()?;

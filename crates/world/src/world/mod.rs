@@ -27,16 +27,15 @@ use crate::capture::Capture;
 use crate::capture::client_tap::ClientTap;
 use crate::clients::user_agent;
 use crate::contract::{
-    Bodies, BothEnds, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
+    Bodies, BothEnds, Engine, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
     WorldRecord,
 };
-use crate::engine::Engine;
+use crate::engine;
 use crate::failure::{Blame, Failure};
 use crate::network::addresses::{RESOLVER, client_address, origin_address, origin_number};
 use crate::network::link::Link;
 use crate::network::link_config::LinkConfig;
 use crate::network::measure;
-use crate::network::routers::Routers;
 use crate::network::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
 use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::sandbox::memory_guard::MemoryGuard;
@@ -61,7 +60,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 /// # Errors
 /// The reason why the world could not be built, or is not what was asked for.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
-    engine.begin_job(job.origins.bodies == Bodies::Recorded)?;
+    engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
     let world = World::build(job, engine)?;
     write(&Record::World(Box::new(world.measure(started)?)))?;
@@ -267,7 +266,7 @@ impl Network {
         // A middlebox is the program's alone, whatever is asked for.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
-            LinkMaker::Auto => engine == Engine::Virtual && Routers::matches_model(&asked),
+            LinkMaker::Auto => engine == Engine::Virtual && job.network.kernel_matches_model(),
             LinkMaker::Program => false,
             LinkMaker::Kernel => true,
         };

@@ -15,10 +15,11 @@ use crate::contract::{
     Arrivals, BothEnds, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan,
     TransactionsRecord,
 };
-use crate::evidence::transactions::{Seen, judge};
+use crate::engine;
+use crate::evidence::transactions::{Outcome, Seen, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
-use crate::generator::{self, Load, Outcome, Target, commonest, occurred};
+use crate::generator::{self, Load, Target, commonest, occurred};
 use crate::network::addresses::{CLIENT_ADDRESSES, client_address};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
@@ -49,7 +50,7 @@ impl World<'_> {
         let expected = self.expectation(plan);
         let cookies_before = self.prepare(client_address(sources.first), expected, client)?.cookies.len();
         topology.set_syncookies(asked.syncookies)?;
-        self.engine.begin_load(Duration::from_micros(self.job.start_phase_us));
+        engine::begin_load(self.engine, Duration::from_micros(self.job.start_phase_us));
 
         let load = Load {
             targets: self.targets(),

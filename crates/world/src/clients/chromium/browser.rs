@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
 use crate::clients::Loading;
-use crate::contract::Fault;
-use crate::engine::Engine;
+use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
 
 /// Names of the program; the first that exists is started.

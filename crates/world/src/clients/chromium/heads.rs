@@ -17,6 +17,7 @@ use super::observer::Resources;
 use super::pipe::Event;
 use super::{is_address, is_local};
 use crate::clients::Loading;
+use crate::engine;
 
 /// The shortest field that can be added: a cookie of one byte.
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
@@ -60,7 +61,7 @@ impl<'a> RequestHeads<'a> {
         if wait_ns > 0 {
             thread::sleep(Duration::from_nanos(wait_ns));
         }
-        self.next_ns = now_ns + wait_ns + self.loading.engine.request_spacing().as_nanos() as u64;
+        self.next_ns = now_ns + wait_ns + engine::request_spacing(self.loading.engine).as_nanos() as u64;
     }
 
     /// The parameters of `Fetch.continueRequest`, if the event is of a paused request. Waits until its turn

@@ -25,6 +25,7 @@ use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
 use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault, View};
+use crate::engine;
 use crate::failure::{Blame, Failure};
 
 /// Time without any event, apart from the timers of the page, after which the missing requests count as never
@@ -109,7 +110,7 @@ impl UserAgent for Chromium {
     /// connections between the two.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
-        loading.engine.begin_load(loading.start_phase);
+        engine::begin_load(loading.engine, loading.start_phase);
         let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
         // The next load has a tab of its own, without a memory cache. The closed tab of a failed visit
         // cannot request the page again when its connection is reset.
@@ -144,7 +145,7 @@ impl UserAgent for Chromium {
         };
         let reading = "reading the browser's connections from the kernel";
         browser.watch.connections(loading.first_port).blame(Fault::Machine, reading)?;
-        loading.engine.begin_load(loading.start_phase);
+        engine::begin_load(loading.engine, loading.start_phase);
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
         let mut film = None;

@@ -313,7 +313,7 @@ impl ObservedRequest {
 }
 
 /// Why a request was not made as recorded. In virtual time it is later than the preload list is good for
-/// ([`crate::engine::Engine::begin_job`]).
+/// ([`crate::engine::begin_job`]).
 const UPGRADED: &str = "Chromium's HSTS preload list has the host, so that it is asked over https alone; \
      --engine virtual asks as it was recorded";
 

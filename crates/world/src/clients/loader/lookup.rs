@@ -8,7 +8,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
-use std::time::Duration;
 
 use bytes::Bytes;
 use fastopen_netns::clock::{Alarm, monotonic_ns, sleep_until};
@@ -28,10 +27,8 @@ use tokio::task::AbortHandle;
 use super::connection::{Report, open};
 use crate::clients::Resolver;
 use crate::clients::tls::connect;
-use crate::contract::NameLookup;
+use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
-/// How long it waits for the answer to a query.
-pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it asks.
 const ATTEMPTS: u16 = 2;
 /// The largest answer to a query without extensions (RFC 1035 section 4.2.1).
@@ -64,7 +61,7 @@ impl Lookup {
             Ok(Some(Answer::Failed)) => Err(format!("{host}: the resolver failed")),
             Ok(None) => Err(format!(
                 "{host}: temporary failure in name resolution (no answer to {ATTEMPTS} queries in {} s)",
-                TIMEOUT.as_secs() * u64::from(ATTEMPTS)
+                LOOKUP_TIMEOUT.as_secs() * u64::from(ATTEMPTS)
             )),
             Err(error) => Err(format!("{host}: {error}")),
         };
@@ -86,7 +83,7 @@ async fn ask(
     for _ in 0..ATTEMPTS {
         socket.send(&message).await?;
         *queries += 1;
-        let until_ns = monotonic_ns() + TIMEOUT.as_nanos() as u64;
+        let until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
         tokio::select! {
             biased;
             answer = answer(&socket, number) => return answer.map(Some),
@@ -231,7 +228,7 @@ impl Pending {
     async fn send(&mut self, number: u16, queries: &mut Queries) -> io::Result<()> {
         self.exchange = queries.send(number, &self.host).await?;
         self.queries += 1;
-        self.until_ns = monotonic_ns() + TIMEOUT.as_nanos() as u64;
+        self.until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
         Ok(())
     }
 }

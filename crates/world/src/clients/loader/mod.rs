@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler};
+use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler, is_name};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::quic::table::QuicTable;
@@ -29,7 +29,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use self::connection::{Connection, Opened, QueuedRequest, Report};
-pub use self::lookup::TIMEOUT as LOOKUP_TIMEOUT;
 use self::lookup::{Lookup, Question, Stream, look_up};
 use crate::clients::tls::{Secure, fetch_tickets};
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
@@ -37,7 +36,6 @@ use crate::contract::{
     ConnectionRecord, Fault, LookupRecord, NameLookup, QuicRecord, RequestRecord, SeenAt, TlsRecord,
 };
 use crate::failure::{Blame, Failure};
-use crate::sandbox::hosts_overlay::is_name;
 
 /// How long a visit to a host may take, over an unshaped link.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, Transport};
-use super::records::{BothEnds, Invalid, LinkRecord};
+use crate::job::{Cookies, Transport};
+use crate::records::{BothEnds, Invalid, LinkRecord};
 
 /// Transactions in place of a page load: each a new connection, the request for one of the page's resources
 /// in turn, and its answer.

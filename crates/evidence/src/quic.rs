@@ -7,7 +7,7 @@ use fastopen_page::Schemes;
 
 use super::lookups::is_resolver;
 use super::{Observations, invalid};
-use crate::contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
+use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
 /// The counter of datagrams for which a socket had no room.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fastopen_world::contract::{Job, Record};
+use fastopen_contract::{Job, Record};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 

@@ -10,9 +10,12 @@ use fastopen_replay::quic::table::QuicEvidence;
 use fastopen_replay::tls;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cookies, Transport};
-use super::transactions::TransactionsRecord;
-use crate::engine::Engine;
+use crate::job::{Cookies, Transport};
+use crate::transactions::TransactionsRecord;
+
+/// The address of the resolver, which is the host of connections to it. Its number is above those of hosts
+/// and of probes.
+pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 53);
 
 /// A record, as it is written.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +72,16 @@ pub struct WorldRecord {
     pub measured: Measured,
     pub fidelity_gaps: Option<FidelityGaps>,
     pub setup_us: u64,
+}
+
+/// The engine that builds a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// This machine's kernel, in real time.
+    Host,
+    /// A User-Mode Linux kernel, whose clock jumps to the next timer when all processes sleep.
+    Virtual,
 }
 
 /// Who makes the link of a world.
@@ -582,7 +595,7 @@ pub struct LinkDirectionRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::*;
 
     #[test]
     fn packets_accepted_before_and_dropped_in_a_load_are_none_of_its_own() {

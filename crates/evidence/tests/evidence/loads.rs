@@ -1,10 +1,10 @@
 //! Requests, data in SYNs, cookies, counters and the link.
 
-use fastopen_world::contract::{
+use fastopen_contract::{
     Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind, ListenerRecord, ServerRecord,
     UpstreamRecord,
 };
-use fastopen_world::evidence::{FASTOPEN_COUNTERS, given_up};
+use fastopen_evidence::{FASTOPEN_COUNTERS, given_up};
 
 use crate::support::*;
 

@@ -1,10 +1,10 @@
 //! TLS sessions and early data.
 
 use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
-use fastopen_replay::tls::{SessionStart, TicketState};
-use fastopen_world::contract::{
+use fastopen_contract::{
     Cookies, InvalidKind, Network, OriginTlsRecord, RequestRecord, TlsRecord, Transport,
 };
+use fastopen_replay::tls::{SessionStart, TicketState};
 
 #[test]
 fn a_load_that_begins_as_its_session_says_is_valid() {

@@ -1,11 +1,11 @@
 //! QUIC connections: the packets of both ends' sockets.
 
 use crate::support::{B, Load, NONE, handshake};
+use fastopen_contract::{InvalidKind, QuicEnd, QuicRecord};
 use fastopen_link::path::Behaviour;
 use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::tls::SessionStart;
-use fastopen_world::contract::{InvalidKind, QuicEnd, QuicRecord};
 
 /// What both ends of a connection saw, with so many packets of early data.
 fn quic(zero_rtt: u64) -> QuicRecord {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use fastopen_link::path::PathRule;
-use fastopen_page::{Page, Schemes};
-use fastopen_replay::tls::{SessionStart, Settings, Version};
-use fastopen_world::contract::{
+use fastopen_contract::{
     BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
     LoadPlan, LookupRecord, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord,
     Tcp, TlsRecord, Transport,
 };
-use fastopen_world::evidence::{Expectation, Observations, judge};
+use fastopen_evidence::{Expectation, Observations, judge};
+use fastopen_link::path::PathRule;
+use fastopen_page::{Page, Schemes};
+use fastopen_replay::tls::{SessionStart, Settings, Version};
 
 /// A load of a page with the root document on a.test and an image on b.test, to be changed by each test.
 pub(crate) struct Load {

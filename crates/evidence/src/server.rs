@@ -1,10 +1,10 @@
-//! What a load must show where clients talk to a server of others (`crate::server`).
+//! What a load must show if clients talk to an external server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::{Expectation, Observations, invalid};
-use crate::contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
+use fastopen_contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
 
 impl Observations<'_> {
     /// A server of others serves until the load is over. A listener of it without a Fast Open queue gives no

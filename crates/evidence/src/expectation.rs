@@ -2,7 +2,7 @@
 
 use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
-use crate::contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
+use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
 /// What a load's evidence must show. The world is prepared by it, and the load judged by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,88 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
+
 use super::FASTOPEN_COUNTERS;
-use crate::contract::{
+use fastopen_contract::{
     Arrivals, BothEnds, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, TransactionsPlan,
 };
-use crate::generator::Outcome;
 
 /// The generator is the limit where more of its arrivals are late, or the rate is further off.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
+
+/// The longest latency that is counted exactly, in microseconds.
+const LONGEST_US: u64 = 600_000_000;
+/// Significant decimal digits of a latency.
+const DIGITS: u8 = 4;
+
+/// The generator's counts and times.
+pub struct Outcome {
+    /// Transactions that began.
+    pub begun: u64,
+    /// Those that were due and did not begin: too many were under way, or there was no address left.
+    pub not_begun: u64,
+    /// From when the first was due to when the last began: that the first is late does not change the rate.
+    pub arrived_over_ns: u64,
+    /// From the start to the end of the last.
+    pub elapsed_ns: u64,
+    /// Those that got their whole answer.
+    pub answered: u64,
+    /// When the first and the last of these had it.
+    pub answered_ns: Option<(u64, u64)>,
+    /// Those whose answer was another than the page's.
+    pub wrong: u64,
+    /// What those that were not answered met, and how often.
+    pub failures: BTreeMap<String, u64>,
+    /// Connections whose SYN's data was acknowledged.
+    pub syn_data: u64,
+    /// Connections whose SYN's data was not.
+    pub fallbacks: u64,
+    /// Segments that the client's end sent again.
+    pub retransmits: u64,
+    /// Of those that were answered, in microseconds since they were due.
+    pub latency_us: Histogram<u64>,
+    /// How much later than due transactions began, in microseconds.
+    pub lateness_us: Histogram<u64>,
+    /// Those that began too late.
+    pub late: u64,
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("the bounds are in order");
+        Self {
+            begun: 0,
+            not_begun: 0,
+            arrived_over_ns: 0,
+            elapsed_ns: 0,
+            answered: 0,
+            answered_ns: None,
+            wrong: 0,
+            failures: BTreeMap::new(),
+            syn_data: 0,
+            fallbacks: 0,
+            retransmits: 0,
+            latency_us: histogram(),
+            lateness_us: histogram(),
+            late: 0,
+        }
+    }
+}
+
+impl Outcome {
+    /// From the first answer to the last one.
+    pub fn answered_over_ns(&self) -> u64 {
+        self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
+    }
+
+    /// Counts a failure.
+    pub fn failed(&mut self, what: &str) {
+        *self.failures.entry(what.to_owned()).or_default() += 1;
+    }
+}
 
 /// What was observed of transactions.
 pub struct Seen<'a> {

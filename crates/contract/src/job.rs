@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
@@ -12,9 +13,9 @@ use fastopen_replay::quic::{self, CongestionControl};
 use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::client::ClientSettings;
-use super::reading::object;
-use super::transactions::TransactionsPlan;
+use crate::client::ClientSettings;
+use crate::reading::object;
+use crate::transactions::TransactionsPlan;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]
@@ -89,6 +90,9 @@ pub struct Network {
     #[serde(default)]
     pub resolver: Conduct,
 }
+
+/// The time for which the loader waits for the answer to a query, as glibc does (resolv.conf(5)).
+pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the client learns the addresses of hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -168,6 +172,30 @@ impl Network {
     /// The RTT to a host, without queues.
     pub fn rtt_us_to(&self, host: &str) -> u64 {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
+    }
+
+    /// Returns a feature of this link that the kernel's `netem` and `tbf` do not have.
+    pub fn kernel_lacks(&self) -> Option<&'static str> {
+        let any = |has: fn(&LinkDirection) -> bool| has(&self.down) || has(&self.up);
+        if any(|direction| direction.trace_ms.is_some()) {
+            return Some("traces");
+        }
+        // netem's jitter reorders packets, or with a rate is subtracted from the delay of every packet that
+        // waits (see the link's stage).
+        if any(|direction| direction.jitter.is_some()) {
+            return Some("jitter");
+        }
+        if any(|direction| direction.aqm == Aqm::Drr) {
+            return Some("drr");
+        }
+        let is_distant = self.resolver_rtt_us.is_some_and(|rtt_us| rtt_us != self.rtt_us)
+            || self.host_extra_rtt_us.values().any(|extra_us| *extra_us > 0);
+        is_distant.then_some("extra RTTs of hosts")
+    }
+
+    /// Returns true if the kernel's link has the same times as the link model, to the microsecond.
+    pub fn kernel_matches_model(&self) -> bool {
+        self.kernel_lacks().is_none() && [self.down.aqm, self.up.aqm] == [Aqm::None; 2]
     }
 
     /// Whether delays vary from packet to packet.

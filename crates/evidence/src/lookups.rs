@@ -1,11 +1,12 @@
 //! Lookups of names: client, resolver and both kernels must agree on them.
 
+use fastopen_page::{alias_host, is_name};
+
 use super::first_bytes::round_trips;
 use super::{Observations, invalid};
-use crate::clients::loader::LOOKUP_TIMEOUT;
-use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LookupRecord, NameLookup};
-use crate::network::addresses::RESOLVER;
-use crate::sandbox::hosts_overlay::is_name;
+use fastopen_contract::{
+    ConnectionRecord, Invalid, InvalidKind, LOOKUP_TIMEOUT, LookupRecord, NameLookup, RESOLVER,
+};
 
 impl Observations<'_> {
     /// A connection begins after its host was looked up; the resolver has seen each query that was not lost,
@@ -133,8 +134,7 @@ pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
 }
 
 fn is_of(lookup: &LookupRecord, host: &str) -> bool {
-    lookup.host.eq_ignore_ascii_case(host)
-        || lookup.host.eq_ignore_ascii_case(&fastopen_page::alias_host(host))
+    lookup.host.eq_ignore_ascii_case(host) || lookup.host.eq_ignore_ascii_case(&alias_host(host))
 }
 
 fn disagreement(detail: String) -> Invalid {

@@ -4,7 +4,6 @@ use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
-use fastopen_link::path::PathRule;
 use fastopen_page::{Resource, Scheduler, Schemes};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::{CongestionControl, DATAGRAM_BYTES, UDP_HEADER_BYTES};
@@ -14,12 +13,10 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::VERSION;
-use super::client::{ClientSettings, RequestHeads, View};
-use super::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
-use super::transactions::{Arrivals, TransactionsPlan};
-use crate::network::link_config::LinkConfig;
-use crate::network::routers::Routers;
+use crate::VERSION;
+use crate::client::{ClientSettings, RequestHeads, View};
+use crate::job::{Bodies, Job, LinkDirection, LinkMaker, LoadPlan, Network, OriginSettings, Way};
+use crate::transactions::{Arrivals, TransactionsPlan};
 
 /// The longest head of a request or response: what HTTP servers accept at most.
 const HEAD_BYTES: u64 = 256 * 1024;
@@ -276,17 +273,11 @@ impl Network {
             within(place, direction.queue_bytes.unwrap_or(MAX_BYTES), 1..=MAX_BYTES)?;
             direction.model(way, 0, 0).map_err(|problem| format!("network.{problem}"))
         };
-        let link = LinkConfig {
-            down: model("down", &self.down)?,
-            up: model("up", &self.up)?,
-            extra_delay: self.host_extra_rtt_us.values().copied().collect(),
-            origins_delay: 0,
-            resolver_delay: self.resolver_rtt_us.map_or(0, |us| us.abs_diff(self.rtt_us)),
-            path: PathRule { behaviour: self.path, hosts: None },
-        };
-        let unsupported = Routers::unsupported(&link).filter(|_| self.link == LinkMaker::Kernel);
-        unsupported
-            .map_or(Ok(()), |feature| Err(format!("network.link: the kernel's link has no {feature}")))?;
+        model("down", &self.down)?;
+        model("up", &self.up)?;
+        if let Some(feature) = self.kernel_lacks().filter(|_| self.link == LinkMaker::Kernel) {
+            return Err(format!("network.link: the kernel's link has no {feature}"));
+        }
         if let Some(cross) = &self.cross {
             demand(!cross.is_empty(), || "network.cross: is empty".into())?;
             let endless = |way: &&Way| {

@@ -6,7 +6,7 @@ use fastopen_page::Resource;
 use fastopen_replay::tls::Version;
 
 use super::{HEADERS_AND_TIME_STAMPS, Observations, invalid};
-use crate::contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
+use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
 
 /// The largest record of TLS, which is read when all of it is there (RFC 8446 section 5.1).
 const TLS_RECORD: u64 = 16_384;

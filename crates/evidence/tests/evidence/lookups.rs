@@ -1,9 +1,7 @@
 //! Lookups of names: what client, resolver and kernels say of them.
 
+use fastopen_contract::{ConnectionRecord, InvalidKind, LookupRecord, NameLookup, ResolverRecord, TlsRecord};
 use fastopen_replay::tls::SessionStart;
-use fastopen_world::contract::{
-    ConnectionRecord, InvalidKind, LookupRecord, NameLookup, ResolverRecord, TlsRecord,
-};
 
 use crate::support::{Load, NONE, connection, handshake};
 

@@ -1,8 +1,8 @@
 //! Paths that break TCP Fast Open.
 
 use crate::support::{A, Load, NONE, given_up_connection};
+use fastopen_contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 use fastopen_link::path::{Behaviour, PathRule};
-use fastopen_world::contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 
 /// A warm load behind a middlebox that takes options out, with what Linux shows of it.
 fn stripped() -> Load {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use fastopen_link::path::{Behaviour, PathRule};
 
 use super::{Observations, SynData, invalid, is_given_up, retransmitted};
-use crate::contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
+use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
 
 /// `tcpi_fastopen_client_fail` of `include/uapi/linux/tcp.h`.
 const UNSPECIFIED: u8 = 0;

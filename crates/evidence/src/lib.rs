@@ -19,7 +19,7 @@ use fastopen_page::{Page, Schemes};
 use self::lookups::is_resolver;
 
 pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
-use crate::contract::{
+use fastopen_contract::{
     BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
     LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };

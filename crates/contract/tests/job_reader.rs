@@ -1,13 +1,13 @@
 //! Whatever is done to a job, reading it ends with a job or with one line that says what is wrong.
 //!
-//! A long run: `PROPTEST_CASES=1000000 cargo test --release -p fastopen-world --test job_reader`.
+//! A long run: `PROPTEST_CASES=1000000 cargo test --release -p fastopen-contract --test job_reader`.
 
 use std::fs;
 use std::path::Path;
 
+use fastopen_contract::Job;
 use fastopen_page::Origin;
 use fastopen_replay::tls::{KeyShare, Version};
-use fastopen_world::contract::Job;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
