@@ -12,7 +12,7 @@ from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
 from fastopen.analysis.statistics.cells import CellResult, Reason, central, summarise
 from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.analysis.statistics.deciding import Deciding, deciding_factor
-from fastopen.analysis.statistics.first_flight import FirstFlight, syn_data_max
+from fastopen.analysis.statistics.first_flight import FirstFlight, Level, levels, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
 from fastopen.analysis.statistics.judgement import (
     Effect,
@@ -51,6 +51,7 @@ __all__ = [
     "FirstFlight",
     "FlightSaving",
     "Label",
+    "Level",
     "ListenerUse",
     "Payoff",
     "Reason",
@@ -67,6 +68,7 @@ __all__ = [
     "discrepancies",
     "effect_of",
     "half_width_percent",
+    "levels",
     "median_interval",
     "pairs_needed",
     "payoffs",
