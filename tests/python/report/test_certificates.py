@@ -32,7 +32,8 @@ def with_times(found: Results, ms: Any) -> Results:
 def ms_of(point: Point) -> float:
     """300 ms; 100 more with large certificates, unless the session is resumed."""
     tls, arm = point.setup.tls, point.arm
-    assert tls is not None and arm is not None
+    assert tls is not None
+    assert arm is not None
     large = tls.certificates == "ml-dsa-44" and tls.session == "none"
     return 300 + 100 * large - 40 * (arm.name == "warm")
 
