@@ -100,9 +100,10 @@ fn with_hello(path: &str, key_share: &str, arm: &str) -> Option<(Value, Result<u
     let changes = json!({"tls": {"key_share": key_share}, "client": {"profile": "mget"}});
     let run = exactly(&with(over(path, &page(&[root(3000)]), &[arm]), changes))?;
     let load = run.load(arm).clone();
-    let found = match load["valid"] == true {
-        true => Ok(number(&request(&load, 0)["first_byte_ns"]) / 1_000_000),
-        false => Err(load["invalid"][0]["kind"].as_str().unwrap_or("").to_owned()),
+    let found = if load["valid"] == true {
+        Ok(number(&request(&load, 0)["first_byte_ns"]) / 1_000_000)
+    } else {
+        Err(load["invalid"][0]["kind"].as_str().unwrap_or("").to_owned())
     };
     Some((load, found))
 }
