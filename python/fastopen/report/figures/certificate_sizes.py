@@ -11,7 +11,7 @@ from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
 from fastopen.report.grids import level_grid
 
-WIDTH: Final = 210
+WIDTH: Final = 300
 
 
 def round_trips_by_size(source: Source) -> Figure | None:
@@ -50,7 +50,9 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     flight = results.first_flights.get(result.cell.index)
     if point.setup.tls is None or flight is None or flight.first_byte_rtts is None:
         return None
-    others = [one for one in results.factors.varying if one.name != "chain_bytes"]
+    factors = results.factors
+    apart = ("chain_bytes",) if factors.varying_rtt else ("chain_bytes", "rtt")
+    others = [one for one in factors.varying if one.name not in apart]
     return {
         "page": result.cell.page,
         "panel": title_of(source, result.cell.page, ", ".join(one.phrase_at(point) for one in others)),
