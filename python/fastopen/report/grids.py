@@ -22,6 +22,7 @@ from fastopen.analysis.statistics import (
     discrepancies,
     effect_of,
     levels,
+    round_trips_of_sizes,
     sensitivity,
     syn_data_max,
 )
@@ -60,8 +61,6 @@ PUBLISHED_FACTORS: Final = ("down", "rtt")
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "mtu"),
 )
-# Fewer sizes of certificates are rows of the table of results.
-SIZES_MIN: Final = 8
 
 
 def result_grid(results: Results, page: str) -> Grid:
@@ -198,27 +197,13 @@ def syn_grid(results: Results, page: str) -> Grid | None:
 
 
 def level_grid(results: Results, page: str) -> Grid | None:
-    """Return the sizes of certificate chains that cost as many round trips to the first byte.
-
-    None if a run has few sizes, or if links have a rate, with which times grow with each byte.
-    """
+    """Return the sizes of certificate chains that cost as many round trips to the first byte; None if a run
+    does not show them."""
+    rtts = round_trips_of_sizes(results, page)
+    if not rtts:
+        return None
     factors, arms = results.factors, results.experiment.arms
     others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
-    rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]
-    if len(others) == len(factors.varying) or any(rate is not None for rate in rates):
-        return None
-    rtts: dict[Comparison, dict[ArmName, dict[int, float]]] = {}
-    row_of: dict[tuple[str, ...], Comparison] = {}
-    for comparison, of_arm in results.comparisons(page).items():
-        point = factors.point(comparison)
-        row = row_of.setdefault(tuple(factor.text_at(point) for factor in others), comparison)
-        for arm, cell in of_arm.items():
-            flight = results.first_flights.get(cell.cell.index)
-            if flight is not None and flight.first_byte_rtts is not None and point.setup.tls is not None:
-                of_size = rtts.setdefault(row, {}).setdefault(arm, {})
-                of_size[point.setup.tls.chain_bytes] = flight.first_byte_rtts
-    if max((len(sizes) for of_arm in rtts.values() for sizes in of_arm.values()), default=0) < SIZES_MIN:
-        return None
     rows = tuple(
         (
             *(of_factor(factor, factors.point(comparison)) for factor in others),

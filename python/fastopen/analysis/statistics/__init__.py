@@ -10,9 +10,10 @@ from fastopen.analysis.statistics.bootstrap import (
 from fastopen.analysis.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
 from fastopen.analysis.statistics.cells import CellResult, Reason, central, summarise
+from fastopen.analysis.statistics.certificate_sizes import Level, levels, round_trips_of_sizes
 from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.analysis.statistics.deciding import Deciding, deciding_factor
-from fastopen.analysis.statistics.first_flight import FirstFlight, Level, levels, syn_data_max
+from fastopen.analysis.statistics.first_flight import FirstFlight, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
 from fastopen.analysis.statistics.judgement import (
     Effect,
@@ -72,6 +73,7 @@ __all__ = [
     "median_interval",
     "pairs_needed",
     "payoffs",
+    "round_trips_of_sizes",
     "saves_in_the_median",
     "sensitivity",
     "slopes",

@@ -1,8 +1,8 @@
 """First flights of a cell: sizes of ClientHellos, sessions, early data, the first answer."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from fastopen.contract import Connection, LoadRecord, Network
@@ -18,8 +18,6 @@ HEADERS_AND_OPTIONS_BYTES: Final = 40 + 40
 # Between a ClientHello and the end of its early data, besides that: the record of a change of cipher spec,
 # and header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
-# Round trips that differ less are alike: the time of the answer on the link.
-ALIKE_RTTS: Final = 0.01
 
 
 def syn_data_max(mtu_bytes: int) -> int:
@@ -48,26 +46,6 @@ class FirstFlight:
     early_beyond_syn_bytes: tuple[int, ...] = ()
     """Of each connection whose SYN held the ClientHello but not all early data after it: bytes of both.
     What did not fit came with the client's Finished, so that early data saved nothing."""
-
-
-@dataclass(frozen=True)
-class Level:
-    """Consecutive sizes of a certificate chain with the same round trips to the first byte."""
-
-    rtts: float
-    bytes_min: int
-    bytes_max: int
-
-
-def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
-    """Return the levels of round trips over sizes, in the order of sizes."""
-    found: list[Level] = []
-    for size, rtts in sorted(rtts_of_bytes.items()):
-        if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
-            found[-1] = replace(found[-1], bytes_max=size)
-        else:
-            found.append(Level(rtts, size, size))
-    return found
 
 
 def first_flights(

@@ -5,11 +5,10 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.analysis.attribution import Source
-from fastopen.analysis.statistics import CellResult, Results
+from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
 from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
-from fastopen.report.grids import level_grid
 
 WIDTH: Final = 300
 
@@ -17,7 +16,7 @@ WIDTH: Final = 300
 def round_trips_by_size(source: Source) -> Figure | None:
     """Draw a panel for each page and setting; None if a run has few sizes, or a link has a rate."""
     results = source.results
-    pages = [page for page in results.pages if level_grid(results, page) is not None]
+    pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [
         row for cell in results.cells if cell.cell.page in pages and (row := _row(source, results, cell))
     ]
