@@ -249,6 +249,14 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/origins/upstream_tfo", True, _SERVER),
     ("/origins/upstream_rtt_us", int, _SERVER),
     ("/tls/session", "early", {"/tls/version": "1.3"}),
+    *(
+        ("/tls/certificates", kind, {"/tls/version": "1.3"})
+        for kind in ("ml-dsa-44", "ml-dsa-65", "slh-dsa-128s", "merkle-tree")
+    ),
+    *(
+        ("/tls/certificate_compression", algorithm, {"/tls/version": "1.3"})
+        for algorithm in ("brotli", "zlib")
+    ),
     (
         *("/origins/bodies", "recorded"),
         {"/client/kind": "chromium", "/tls/security": "recorded", "/loads": TLS_LOADS},
@@ -496,6 +504,8 @@ _RECORDED: Final[Json] = {
     "/loads": TLS_LOADS,
 }
 _TOGETHER: Final[tuple[Json, ...]] = (
+    {"/tls/version": "1.2", "/tls/certificates": "ml-dsa-44"},
+    {"/tls/version": "1.2", "/tls/certificate_compression": "brotli"},
     *(
         {"/client/kind": "chromium", "/tls/ticket_state": state}
         for state in ("expired", "stale", "forgotten")

@@ -19,10 +19,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 from fastopen.common.errors import InputError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
+from fastopen.contract.origins import KeyShare
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import COMMAND_LINE, make_plan, read_asked
 from fastopen.pages import Page
@@ -32,10 +33,14 @@ TYPES = ("stylesheet", "script", "image", "font", "xhr", "media", "other")
 PATHS = (
     *("drop-syn-data", "drop-option", "drop-synack-option", "strip-option", "strip-data", "strip-both"),
     *("strip-synack-option", "break-cookie", "rst-syn-data", "drop-synack", "drop-answers"),
-    *("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind"),
+    *("drop-split-hello", "rst-split-hello", "stall-second-segment"),
+    *("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp"),
 )
 # Paths that may keep a load from completing.
-CUTTING = ("rst-syn-data", "drop-answers", "drop-synack", "block-udp", "limit-udp", "rebind")
+CUTTING = (
+    *("rst-syn-data", "drop-answers", "drop-synack", "drop-split-hello", "rst-split-hello"),
+    *("block-udp", "limit-udp", "rebind"),
+)
 # How long the loader waits for an answer before it asks again.
 RESOLVER_TIMEOUT_S = 5
 # Cases whose jobs are handed to the engine at once.
@@ -141,7 +146,7 @@ def asked_of(rng: random.Random) -> dict[str, str]:
         "keep_alive": lambda: "off",
         "profile": lambda: "mget",
         "tickets": lambda: str(rng.choice((0, 1, 4))),
-        "key_share": lambda: rng.choice(("x25519", "x25519mlkem768")),
+        "key_share": lambda: rng.choice(get_args(KeyShare)),
         "chain_bytes": lambda: str(_log(rng, 1000, 20_000)),
         "names": lambda: rng.choice(("do53", "tcp", "dot", "doh")),
         "one_address": lambda: "on",

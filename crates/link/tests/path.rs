@@ -271,6 +271,68 @@ fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_cli
     assert_eq!(crossed(later, Way::Down, late.clone()), late);
 }
 
+/// The first `sent` bytes of a `ClientHello` of 1,475 bytes from `offset` on, in a segment of the client.
+fn hello(flags: u8, offset: u32, sent: usize) -> Vec<u8> {
+    let mut whole = vec![22, 3, 1];
+    whole.extend((1470_u16).to_be_bytes());
+    whole.resize(1475, b'.');
+    let from = offset as usize;
+    let mut ip = packet(Way::Up, flags, 77, &[], &whole[from..from + sent]);
+    let first = u32::from(flags & SYN == 0);
+    ip[24..28].copy_from_slice(&ISN.wrapping_add(first + offset).to_be_bytes());
+    ip
+}
+
+fn drops(middlebox: &mut Middlebox, mut ip: Vec<u8>) -> bool {
+    middlebox.pass(0, Way::Up, &mut ip) == Passage::Drop
+}
+
+#[test]
+fn segments_of_a_split_hello_are_dropped_and_what_follows_it_is_not() {
+    let mut middlebox = middlebox(Behaviour::DropSplitHello);
+    let segments = [(0, 1448), (1448, 27), (0, 1448)];
+    let dropped = segments.map(|(offset, sent)| drops(&mut middlebox, hello(ACK, offset, sent)));
+    assert_eq!(dropped, [true; 3]);
+    let mut later = packet(Way::Up, ACK, 77, &[], b"request");
+    later[24..28].copy_from_slice(&ISN.wrapping_add(1 + 1475).to_be_bytes());
+    assert!(!drops(&mut middlebox, later));
+    // A hello in one segment passes; so does the beginning of one in a SYN, but not its rest.
+    assert!(!drops(&mut self::middlebox(Behaviour::DropSplitHello), hello(ACK, 0, 1475)));
+    let mut middlebox = self::middlebox(Behaviour::DropSplitHello);
+    let dropped = [(SYN, 0, 1420), (ACK, 1420, 55)];
+    let dropped = dropped.map(|(flags, offset, sent)| drops(&mut middlebox, hello(flags, offset, sent)));
+    assert_eq!(dropped, [false, true]);
+}
+
+#[test]
+fn the_second_segment_of_a_split_hello_is_dropped_once() {
+    let mut middlebox = middlebox(Behaviour::StallSecondSegment);
+    let segments = [(0, 1448), (1448, 27), (0, 1448), (1448, 27)];
+    let dropped = segments.map(|(offset, sent)| drops(&mut middlebox, hello(ACK, offset, sent)));
+    assert_eq!(dropped, [false, true, false, false]);
+}
+
+#[test]
+fn a_split_hello_is_answered_by_a_reset_that_its_sender_takes() {
+    let mut ip = hello(ACK, 0, 1448);
+    assert_eq!(middlebox(Behaviour::RstSplitHello).pass(0, Way::Up, &mut ip), Passage::Answer);
+    ip.truncate(40);
+    // The acknowledgement of the segment is the sequence number of the reset (RFC 9293 section 3.10.7.4).
+    assert_eq!((ip[33], &ip[24..28]), (RST, &77_u32.to_be_bytes()[..]));
+    assert_eq!((&ip[12..16], &ip[16..20]), (&HOST[..], &CLIENT[..]));
+    assert_checksums(&ip);
+}
+
+#[test]
+fn the_second_initial_datagram_of_a_flow_is_dropped_until_the_host_answers() {
+    let initial = || datagram(Way::Up, 40_000, &[0xc0, 0, 0, 0, 1, 0, 0, 0, 1, 0]);
+    let mut middlebox = middlebox(Behaviour::DropLargeUdp);
+    assert_eq!([0, 1].map(|_| drops(&mut middlebox, initial())), [false, true]);
+    let mut answer = datagram(Way::Down, 40_000, b"answer");
+    assert!(matches!(middlebox.pass(0, Way::Down, &mut answer), Passage::Forward(_)));
+    assert!(!drops(&mut middlebox, initial()));
+}
+
 #[test]
 fn hosts_that_are_not_behind_it_notice_nothing() {
     let elsewhere =
@@ -293,7 +355,7 @@ fn the_client_is_answered_after_the_delay_of_the_way_back_alone() {
 proptest! {
     #[test]
     fn no_packet_makes_it_panic_or_grow(
-        mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120, number in 0_usize..15,
+        mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120, number in 0_usize..19,
         up in any::<bool>(), like in prop::sample::select(vec![syn(COOKIE, b"data"), datagram(Way::Up, 40_000, b"")]),
         as_it_is in any::<bool>(),
     ) {
@@ -302,6 +364,8 @@ proptest! {
             Behaviour::StripBoth, Behaviour::StripSynackOption, Behaviour::BreakCookie,
             Behaviour::RstSynData, Behaviour::DropSynack, Behaviour::DropAnswers, Behaviour::BlockUdp,
             Behaviour::LimitUdp, Behaviour::DropZeroRtt, Behaviour::Rebind, Behaviour::DropSynackOption,
+            Behaviour::DropSplitHello, Behaviour::RstSplitHello, Behaviour::StallSecondSegment,
+            Behaviour::DropLargeUdp,
         ];
         if !as_it_is {
             let kept = cut.min(like.len());

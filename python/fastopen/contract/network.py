@@ -15,7 +15,7 @@ TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 # A day.
 BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
-QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind")
+QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp")
 # Congestion controls that QUIC has in common with the kernel.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 Ip = Literal["4", "6"]
@@ -46,11 +46,15 @@ Path = Literal[
     "rst-syn-data",
     "drop-synack",
     "drop-answers",
+    "drop-split-hello",
+    "rst-split-hello",
+    "stall-second-segment",
     "block-udp",
     "limit-udp",
     "drop-0rtt",
     "delay-initial",
     "rebind",
+    "drop-large-udp",
 ]
 NameLookup = Literal["none", "do53", "tcp", "dot", "doh"]
 ResolverConduct = Literal["answers", "drop-first", "silent", "nxdomain"]

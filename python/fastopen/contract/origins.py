@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 
 from fastopen.common.pydantic_errors import conflict
+from fastopen.contract.certificates import CHAIN_BYTES, CLASSICAL, CertificateKind
 from fastopen.contract.part import Part, RttUs, Scale, Word
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.url import host_of
@@ -17,6 +18,8 @@ Http = Literal[HttpVersion, "recorded"]
 _InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
+KeyShare = Literal["x25519mlkem768", "mlkem1024", "x25519", "secp256r1"]
+CertificateCompression = Literal["none", "brotli", "zlib"]
 TicketState = Literal["valid", "stale", "expired", "forgotten"]
 TlsVersion = Literal["1.2", "1.3"]
 
@@ -131,7 +134,7 @@ class Tls(Part):
 
     version: TlsVersion = "1.3"
     """The newest version that the origins speak."""
-    key_share: Literal["x25519mlkem768", "x25519"] = "x25519mlkem768"
+    key_share: KeyShare = "x25519mlkem768"
     """The group of the key share in the loader's ClientHello. Other clients send their own."""
     session: SessionStart = "none"
     """The beginning of connections. `none`: without a session of an earlier visit, so the first handshake
@@ -156,8 +159,15 @@ class Tls(Part):
     and early data is rejected (RFC 8446 section 8.3). `expired`: the tickets are older than their lifetime,
     and the client uses none. `forgotten`: origins have lost their keys, and the client uses the tickets in
     vain."""
+    certificates: CertificateKind | None = None
+    """The kind of certificates that `chain_bytes` stands for. Origins sign with ECDSA; larger keys and
+    signatures are padding. null: no kind."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
-    """The size of the certificates that an origin sends, as far as they can have it."""
+    """The size of the certificates that an origin sends, as far as they can have it. If it is missing, that
+    of `certificates`."""
+    certificate_compression: CertificateCompression = "none"
+    """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
+    own."""
     security: Security = "tls"
     """The URLs that are served over TLS if a load's transport has it: all with `tls`, and those that are
     https with `recorded`."""
@@ -171,6 +181,28 @@ class Tls(Part):
         others = {key: value for key, value in data.items() if key != "resumption"}
         return others if data["resumption"] else {"tickets": 0, **others}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _certificates_have_a_size(cls, data: Any) -> Any:
+        """Set the size of a named kind of certificates."""
+        if not isinstance(data, Mapping) or "chain_bytes" in data:
+            return data
+        kind = data.get("certificates")
+        size = CHAIN_BYTES.get(kind) if isinstance(kind, str) else None  # type: ignore[call-overload]
+        return data if size is None else {**data, "chain_bytes": size}
+
+    @model_validator(mode="after")
+    def _certificates_fit_the_version(self) -> Self:
+        if self.version == "1.3":
+            return self
+        if self.certificates not in (None, *CLASSICAL):
+            message, remedy = f"{self.certificates} certificates need TLS 1.3", "ask for tls 1.3"
+            raise conflict(message, remedy, "tls.certificates", "tls.version")
+        if self.certificate_compression != "none":
+            message, remedy = "compressed certificates need TLS 1.3", "ask for tls 1.3"
+            raise conflict(message, remedy, "tls.certificate_compression", "tls.version")
+        return self
+
     @model_validator(mode="after")
     def _there_is_a_session_to_begin_with(self) -> Self:
         if self.session != "none" and self.tickets == 0:
@@ -180,6 +212,16 @@ class Tls(Part):
             remedy = "use tls 1.3, or session resumed"
             raise conflict("early data needs TLS 1.3", remedy, "tls.session", "tls.version")
         return self
+
+    def allows(self, changes: Mapping[str, Any]) -> bool:
+        """Return True if these settings are still consistent with the changes."""
+        try:
+            Tls.model_validate(
+                self.model_dump() | {key: changes[key] for key in changes if hasattr(self, key)}
+            )
+        except ValidationError:
+            return False
+        return True
 
     @property
     def rejects_early_data(self) -> bool:

@@ -19,6 +19,7 @@ from fastopen.common.errors import InputError, any_of, collected, nearest, raise
 from fastopen.common.pydantic_errors import input_error, problems_of
 from fastopen.common.units import UnitError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
+from fastopen.contract.certificates import CLASSICAL
 from fastopen.contract.client_types import CLIENTS
 from fastopen.contract.network import QUIC_CONGESTION_CONTROLS
 from fastopen.contract.origins import Http, SessionStart
@@ -27,7 +28,7 @@ from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT,
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.named_networks import DEFAULT_NETWORKS, NAMED_NETWORKS, NamedNetwork
 from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
-from fastopen.experiments.sweep import clients_of, multiplied, setups_of
+from fastopen.experiments.sweep import clients_of, multiplied, setups_of, with_remedies
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 from fastopen.experiments.transports import ALL, arms_and_tls
 
@@ -38,6 +39,8 @@ DIRECTIONS: Final = ("down", "up")
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
+# Factors that make up for large certificates.
+REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 _NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
 
@@ -139,6 +142,9 @@ class Asked:
             clients = clients_of(self._settings("client"))
         self._check(clients)
         tls, answering = self._settings("tls"), self._settings("origins")
+        if {"certificates", "chain_bytes"} <= tls.keys():
+            message, names = "a kind of certificates has a size already", ("certificates", "chain_bytes")
+            raise self.fault(message, names, "leave one of them out")
         if "server" in answering:
             answering["server"] = _located(answering["server"], self.folder)
         if ALL in words:
@@ -154,7 +160,14 @@ class Asked:
         origins = self._models("origins", answering, Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
         with self._named("client", "origins", "tls"):
-            return arms, setups_of(clients, origins, tcps, over)
+            setups = setups_of(clients, origins, tcps, over)
+            return arms, with_remedies(setups) if self._compares_certificates else setups
+
+    @property
+    def _compares_certificates(self) -> bool:
+        """Return True if kinds of certificates are compared, and no remedy for large ones is set."""
+        kinds = {*self.values.get("certificates", ())}
+        return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
         """Return True if loads use TLS by default.

@@ -166,7 +166,9 @@ class Factor:
     @cached_property
     def accepted(self) -> tuple[str, ...]:
         """Return the accepted words, if the factor has a fixed set of words."""
-        return (*self.quantity.accepted, *self._adapter.json_schema().get("enum", ()))
+        schema = self._adapter.json_schema()
+        enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
+        return (*self.quantity.accepted, *(word for enum in enums for word in enum))
 
     @cached_property
     def bounds(self) -> str:

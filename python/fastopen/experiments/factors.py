@@ -40,6 +40,11 @@ def _of_tls(key: str) -> Callable[[Point], tuple[Any, ...]]:
     return lambda point: (None if point.setup.tls is None else getattr(Tls(), key),)
 
 
+def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
+    tls = point.setup.tls
+    return (None if tls is None else Tls(certificates=tls.certificates).chain_bytes,)
+
+
 def _bodies_for_client(point: Point) -> tuple[Any, ...]:
     return (with_bodies_for(point.setup.client, Origins()).bodies,)
 
@@ -276,7 +281,7 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,
-        "Key share of the loader: x25519mlkem768 (browsers'; too large for a SYN) or x25519.",
+        "Key share of the loader; those with mlkem do not fit into a SYN.",
         example="x25519,x25519mlkem768", header="key\nshare", phrase="key share {}",
         natural=_of_tls("key_share"),
     ),
@@ -314,9 +319,21 @@ _ORIGINS_AND_TLS: Final = (
         natural=_of_tls("ticket_state"),
     ),
     Factor(
+        "certificates", "tls", ("certificates",), q.TEXT_OR_NONE,
+        "Kind of the origins' certificates, which sets their size.",
+        example="ecdsa,ml-dsa-44", otherwise="a chain of --chain-bytes", header="certifi-\ncates",
+        phrase="{} certificates", absent_phrase="certificates of no kind", natural=_of_tls("certificates"),
+    ),
+    Factor(
         "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",
         example="2000,3500", header="chain\nbytes", phrase="certificates of {} bytes",
-        natural=_of_tls("chain_bytes"),
+        natural=_chain_of_certificates,
+    ),
+    Factor(
+        "certificate_compression", "tls", ("certificate_compression",), q.TEXT,
+        "Compression of certificates by origins and loader: none, brotli or zlib.",
+        example="none,brotli", header="com-\npressed", called="compression of certificates",
+        phrase="certificate compression {}", natural=_of_tls("certificate_compression"),
     ),
     Factor(
         "origins_keep_alive", "origins", ("keep_alive",), q.FLAG, "Persistent connections at the origins.",

@@ -5,13 +5,22 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from fastopen.contract import Client, Origins, Tcp, Tls
-from fastopen.contract.client_types import COMMAND, OWN_SETTINGS, PICTURES
+from fastopen.contract.client_types import COMMAND, LOADER, OWN_SETTINGS, PICTURES
 from fastopen.experiments.clients import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
 # Settings whose own value is a list. They are one value, not several to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
+
+# Settings of one part that take away round trips of large certificates: without them, with early data in
+# addition, in a larger initial window, or with fewer bytes.
+REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
+    ("tls", {"session": "resumed"}),
+    ("tls", {"session": "early"}),
+    ("tls", {"certificate_compression": "brotli"}),
+    ("tcp", {"initial_window_segments": 32}),
+)
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
@@ -71,6 +80,17 @@ def setups_of(
         for client, answering, tcp, over in product(clients, origins, tcps, tls)
     )
     return list({repr(one): one for one in made}.values())
+
+
+def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
+    """Return the setups, and after them those of the loader with one remedy each for large certificates."""
+    remedied = (
+        setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
+        for part, remedy in REMEDIES
+        for setup in setups
+        if setup.client.type is LOADER and setup.tls is not None and setup.tls.allows(remedy)
+    )
+    return list({repr(one): one for one in (*setups, *remedied)}.values())
 
 
 def _over(origins: Origins, tls: Tls | None) -> Origins:

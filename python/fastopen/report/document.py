@@ -14,7 +14,9 @@ from fastopen.analysis.statistics import (
     half_width_percent,
     pairs_needed,
     sensitivity,
+    syn_data_max,
 )
+from fastopen.contract import Network
 from fastopen.experiments import Experiment, PublishedCell, point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
@@ -119,7 +121,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "bound_percent": None if result.bound is None else result.bound.percent,
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
-        **_first_flight(results.first_flights.get(cell.index)),
+        **_first_flight(results.first_flights.get(cell.index), results.experiment.networks[cell.network]),
         **_flight_saving(results, results.flight_savings.get(cell.index)),
         **_browser_metrics(results.browser_metrics.get(cell.index)),
         "sensitivity": _sensitivity(results, result),
@@ -127,8 +129,12 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
     }
 
 
-def _first_flight(found: FirstFlight | None) -> dict[str, Any]:
+def _first_flight(found: FirstFlight | None, network: Network) -> dict[str, Any]:
+    sent, room = None if found is None else found.client_bytes, syn_data_max(network)
     return {
+        "first_flight_bytes": sent,
+        "syn_data_max_bytes": None if sent is None else room,
+        "first_flight_beyond_syn_bytes": None if sent is None else max(0, sent - room),
         "first_byte_rtts": None if found is None else found.first_byte_rtts,
         "resumed_connections": None if found is None else found.resumed_connections,
         "early_connections": None if found is None else found.early_connections,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from statistics import median
 from typing import Final
 
@@ -16,10 +17,14 @@ from fastopen.analysis.statistics import (
     FirstFlight,
     FlightSaving,
     Label,
+    Level,
     Results,
     discrepancies,
     effect_of,
+    levels,
+    round_trips_of_sizes,
     sensitivity,
+    syn_data_max,
 )
 from fastopen.common import units
 from fastopen.common.errors import any_of
@@ -33,6 +38,7 @@ from fastopen.experiments import (
     UNKNOWNS,
     Arm,
     ArmName,
+    Comparison,
     Experiment,
     SmallestEffect,
     all_named,
@@ -51,6 +57,10 @@ MISSING: Final = "-"
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
 # Networks are all that varies in a published table.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
+# Of the factors, those that change the bytes that a client sends first.
+DECIDING_CLIENT_BYTES: Final = (
+    *("client", "http", "tls", "key_share", "session", "certificate_compression", "mtu"),
+)
 
 
 def result_grid(results: Results, page: str) -> Grid:
@@ -152,6 +162,77 @@ def flight_grid(results: Results, page: str) -> Grid | None:
         tuple(entries),
         " ".join(filter(None, (note, results.bound_note(beaten)))),
     ).hoist_common_factors()
+
+
+def syn_grid(results: Results, page: str) -> Grid | None:
+    """Return the part of each first flight that fits into a SYN; None if it is the same in all rows."""
+    factors = results.factors
+    sizes: dict[tuple[int, int], Comparison] = {}
+    for comparison, of_arm in results.comparisons(page).items():
+        flights = (results.first_flights.get(cell.cell.index) for cell in of_arm.values())
+        sent = next((one.client_bytes for one in flights if one and one.client_bytes is not None), None)
+        if sent is not None:
+            room = syn_data_max(results.experiment.networks[comparison.network])
+            sizes.setdefault((sent, room), comparison)
+    # With other sizes of certificates or windows a client sends the same.
+    deciding = [one for one in factors.varying if one.name in DECIDING_CLIENT_BYTES]
+    if len(sizes) < 2:
+        return None
+    rows = tuple(
+        (
+            *(of_factor(factor, factors.point(comparison)) for factor in deciding),
+            Entry(f"{sent:,}", value=sent),
+            Entry(f"{room:,}", value=room),
+            Entry(f"{max(0, sent - room):,}", "bad" if sent > room else "", value=max(0, sent - room)),
+        )
+        for (sent, room), comparison in sizes.items()
+    )
+    headers = ("client sends\nfirst, bytes", "SYN holds\nbytes", "remains\nbytes")
+    note = (
+        "ClientHello and early data, or the request in cleartext. TFO saves a round trip if nothing remains."
+    )
+    columns = (*(Column(factor.header, "factor") for factor in deciding), *map(Column, headers))
+    return Grid(f"First flights of {page} in a SYN", columns, rows, note).hoist_common_factors()
+
+
+def level_grid(results: Results, page: str) -> Grid | None:
+    """Return the sizes of certificate chains that cost as many round trips to the first byte; None if a run
+    does not show them."""
+    rtts = round_trips_of_sizes(results, page)
+    if not rtts:
+        return None
+    factors, arms = results.factors, results.experiment.arms
+    others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
+    rows = tuple(
+        (
+            *(of_factor(factor, factors.point(comparison)) for factor in others),
+            *(Entry(_in_levels(levels(of_arm.get(name, {})))) for name in arms),
+        )
+        for comparison, of_arm in rtts.items()
+    )
+    columns = (
+        *(Column(factor.header, "factor") for factor in others),
+        *(Column(f"{name}: RTTs (to bytes)", "words", wraps=True) for name in arms),
+    )
+    note = (
+        "Round trips from opening the connection to the first byte of the answer, and the largest"
+        " certificate chain with them. A range in parentheses holds the step between two sizes."
+    )
+    title = f"Round trips of {page} by size of the certificates"
+    return Grid(title, columns, rows, note).hoist_common_factors()
+
+
+def _in_levels(found: Sequence[Level]) -> str:
+    """Return `3.000 (14,151), 4.000`: the last level has no end."""
+    parts = []
+    for level, following in zip_longest(found, found[1:]):
+        if following is None:
+            parts.append(f"{level.rtts:.3f}")
+            continue
+        exact = following.bytes_min == level.bytes_max + 1
+        end = f"{level.bytes_max:,}" + ("" if exact else f" to {following.bytes_min - 1:,}")
+        parts.append(f"{level.rtts:.3f}{NBSP}({end})")
+    return ", ".join(parts) or MISSING
 
 
 def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:

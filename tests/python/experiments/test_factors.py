@@ -51,7 +51,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
 # They ask for TLS.
 TLS = (
     *("key_share", "session", "tickets", "address_tokens", "quic_retry"),
-    *("early_data_rejected", "ticket_state", "chain_bytes"),
+    *("early_data_rejected", "ticket_state", "chain_bytes", "certificates", "certificate_compression"),
 )
 # What else must be asked for, so that a factor means something.
 NEEDED: dict[str, dict[str, str]] = {
@@ -155,7 +155,7 @@ def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     assert by_options({}) == by_file(tmp_path, {}) == by_call({})
     usual = {factor.name: factor.usual for factor in ASKED if factor.usual is not None and factor.several}
     for name in TLS:
-        del usual[name]
+        usual.pop(name, None)
     given = by_options(usual)
     # Whoever names a factor of TLS means all URLs, and whoever names an RTT no network by its name.
     assert given.model_copy(update={"networks": by_options({}).networks}) == by_options({})

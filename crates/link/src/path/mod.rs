@@ -1,9 +1,10 @@
-//! Middleboxes that break TCP Fast Open or QUIC: a pure function of time, packet, direction and the history
-//! of the flow.
+//! Middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC: a pure function of time, packet,
+//! direction and the history of the flow.
 //!
 //! The middlebox stands between the access link and the hosts. Packets of the client have crossed the link's
 //! queue, packets of the hosts have not. See `docs/paths.md` for the effects on Linux.
 
+mod hello;
 mod udp;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +18,7 @@ use crate::ip::{self, Header};
 use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
+use hello::Hellos;
 pub use udp::rebound;
 use udp::{Datagrams, UdpDatagram};
 
@@ -50,6 +52,12 @@ pub enum Behaviour {
     DropSynack,
     /// Drops everything that a server sends after it has accepted data in a SYN.
     DropAnswers,
+    /// Drops the segments of a TLS `ClientHello` that takes several, but for SYNs.
+    DropSplitHello,
+    /// Answers these segments by a RST.
+    RstSplitHello,
+    /// Drops the second segment of a TLS `ClientHello` once.
+    StallSecondSegment,
     /// Drops UDP.
     BlockUdp,
     /// Drops UDP above a rate, in each direction.
@@ -61,6 +69,15 @@ pub enum Behaviour {
     DelayInitial,
     /// Changes the client's port of UDP flows after a while, like a NAT that has lost its mapping.
     Rebind,
+    /// Drops a client's QUIC Initial datagrams after the first, until the host answers.
+    DropLargeUdp,
+}
+
+impl Behaviour {
+    /// Returns whether it acts on the segments of a TLS `ClientHello`.
+    const fn concerns_hellos(self) -> bool {
+        matches!(self, Self::DropSplitHello | Self::RstSplitHello | Self::StallSecondSegment)
+    }
 }
 
 /// A behaviour, and the hosts behind it.
@@ -124,6 +141,7 @@ struct Flow {
 pub struct Middlebox {
     rule: PathRule,
     flows: BTreeMap<FlowKey, Flow>,
+    hellos: Hellos,
     datagrams: Datagrams,
 }
 
@@ -149,6 +167,9 @@ impl Middlebox {
             return Passage::Forward(bytes);
         }
         match way {
+            Way::Up if self.rule.behaviour.concerns_hellos() => {
+                self.hellos.pass(self.rule.behaviour, flow, &mut segment)
+            }
             Way::Up if segment.flags() & (SYN | ACK) == SYN => self.pass_syn(flow, &mut segment),
             Way::Up => Passage::Forward(bytes),
             Way::Down => self.pass_down(flow, &mut segment),
@@ -323,18 +344,22 @@ impl<'a> Segment<'a> {
         self.changed = true;
     }
 
-    /// Turns this SYN into the RST that answers it (RFC 9293 section 3.10.7.1).
+    /// Turns this segment into the RST that answers it (RFC 9293 section 3.10.7.1).
     fn reset(&mut self) {
-        let acknowledged = self.sequence_number().wrapping_add(1);
+        let (sequence, acknowledged, flags) = match self.flags() & ACK {
+            0 => (0, self.sequence_number().wrapping_add(1), RST | ACK),
+            _ => (self.acknowledgement_number(), 0, RST),
+        };
         ip::swap_addresses(self.ip);
         for byte in 0..2 {
             self.ip.swap(self.tcp + byte, self.tcp + 2 + byte);
         }
         let header = &mut self.ip[self.tcp + 4..self.tcp + TCP_HEADER];
         header.fill(0);
+        header[..4].copy_from_slice(&sequence.to_be_bytes());
         header[4..8].copy_from_slice(&acknowledged.to_be_bytes());
         header[8] = (TCP_HEADER as u8 / 4) << 4;
-        header[9] = RST | ACK;
+        header[9] = flags;
         self.payload = self.tcp + TCP_HEADER;
         self.shorten(self.payload);
         self.finish();

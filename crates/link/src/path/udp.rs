@@ -74,6 +74,8 @@ pub(super) struct Datagrams {
     limits: [Bucket; 2],
     /// Start time of each flow, by the client's port and the host.
     flows: BTreeMap<(u16, IpAddr), Nanos>,
+    /// Flows with an Initial packet of the client, and whether the host has answered.
+    initials: BTreeMap<(u16, IpAddr), bool>,
 }
 
 impl Datagrams {
@@ -100,6 +102,11 @@ impl Datagrams {
             {
                 return Passage::Hold(now + INITIAL_HELD);
             }
+            Behaviour::DropLargeUdp => {
+                let flow = (datagram.port(datagram.client_port_at(way)), datagram.host(way));
+                let begins = way == Way::Up && has(datagram, PacketType::Initial);
+                self.passes_as_first(flow, way, begins)
+            }
             Behaviour::Rebind => {
                 self.rebind(now, way, datagram);
                 true
@@ -107,6 +114,23 @@ impl Datagrams {
             _ => true,
         };
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
+    }
+
+    /// Returns whether a datagram of a flow passes; `begins` if it holds an Initial packet of the client.
+    fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
+        match self.initials.get_mut(&flow) {
+            Some(answered) if way == Way::Down => {
+                *answered = true;
+                true
+            }
+            Some(answered) => *answered || !begins,
+            None => {
+                if begins {
+                    self.initials.insert(flow, false);
+                }
+                true
+            }
+        }
     }
 
     fn rebind(&mut self, now: Nanos, way: Way, datagram: &mut UdpDatagram) {

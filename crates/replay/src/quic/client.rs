@@ -19,7 +19,7 @@ use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
 use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
-use crate::tls::{self, Authority, Handshake, KeyShare};
+use crate::tls::{self, Authority, Handshake};
 
 /// A client of QUIC connections, with the tickets and tokens of earlier ones.
 #[derive(Debug, Clone)]
@@ -76,13 +76,13 @@ impl QuicClient {
     /// Returns an error if the authority's certificate is invalid.
     pub fn new(
         settings: Settings,
-        key_share: KeyShare,
+        tls: &tls::Settings,
         authority: &Authority,
         hosts: usize,
         early: bool,
         clock: Arc<dyn TimeProvider>,
     ) -> Result<Self, tls::Error> {
-        let provider = tls::provider(key_share);
+        let provider = tls::provider(tls.key_share);
         let mut roots = RootCertStore::empty();
         roots.add(authority.root().clone())?;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
@@ -95,6 +95,7 @@ impl QuicClient {
             .with_no_client_auth();
         let ticket_store = TicketStore::new(hosts.saturating_mul(tls::TICKETS_KEPT));
         config.resumption = Resumption::store(ticket_store.clone());
+        config.cert_decompressors = tls.certificate_compression.decompressors();
         config.enable_early_data = early;
         config.time_provider = clock;
         config.alpn_protocols = vec![crate::HttpVersion::Http3.alpn().to_vec()];

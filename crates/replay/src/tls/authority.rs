@@ -22,8 +22,14 @@ use super::Error;
 use super::signer::{IssuerKey, ServerKey};
 
 /// A meaningless extension in the OID arc for documentation (RFC 5612). It stands for the extensions of real
-/// certificates: signed certificate timestamps, policies, authority information.
+/// certificates (signed certificate timestamps, policies, authority information) and for larger keys and
+/// signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
+/// The readable part of the filler: addresses of the authority, as in public certificates. The rest is
+/// random, like keys and signatures, which no compression shortens (RFC 8879).
+const FILLER_TEXT: &[u8] =
+    b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
+    http://revoked.authority.example/origins.crl https://www.authority.example/policy";
 /// Maximum corrections of the filler's length. DER encodes lengths in a variable number of bytes.
 const CORRECTIONS: usize = 4;
 
@@ -130,11 +136,16 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
         if filler_bytes > 0 {
-            let filler = CustomExtension::from_oid_content(FILLER, vec![b'.'; filler_bytes]);
-            params.custom_extensions = vec![filler];
+            params.custom_extensions = vec![CustomExtension::from_oid_content(FILLER, filler(filler_bytes))];
         }
         Ok(params.signed_by(&self.origins_key, &self.issuer)?)
     }
+}
+
+/// Returns the filler's content, the same in each load.
+fn filler(bytes: usize) -> Vec<u8> {
+    let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
+    FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()
 }
 
 fn alternative(name: &str) -> Result<SanType, Error> {

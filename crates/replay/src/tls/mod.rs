@@ -3,8 +3,8 @@
 
 mod authority;
 mod clock;
-mod hybrid;
 mod key_lines;
+mod post_quantum;
 mod session;
 mod signer;
 mod store;
@@ -14,6 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::Resumption;
+use rustls::compress::{
+    BROTLI_COMPRESSOR, BROTLI_DECOMPRESSOR, CertCompressor, CertDecompressor, ZLIB_COMPRESSOR,
+    ZLIB_DECOMPRESSOR,
+};
+use rustls::crypto::ring::kx_group::SECP256R1;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -64,8 +69,12 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the tickets of the earlier visit.
     pub ticket_state: TicketState,
+    /// The kind of certificates that `chain_bytes` stands for.
+    pub certificates: Option<Certificates>,
     /// Bytes of the certificate chain that an origin sends.
     pub chain_bytes: u16,
+    /// The compression of certificates that both ends support (RFC 8879).
+    pub certificate_compression: CertificateCompression,
     /// The URLs that are served over TLS, in loads that use TLS.
     pub security: Security,
 }
@@ -81,7 +90,9 @@ impl Default for Settings {
             retry: false,
             early_data_rejected: false,
             ticket_state: TicketState::Valid,
+            certificates: None,
             chain_bytes: 3500,
+            certificate_compression: CertificateCompression::None,
             security: Security::Tls,
         }
     }
@@ -154,8 +165,65 @@ pub enum Version {
 pub enum KeyShare {
     /// `X25519MLKEM768`, as in browsers since 2024, and X25519. Its 1.2 kB do not fit into a SYN.
     X25519MlKem768,
+    /// Only ML-KEM-1024: 1,568 bytes.
+    MlKem1024,
     /// Only X25519: the `ClientHello` fits into a SYN.
     X25519,
+    /// Only P-256: the `ClientHello` fits into a SYN.
+    Secp256r1,
+}
+
+/// A kind of certificates. Origins sign with ECDSA in each case: the kind names the sizes of keys, signatures
+/// and timestamps, which the job's `chain_bytes` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Certificates {
+    Ecdsa,
+    Rsa,
+    #[serde(rename = "ml-dsa-44")]
+    MlDsa44,
+    #[serde(rename = "ml-dsa-65")]
+    MlDsa65,
+    #[serde(rename = "slh-dsa-128s")]
+    SlhDsa128s,
+    MerkleTree,
+}
+
+impl Certificates {
+    /// Returns whether TLS 1.2 has code points for their signatures.
+    pub const fn fit_tls12(self) -> bool {
+        matches!(self, Self::Ecdsa | Self::Rsa)
+    }
+}
+
+/// An algorithm that compresses certificates (RFC 8879 section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum CertificateCompression {
+    None,
+    Brotli,
+    Zlib,
+}
+
+impl CertificateCompression {
+    fn compressors(self) -> Vec<&'static dyn CertCompressor> {
+        match self {
+            Self::None => vec![],
+            Self::Brotli => vec![BROTLI_COMPRESSOR],
+            Self::Zlib => vec![ZLIB_COMPRESSOR],
+        }
+    }
+
+    /// Returns the algorithms that a client offers.
+    pub(crate) fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
+        match self {
+            Self::None => vec![],
+            Self::Brotli => vec![BROTLI_DECOMPRESSOR],
+            Self::Zlib => vec![ZLIB_DECOMPRESSOR],
+        }
+    }
 }
 
 /// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. It stores
@@ -175,7 +243,7 @@ pub fn server(
         Version::Tls12 => &[&TLS12][..],
         Version::Tls13 => &[&TLS13, &TLS12],
     };
-    let mut config = ServerConfig::builder_with_provider(provider(KeyShare::X25519MlKem768))
+    let mut config = ServerConfig::builder_with_provider(origins_provider())
         .with_protocol_versions(versions)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
@@ -184,6 +252,7 @@ pub fn server(
         0 => Arc::new(NoServerSessionStorage {}),
         _ => sessions,
     };
+    config.cert_compressors = settings.certificate_compression.compressors();
     config.max_early_data_size = MAX_EARLY_DATA;
     config.send_half_rtt_data = true;
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -224,6 +293,7 @@ pub fn client(
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.cert_decompressors = settings.certificate_compression.decompressors();
     config.resumption = match settings.tickets {
         0 => Resumption::disabled(),
         _ => Resumption::in_memory_sessions(hosts.saturating_mul(TICKETS_KEPT)),
@@ -232,10 +302,25 @@ pub fn client(
     Ok(config)
 }
 
+/// Returns the cryptography of a client that sends `key_share` and supports X25519, P-256 and P-384.
 pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
-    if key_share == KeyShare::X25519MlKem768 {
-        provider.kx_groups.insert(0, &hybrid::X25519MlKem768);
+    match key_share {
+        KeyShare::X25519MlKem768 => provider.kx_groups.insert(0, &post_quantum::X25519MlKem768),
+        KeyShare::MlKem1024 => provider.kx_groups.insert(0, &post_quantum::MlKem1024),
+        KeyShare::X25519 => {}
+        KeyShare::Secp256r1 => {
+            provider.kx_groups.retain(|group| group.name() != SECP256R1.name());
+            provider.kx_groups.insert(0, SECP256R1);
+        }
     }
+    Arc::new(provider)
+}
+
+/// Returns the cryptography of the origins, which support every [`KeyShare`].
+fn origins_provider() -> Arc<CryptoProvider> {
+    let mut provider = ring::default_provider();
+    provider.kx_groups.insert(0, &post_quantum::MlKem1024);
+    provider.kx_groups.insert(0, &post_quantum::X25519MlKem768);
     Arc::new(provider)
 }

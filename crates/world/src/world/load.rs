@@ -218,8 +218,8 @@ impl<'a> World<'a> {
         let early = expected.early_data != EarlyData::None;
         config.enable_early_data = early;
         config.time_provider = clock.clone();
-        let (key_share, hosts) = (self.job.tls.key_share, self.hosts.len());
-        let quic = |settings| QuicClient::new(settings, key_share, authority, hosts, early, clock.clone());
+        let (tls, hosts) = (&self.job.tls, self.hosts.len());
+        let quic = |settings| QuicClient::new(settings, tls, authority, hosts, early, clock.clone());
         let lookups = asks_over_tls.map(|alpn| {
             let mut config = config.clone();
             config.alpn_protocols = vec![alpn.to_vec()];

@@ -143,3 +143,25 @@ fn a_browser_knows_that_hosts_over_quic_honour_priorities_and_asks_for_all_image
     );
     assert!(last_sent < first_end, "{run}");
 }
+
+#[test]
+fn a_browser_does_not_retry_without_its_large_key_share() {
+    if !browser() {
+        return;
+    }
+    let behind = |path: &str, http: &str| {
+        let changes =
+            json!({"network": with(network(100_000), json!({"path": path})), "load_timeout_us": 8_000_000});
+        exactly(&with(with(begins(http, "none", &["tls"]), json!({"page": page(&[root(5000)])})), changes))
+    };
+    for path in ["drop-split-hello", "rst-split-hello"] {
+        let Some(run) = behind(path, "1.1") else { return };
+        assert_eq!(run.load("tls")["invalid"][0]["kind"], "incomplete", "{path}");
+    }
+    // One retransmission by the timer. Over QUIC, the datagram is sent again two round trips later.
+    for (path, http, expected_ms) in [("stall-second-segment", "1.1", 711), ("drop-large-udp", "3", 400)] {
+        let Some(run) = behind(path, http) else { return };
+        let came_ms = first_byte_ms(run.valid("tls"));
+        assert!((expected_ms..expected_ms + 8).contains(&came_ms), "{path}: {came_ms} ms");
+    }
+}

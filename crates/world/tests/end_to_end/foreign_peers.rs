@@ -13,7 +13,7 @@ use fastopen_netns::clock::realtime_ns;
 use fastopen_replay::http3::{Early, OpenStreams, Quic, StreamTable};
 use fastopen_replay::quic::table::{QuicEvidence, QuicTable};
 use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Runtime, Settings};
-use fastopen_replay::tls::{Authority, KeyShare};
+use fastopen_replay::tls::{self, Authority, KeyShare};
 use h3::error::StreamError;
 use hyper::Request;
 use rustls::pki_types::UnixTime;
@@ -252,7 +252,8 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_which_takes_its_early_da
         retry: false,
     };
     let clock = Arc::new(Standing(UnixTime::now()));
-    let client = QuicClient::new(settings, KeyShare::X25519, &authority, 1, true, clock);
+    let tls = tls::Settings { key_share: KeyShare::X25519, ..tls::Settings::default() };
+    let client = QuicClient::new(settings, &tls, &authority, 1, true, clock);
     let client = client.expect("its authority is good");
     let runtime = Runtime::new().expect("it runs");
     let visits = runtime.block_on(async {

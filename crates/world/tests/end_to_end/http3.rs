@@ -220,6 +220,23 @@ fn where_udp_is_blocked_a_page_never_loads() {
     assert_eq!(number(&load["link"]["up"]["dropped_path"]), 7);
 }
 
+#[test]
+fn a_hello_of_two_datagrams_waits_where_only_the_first_passes() {
+    let path = || behind("drop-large-udp", json!({}));
+    for (key_share, session, expected_ms, dropped) in [
+        ("x25519", "none", 200, 0),
+        ("x25519mlkem768", "none", 500, 1),
+        ("x25519", "early", 100, 0),
+        ("x25519mlkem768", "early", 600, 1),
+    ] {
+        let tls = json!({"key_share": key_share, "session": session});
+        let Some(run) = exactly(&of(&[root(500)], tls, path())) else { return };
+        assert_eq!(first_byte_ms(&run), expected_ms, "{key_share}, {session}");
+        let dropped_path = number(&run.valid("tls")["link"]["up"]["dropped_path"]);
+        assert_eq!(dropped_path, dropped, "{key_share}, {session}");
+    }
+}
+
 /// A client that opens TCP as well so many milliseconds after QUIC.
 fn falling_back(after_ms: u64) -> Value {
     json!({"client": {"h3_fallback_us": after_ms * 1000}})

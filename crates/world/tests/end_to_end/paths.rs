@@ -94,6 +94,46 @@ fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say(
     }
 }
 
+/// A load over TLS without a session, with this key share, behind a path; with an answer, the first byte in
+/// milliseconds, else the kind of the load's fault.
+fn with_hello(path: &str, key_share: &str, arm: &str) -> Option<(Value, Result<u64, String>)> {
+    let changes = json!({"tls": {"key_share": key_share}, "client": {"profile": "mget"}});
+    let run = exactly(&with(over(path, &page(&[root(3000)]), &[arm]), changes))?;
+    let load = run.load(arm).clone();
+    let found = if load["valid"] == true {
+        Ok(number(&request(&load, 0)["first_byte_ns"]) / 1_000_000)
+    } else {
+        Err(load["invalid"][0]["kind"].as_str().unwrap_or("").to_owned())
+    };
+    Some((load, found))
+}
+
+#[test]
+fn a_path_that_cannot_take_a_hello_of_two_segments_delays_or_ends_those_alone() {
+    for path in ["drop-split-hello", "rst-split-hello", "stall-second-segment"] {
+        for (arm, least) in [("tls", 300), ("tls-warm", 200)] {
+            let Some((load, first_byte_ms)) = with_hello(path, "x25519", arm) else { return };
+            assert_eq!(first_byte_ms, Ok(least), "{path}, {arm}");
+            assert_eq!(number(&load["link"]["up"]["dropped_path"]), 0, "{path}, {arm}");
+        }
+    }
+    let share = "x25519mlkem768";
+    for path in ["drop-split-hello", "rst-split-hello"] {
+        let Some((load, found)) = with_hello(path, share, "tls") else { return };
+        assert_eq!(found, Err("incomplete".into()), "{path}");
+        assert!(number(&load["link"]["up"]["dropped_path"]) > 0, "{path}");
+        assert_eq!(grown(&load, "client", "TCPTimeouts") > 0, path == "drop-split-hello", "{path}");
+    }
+    // After the acknowledgement of the first segment, the second is retransmitted by the timer: 200 ms and
+    // what it has measured. A SYN held more of the hello, and its round trip was measured earlier.
+    for (arm, first_byte) in [("tls", 711), ("tls-warm", 615)] {
+        let Some((load, found)) = with_hello("stall-second-segment", share, arm) else { return };
+        assert_eq!(found, Ok(first_byte), "{arm}");
+        assert_eq!(number(&load["link"]["up"]["dropped_path"]), 1, "{arm}");
+        assert_eq!(grown(&load, "client", "RetransSegs"), 1, "{arm}");
+    }
+}
+
 /// `tcp_fastopen` of the client and of the hosts, then as of a [`Row`].
 type Setting =
     (&'static str, &'static str, &'static str, u64, u64, &'static [&'static str], &'static [&'static str]);

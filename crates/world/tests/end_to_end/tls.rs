@@ -47,6 +47,42 @@ fn a_key_share_too_large_for_the_syn_leaves_fast_open_nothing_to_save() {
 }
 
 #[test]
+fn each_key_share_is_negotiated_and_adds_its_bytes_to_the_client_hello() {
+    let share = |key_share: &str| {
+        let changes = json!({"tls": {"key_share": key_share}});
+        let run = run(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes));
+        let session = sessions(run.valid("tls"))[0].clone();
+        (session["group"].as_str().unwrap_or("").to_owned(), number(&session["hello_bytes"]))
+    };
+    let (group, least) = share("x25519");
+    assert_eq!(group, "X25519");
+    // A point of P-256 has 65 bytes instead of 32.
+    assert_eq!(share("secp256r1"), ("secp256r1".into(), least + 33));
+    // The groups that a browser of before 2024 lacks take two bytes in the list of groups as well.
+    assert_eq!(share("x25519mlkem768"), ("X25519MLKEM768".into(), least + 4 + 1216 + 2));
+    assert_eq!(share("mlkem1024"), ("MLKEM1024".into(), least - 32 + 1568 + 2));
+}
+
+#[test]
+fn compressed_certificates_take_fewer_bytes_over_tcp_and_quic() {
+    let received = |http: &str, compression: &str| {
+        let tls = json!({"chain_bytes": 3000, "certificate_compression": compression});
+        let changes = json!({"tls": tls, "origins": {"http": http}});
+        let run = run(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes));
+        let connection = run.valid("tls")["connections"][0].clone();
+        match http {
+            "3" => number(&connection["quic"]["client"]["received"]["handshake"]),
+            _ => number(&connection["tls"]["received_bytes"]),
+        }
+    };
+    let [none, brotli, zlib] = ["none", "brotli", "zlib"].map(|one| received("1.1", one));
+    // Names and extensions become shorter, keys and signatures do not.
+    assert!((100..1000).contains(&(none - brotli)), "{none} and {brotli} bytes");
+    assert!((100..1000).contains(&(none - zlib)), "{none} and {zlib} bytes");
+    assert!(received("3", "brotli") <= received("3", "none"));
+}
+
+#[test]
 fn a_later_connection_resumes_with_a_session_ticket_unless_origins_send_none() {
     let images: Vec<_> = (0..4).map(|number| image(&format!("http://a.test/{number}"), 500)).collect();
     let page = page(&[&[root(500)][..], &images].concat());

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastopen.contract import Connection, LoadRecord, Network
+from fastopen.contract.load_record import TlsSession
 from fastopen.contract.network import IP_HEADER_BYTES
 from fastopen.experiments import Cell, Experiment, draw_of
+from fastopen.pages.model import Resource
 from fastopen.runs import LoadRow, RunStore
 
 # TCP's header without options, and the room that the kernel leaves for TCP's options in a SYN with data
@@ -39,6 +41,9 @@ class FirstFlight:
     """Whose early data the origin read before the handshake was complete."""
     first_byte_rtts: float | None
     """Round trips from opening the connection of the document to the first byte of the answer."""
+    client_bytes: int | None = None
+    """Bytes that the client sends first on the connection of the document over TCP: ClientHello and early
+    data, or the request in cleartext."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
     """Of each connection whose SYN held the ClientHello but not all early data after it: bytes of both.
     What did not fit came with the client's Finished, so that early data saved nothing."""
@@ -48,13 +53,17 @@ def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
     """Return the first flights of the first valid load of each cell, by its index."""
-    of_index = {cell.index: cell for cell in cells}
+    of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
     for row in loads:
         if row.valid and not row.superseded:
             first.setdefault(row.cell, row)
     return {
-        row.cell: _first_flight(record, _network(experiment, of_index[row.cell], row.repeat))
+        row.cell: _first_flight(
+            record,
+            _network(experiment, of_index[row.cell], row.repeat),
+            pages[of_index[row.cell].page].resources[0],
+        )
         for row, record in store.load_records(first.values())
     }
 
@@ -65,7 +74,7 @@ def _network(experiment: Experiment, cell: Cell, repeat: int) -> Network:
     return network if drawn is None else drawn.network(network)
 
 
-def _first_flight(record: LoadRecord, network: Network) -> FirstFlight:
+def _first_flight(record: LoadRecord, network: Network, document: Resource) -> FirstFlight:
     handshakes = [one.tls for one in record.connections if one.tls is not None]
     to_host = Counter(one.host for one in record.connections if one.tls is not None)
     origins = [one.origin for one in handshakes if one.origin is not None]
@@ -76,6 +85,7 @@ def _first_flight(record: LoadRecord, network: Network) -> FirstFlight:
         resumed_connections=sum(one.resumed for one in handshakes),
         early_connections=sum(one.early_bytes > 0 for one in origins),
         first_byte_rtts=_first_byte_rtts(record, network),
+        client_bytes=_client_bytes(record, document),
         early_beyond_syn_bytes=tuple(_early_beyond_syn(record.connections, network)),
     )
 
@@ -86,9 +96,26 @@ def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> It
         tls, syn_data = one.tls, one.client is not None and one.client.syn_data_acked
         if not syn_data or tls is None or not tls.early_bytes or tls.origin is None:
             continue
-        flight = tls.hello_bytes + BESIDE_EARLY_DATA_BYTES + tls.early_bytes
+        flight = _with_early_data(tls)
         if not tls.origin.early_bytes and tls.hello_bytes <= room < flight:
             yield flight
+
+
+def _with_early_data(tls: TlsSession) -> int:
+    """Return the bytes of a ClientHello and of the early data behind it."""
+    return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
+
+
+def _client_bytes(record: LoadRecord, document: Resource) -> int | None:
+    request = next((one for one in record.requests if one.resource == 0), None)
+    connection = next((one for one in record.connections if request and one.id == request.connection), None)
+    if connection is None or connection.quic is not None:
+        return None
+    if connection.tls is not None:
+        return _with_early_data(connection.tls) if connection.tls.hello_bytes else None
+    # HTTP/2 compresses heads.
+    whole = document.request_header_bytes + document.request_body_bytes
+    return None if connection.multiplexed else whole
 
 
 def _first_byte_rtts(record: LoadRecord, network: Network) -> float | None:

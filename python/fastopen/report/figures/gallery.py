@@ -8,6 +8,7 @@ from fastopen.analysis.attribution import Shown, Source, axis_of
 from fastopen.experiments import ArmName
 from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.pages import Page
+from fastopen.report.figures.certificate_sizes import round_trips_by_size
 from fastopen.report.figures.cold import cold_distribution
 from fastopen.report.figures.corpus import properties_and_savings, savings_over_pages
 from fastopen.report.figures.critical import critical_path_bars
@@ -30,6 +31,7 @@ def overview_figures(source: Source) -> list[Figure]:
         properties_and_savings(source),
         improvement_bars(source),
         first_flight_ladder(source),
+        round_trips_by_size(source),
         mean_saving_over_paths(source),
         *(plt_along(source, factor) for factor in along),
         critical_path_bars(source),

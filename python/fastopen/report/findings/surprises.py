@@ -26,6 +26,8 @@ from fastopen.report.model import Finding
 RANK: Final = 60
 SEVERITY: Final = "note"
 
+# A sweep, whose values are not named one by one.
+MANY_VALUES: Final = 8
 # By the texts of their factors and their arm.
 Loads = Mapping[tuple[object, ...], CellResult]
 IN_THE_CLEAR: Final = (
@@ -70,7 +72,8 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            if len(phrases) > 1:
+            # Of many values only some differ in their effect, by design.
+            if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
                 # Of some values alone it is another matter whether the factor has an effect.
                 all_alike = len(phrases) == len(of_value)
                 no_effect = f": the {factor.title} has no effect here" if all_alike else ""

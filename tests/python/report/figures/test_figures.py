@@ -71,6 +71,21 @@ def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
     assert {row["x"] for row in rows} == {1, 4, 8}
 
 
+def test_round_trips_are_drawn_over_sizes_of_certificates() -> None:
+    setups = [
+        {"tls": {"chain_bytes": size, "session": session}}
+        for session in ("none", "resumed")
+        for size in range(1000, 9000, 1000)
+    ]
+    free = {"rate_bit_per_s": None, "queue_bytes": None}
+    network = {"rtt_us": 100_000, "down": free, "up": free}
+    plan = made_up_plan(PAGES[:1], (100,), setups=setups, networks=[network])
+    figure = named(overview_figures(source_of(plan)), "certificate-sizes")
+    rows = rows_of(figure)
+    assert {row["bytes"] for row in rows} == {*range(1000, 9000, 1000)}
+    assert len({row["panel"] for row in rows}) == 2
+
+
 def test_versions_are_categories_that_no_line_joins() -> None:
     setups = [{"tls": {}, "origins": {"http": http}} for http in ("1.1", "2", "3")]
     source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))

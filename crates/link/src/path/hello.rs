@@ -1,0 +1,63 @@
+//! Middleboxes that expect a TLS `ClientHello` in one segment (<https://tldr.fail>).
+
+use std::collections::BTreeMap;
+
+use super::{Behaviour, FlowKey, Passage, SYN, Segment};
+
+/// The content type of a handshake record, and the first byte of its version (RFC 8446 section 5.1).
+const HANDSHAKE_RECORD: [u8; 2] = [22, 3];
+const RECORD_HEADER: usize = 5;
+
+/// A `ClientHello` whose record is longer than the segment that begins it.
+#[derive(Debug)]
+struct SplitHello {
+    /// Sequence number of the record's first byte.
+    start: u32,
+    /// Length of the record, with its header.
+    bytes: u32,
+    /// Set once its second segment was dropped.
+    stalled: bool,
+}
+
+/// The flows whose `ClientHello` takes several segments.
+#[derive(Debug, Default)]
+pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
+
+impl Hellos {
+    /// Applies the behaviour to a client's segment. SYNs pass, also with the beginning of a `ClientHello`.
+    pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
+        let whole = Passage::Forward(segment.ip.len() as u32);
+        let is_syn = segment.flags() & SYN != 0;
+        let start = segment.sequence_number().wrapping_add(is_syn.into());
+        if is_syn {
+            self.0.remove(&flow);
+        }
+        if let Some(bytes) = split_record(&segment.ip[segment.payload..]) {
+            self.0.entry(flow).or_insert(SplitHello { start, bytes, stalled: false });
+        }
+        let Some(hello) = self.0.get_mut(&flow) else { return whole };
+        let offset = start.wrapping_sub(hello.start);
+        if is_syn || segment.payload_bytes() == 0 || offset >= hello.bytes {
+            return whole;
+        }
+        match behaviour {
+            Behaviour::DropSplitHello => Passage::Drop,
+            Behaviour::RstSplitHello => {
+                segment.reset();
+                Passage::Answer
+            }
+            Behaviour::StallSecondSegment if offset > 0 && !hello.stalled => {
+                hello.stalled = true;
+                Passage::Drop
+            }
+            _ => whole,
+        }
+    }
+}
+
+/// Returns the length of the handshake record that a payload begins but does not end.
+fn split_record(payload: &[u8]) -> Option<u32> {
+    let (header, _) = payload.split_at_checked(RECORD_HEADER)?;
+    let bytes = RECORD_HEADER + usize::from(u16::from_be_bytes([header[3], header[4]]));
+    (header.starts_with(&HANDSHAKE_RECORD) && payload.len() < bytes).then_some(bytes as u32)
+}

@@ -1,0 +1,57 @@
+"""Round trips to the first byte over sizes of the certificate chain."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fastopen.analysis.statistics.results import Results
+from fastopen.experiments import ArmName, Comparison
+
+# Round trips that differ less are alike: the time of the answer on the link.
+ALIKE_RTTS: Final = 0.01
+# Fewer sizes of certificates are rows of the table of results.
+SIZES_MIN: Final = 8
+
+
+@dataclass(frozen=True)
+class Level:
+    """Consecutive sizes of a certificate chain with the same round trips to the first byte."""
+
+    rtts: float
+    bytes_min: int
+    bytes_max: int
+
+
+def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
+    """Return the levels of round trips over sizes, in the order of sizes."""
+    found: list[Level] = []
+    for size, rtts in sorted(rtts_of_bytes.items()):
+        if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
+            found[-1] = replace(found[-1], bytes_max=size)
+        else:
+            found.append(Level(rtts, size, size))
+    return found
+
+
+def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
+    """Return the round trips of each size in bytes, by arm and by the first comparison of each setting.
+
+    Empty if a run has few sizes, or if links have a rate, with which times grow with each byte.
+    """
+    factors = results.factors
+    others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
+    rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]
+    if len(others) == len(factors.varying) or any(rate is not None for rate in rates):
+        return {}
+    rtts: dict[Comparison, dict[ArmName, dict[int, float]]] = {}
+    first: dict[tuple[str, ...], Comparison] = {}
+    for comparison, of_arm in results.comparisons(page).items():
+        point = factors.point(comparison)
+        setting = first.setdefault(tuple(factor.text_at(point) for factor in others), comparison)
+        for arm, cell in of_arm.items():
+            flight = results.first_flights.get(cell.cell.index)
+            if flight is not None and flight.first_byte_rtts is not None and point.setup.tls is not None:
+                of_size = rtts.setdefault(setting, {}).setdefault(arm, {})
+                of_size[point.setup.tls.chain_bytes] = flight.first_byte_rtts
+    most = max((len(sizes) for of_arm in rtts.values() for sizes in of_arm.values()), default=0)
+    return rtts if most >= SIZES_MIN else {}

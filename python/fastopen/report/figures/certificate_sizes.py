@@ -1,0 +1,85 @@
+"""Round trips to the first byte against the size of the certificate chain."""
+
+from typing import Any, Final
+
+import altair as alt
+
+from fastopen.analysis.attribution import Source
+from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
+from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels
+from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
+
+WIDTH: Final = 300
+
+
+def round_trips_by_size(source: Source) -> Figure | None:
+    """Draw a panel for each page and setting; None if a run has few sizes, or a link has a rate."""
+    results = source.results
+    pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
+    found = [
+        row for cell in results.cells if cell.cell.page in pages and (row := _row(source, results, cell))
+    ]
+    # Settings with the same steps are one panel.
+    points: dict[str, list[tuple[Any, ...]]] = {}
+    for row in found:
+        points.setdefault(row["panel"], []).append((row["arm"], row["bytes"], row["rtts"]))
+    first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
+    titles = [title for title in points if title in first.values()]
+    rows = [row for row in found if row["panel"] in titles[:PANELS_MAX]]
+    if not rows:
+        return None
+    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
+    return Figure(
+        name="certificate-sizes",
+        title="Round trips to the first byte by size of the certificates",
+        caption="Lines: round trips from opening the connection of the document to the first byte of its"
+        " answer. Each panel is a setting, and stands for those with the same figures. Over TCP a step is a"
+        " full congestion window; over QUIC it is the limit of three times the received bytes, a full"
+        f" window, or pacing.{left}",
+        alt_text="Step charts of round trips to the first byte against bytes of the certificate chain: "
+        + ", ".join(titles[:PANELS_MAX]),
+        drawing=Drawing(_chart(rows)),
+        rows=rows,
+    )
+
+
+def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any] | None:
+    point = results.factors.point(result.cell)
+    flight = results.first_flights.get(result.cell.index)
+    if point.setup.tls is None or flight is None or flight.first_byte_rtts is None:
+        return None
+    factors = results.factors
+    apart = ("chain_bytes",) if factors.varying_rtt else ("chain_bytes", "rtt")
+    others = [one for one in factors.varying if one.name not in apart]
+    return {
+        "page": result.cell.page,
+        "panel": title_of(source, result.cell.page, ", ".join(one.phrase_at(point) for one in others)),
+        "arm": result.cell.arm.label,
+        "bytes": point.setup.tls.chain_bytes,
+        "rtts": flight.first_byte_rtts,
+    }
+
+
+def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+    tooltip = arm_tooltip(
+        alt.Tooltip("bytes:Q", title="bytes", format=","), alt.Tooltip("rtts:Q", title="RTTs", format=".3f")
+    )
+    lines = (
+        alt.Chart()
+        .mark_line(strokeWidth=1.8)
+        .encode(
+            x=alt.X("bytes:Q", title="certificate chain, bytes", axis=alt.Axis(tickCount=4, format="~s")),
+            y=alt.Y("rtts:Q", title="RTTs to the first byte", axis=alt.Axis(tickMinStep=1)),
+            color=arm_colour(rows),
+            strokeDash=arm_dash(rows),
+            tooltip=tooltip,
+        )
+    )
+    chart: alt.FacetChart = (
+        alt.layer(lines)
+        .properties(width=WIDTH, height=120)
+        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
+        .resolve_axis(x="independent")
+    )
+    return chart

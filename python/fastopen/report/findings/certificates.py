@@ -1,0 +1,153 @@
+"""The time that large certificates add to a page load, and the time that each remedy saves of it."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fastopen.analysis.attribution import Reasons
+from fastopen.analysis.statistics import CellResult, Results
+from fastopen.common.phrases import NBSP, listed, signed
+from fastopen.contract import Tls
+from fastopen.contract.certificates import CHAIN_BYTES, CertificateKind
+from fastopen.contract.origins import CertificateCompression, SessionStart
+from fastopen.experiments import BASELINE, HEADLINE, SESSION_WORDS, ArmName
+from fastopen.report.model import Finding
+
+RANK: Final = 5
+SEVERITY: Final = "answer"
+
+# What a remedy changes; a factor of these is no other setting of a row.
+REMEDIES: Final = ("session", "certificate_compression", "initial_window")
+
+
+@dataclass(frozen=True)
+class Way:
+    """The certificates of a cell, and what could make up for their size."""
+
+    kind: CertificateKind
+    session: SessionStart
+    compression: CertificateCompression
+    window_segments: int
+    arm: ArmName
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Page load times of one row in ms: with two kinds of certificates, and of the larger with remedies."""
+
+    small_ms: float
+    large_ms: float
+    remedied_ms: Mapping[str, float]
+    """By the remedy in words."""
+
+    @property
+    def added_ms(self) -> float:
+        """Return the time that the larger certificates add."""
+        return self.large_ms - self.small_ms
+
+    @property
+    def added_percent(self) -> float:
+        """Return that time, of the page load time with the smaller ones."""
+        return 100 * self.added_ms / self.small_ms
+
+
+def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+    """Yield what larger certificates cost, of each kind and each row but for its network."""
+    groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
+    for name, of_way in _rows(results, page):
+        kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)
+        for kind in kinds[1:]:
+            if (cost := _cost(of_way, kinds[0], kind)) is not None:
+                groups[kinds[0], kind, name].append(cost)
+    for (small, large, name), costs in groups.items():
+        yield Finding("certificates_cost", _sentence(small, large, name, costs), _figures(costs))
+
+
+def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResult]]]:
+    """Yield the cells of each row that differ only in certificates and remedies, and the row's name."""
+    factors = results.factors
+    apart = {"certificates", "chain_bytes", *REMEDIES}
+    others = [factor for factor in factors.varying if factor.name not in apart]
+    rows: dict[tuple[str, ...], dict[Way, CellResult]] = defaultdict(dict)
+    names: dict[tuple[str, ...], str] = {}
+    for result in results.cells:
+        setup = results.experiment.setups[result.cell.setup]
+        if result.cell.page != page or setup.tls is None or setup.tls.certificates is None:
+            continue
+        if result.plt_ms_median is None:
+            continue
+        point = factors.point(result.cell)
+        row = tuple(factor.phrase_at(point) for factor in others)
+        names[row] = ", ".join(factor.phrase_at(point) for factor in others if factor.part != "network")
+        tls, window = setup.tls, setup.tcp.initial_window_segments
+        assert tls.certificates is not None
+        arm = result.cell.arm.name
+        way = Way(tls.certificates, tls.session, tls.certificate_compression, window, arm)
+        rows[row][way] = result
+    for row, of_way in rows.items():
+        yield names[row], of_way
+
+
+def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: CertificateKind) -> Cost | None:
+    """Return the cost of certificates of the kind `large`; None if a load without remedies is missing."""
+    window = min(way.window_segments for way in of_way)
+    plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
+
+    def ms(way: Way) -> float | None:
+        found = of_way.get(way)
+        return None if found is None else found.plt_ms_median
+
+    base, dear = ms(plain), ms(replace(plain, kind=large))
+    if base is None or dear is None or not base:
+        return None
+    remedied = {
+        words: taken
+        for way in of_way
+        if way.kind == large and (words := _remedy(way, plain)) and (taken := ms(way)) is not None
+    }
+    return Cost(base, dear, remedied)
+
+
+def _remedy(way: Way, plain: Way) -> str:
+    """Return the one remedy of a way in words; empty if it has none, or several."""
+    plain = replace(plain, kind=way.kind)
+    if way == replace(plain, arm=HEADLINE.name):
+        return f"TFO with {HEADLINE.cookies} cookies"
+    if way.session != plain.session and way == replace(plain, session=way.session):
+        return SESSION_WORDS[way.session]
+    if way.compression != plain.compression and way == replace(plain, compression=way.compression):
+        return f"{way.compression} compression"
+    larger = way.window_segments != plain.window_segments
+    if larger and way == replace(plain, window_segments=way.window_segments):
+        return f"an initial window of {way.window_segments} segments"
+    return ""
+
+
+def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost]) -> str:
+    of_row = f", {name}" if name else ""
+    percent = _span([one.added_percent for one in costs], "%")
+    sentence = (
+        f"{large} certificates ({CHAIN_BYTES[large]:,} bytes{of_row}) add"
+        f" {_span([one.added_ms for one in costs], 'ms')} ({percent}) to page load time compared with"
+        f" {small} ({CHAIN_BYTES[small]:,} bytes)"
+    )
+    words = dict.fromkeys(remedy for one in costs for remedy in one.remedied_ms)
+    saved = {
+        remedy: [one.large_ms - one.remedied_ms[remedy] for one in costs if remedy in one.remedied_ms]
+        for remedy in words
+    }
+    parts = [f"{remedy} ({_span(ms, 'ms')})" for remedy, ms in saved.items()]
+    return f"{sentence}; time is then saved by {listed(parts)}." if parts else f"{sentence}."
+
+
+def _figures(costs: Sequence[Cost]) -> dict[str, float]:
+    """Return the least and the most that is added."""
+    added = [one.added_ms for one in costs]
+    return {"added_ms_min": min(added), "added_ms_max": max(added)}
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    """Return `12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
+    ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
+    return f"{' to '.join(ends)}{NBSP}{unit}"

@@ -1,0 +1,112 @@
+"""What certificates cost a page, what fits into a SYN, and steps of round trips over sizes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
+from fastopen.experiments import Point
+from fastopen.report import results_document
+from fastopen.report.findings import page_findings
+from fastopen.report.grids import level_grid, syn_grid
+from fastopen.runs import RunStore
+from made_up_run import fill, made_up_page, made_up_plan
+
+
+def results(tls: list[dict[str, Any]], tcp: list[dict[str, Any]] | None = None) -> Results:
+    setups = [{"tls": one, **({"tcp": tcp[number]} if tcp else {})} for number, one in enumerate(tls)]
+    plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"], setups=setups)
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        return collect(store)
+
+
+def with_times(found: Results, ms: Any) -> Results:
+    def timed(cell: CellResult) -> CellResult:
+        return replace(cell, plt_ms_median=ms(found.factors.point(cell.cell)))
+
+    return replace(found, cells=[timed(one) for one in found.cells])
+
+
+def ms_of(point: Point) -> float:
+    """300 ms; 100 more with large certificates, unless the session is resumed."""
+    tls, arm = point.setup.tls, point.arm
+    assert tls is not None
+    assert arm is not None
+    large = tls.certificates == "ml-dsa-44" and tls.session == "none"
+    return 300 + 100 * large - 40 * (arm.name == "warm")
+
+
+def test_one_sentence_says_what_certificates_cost_and_what_saves_it_again() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"certificates": kind, "session": session, "key_share": "x25519"}
+        for kind in ("ecdsa", "ml-dsa-44")
+        for session in ("none", "resumed")
+    ]
+    found = with_times(results(kinds), ms_of)
+    (one,) = [one for one in page_findings(found, "small") if one.kind == "certificates_cost"]
+    assert one.sentence.replace("\xa0", " ") == (
+        "ml-dsa-44 certificates (15,757 bytes) add 100.0 ms (33.3 %) to page load time compared with ecdsa"
+        " (1,518 bytes); time is then saved by TFO with warm cookies (40.0 ms) and resumed sessions"
+        " (100.0 ms)."
+    )
+    assert one.figures == {"added_ms_min": 100, "added_ms_max": 100}
+
+
+def test_each_key_share_has_its_sentence_and_one_kind_of_certificates_none() -> None:
+    shares = [
+        {"certificates": kind, "key_share": share}
+        for kind in ("ecdsa", "ml-dsa-44")
+        for share in ("x25519", "x25519mlkem768")
+    ]
+    found = with_times(results(shares), ms_of)
+    assert [one.kind for one in page_findings(found, "small")].count("certificates_cost") == 2
+    found = with_times(results(shares[:2]), ms_of)
+    assert [one.kind for one in page_findings(found, "small")].count("certificates_cost") == 0
+
+
+def flight(client_bytes: int, rtts: float) -> FirstFlight:
+    return FirstFlight(client_bytes, 1, 1, 0, 0, rtts, client_bytes=client_bytes)
+
+
+def test_what_remains_of_a_first_flight_beyond_a_syn_is_a_table_and_in_json() -> None:
+    found = results([{"key_share": "x25519"}, {"key_share": "x25519mlkem768"}])
+    sizes = {"x25519": 250, "x25519mlkem768": 1475}
+    flights = {}
+    for cell in found.cells:
+        tls = found.factors.point(cell.cell).setup.tls
+        assert tls is not None
+        flights[cell.cell.index] = flight(sizes[tls.key_share], 3.0)
+    found = replace(found, first_flights=flights)
+    grid = syn_grid(found, "small")
+    assert grid is not None
+    assert [[entry.value for entry in row[1:]] for row in grid.rows] == [[250, 1420, 0], [1475, 1420, 55]]
+    cells = results_document(found)["cells"]
+    keys = ("first_flight_bytes", "syn_data_max_bytes", "first_flight_beyond_syn_bytes")
+    assert {tuple(cell[key] for key in keys) for cell in cells} == {(250, 1420, 0), (1475, 1420, 55)}
+    assert syn_grid(results([{"key_share": "x25519"}]), "small") is None
+
+
+@pytest.mark.parametrize(("size", "shown"), [(2001, "2.000 (2,000)"), (2100, "2.000 (2,000 to 2,099)")])
+def test_sizes_with_as_many_round_trips_are_one_level(size: int, shown: str) -> None:
+    sizes = [1000, 1500, 2000, size, *range(3000, 7000, 1000)]
+    found = results([{"chain_bytes": one} for one in sizes])
+    networks = [
+        one.model_copy(
+            update={way: one.down.model_copy(update={"rate_bit_per_s": None}) for way in ("down", "up")}
+        )
+        for one in found.experiment.networks
+    ]
+    free = replace(found, experiment=found.experiment.model_copy(update={"networks": networks}))
+    flights = {}
+    for cell in found.cells:
+        tls = found.factors.point(cell.cell).setup.tls
+        assert tls is not None
+        flights[cell.cell.index] = flight(250, 2.0 if tls.chain_bytes <= 2000 else 3.0)
+    grid = level_grid(replace(free, first_flights=flights), "small")
+    assert grid is not None
+    (row,) = grid.rows
+    assert row[-1].text.replace("\xa0", " ") == f"{shown}, 3.000"
+    # With a rate, times grow with each byte.
+    assert level_grid(replace(found, first_flights=flights), "small") is None
