@@ -114,7 +114,7 @@ def _write(folder: Path) -> None:
     )
     sshd = f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nStrictModes no\nUsePAM no\n"
     (folder / "sshd_config").write_text(sshd)
-    (folder / "rsyncd.conf").write_text(f"use chroot = no\n[files]\npath = {folder}\n")
+    (folder / "rsyncd.conf").write_text(f"use chroot = no\nuid = 0\ngid = 0\n[files]\npath = {folder}\n")
     (folder / "quic.py").write_text(QUIC)
     for name, text in NODE.items():
         (folder / name).write_text(text)

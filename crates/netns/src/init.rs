@@ -34,8 +34,8 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
-/// Makes the root file system writable by a layer in memory (`overlay`); its own files stay unchanged. Call it
-/// before all other mounts.
+/// Makes the root file system writable by a layer in memory (`overlay`). Its own files stay unchanged. Call
+/// this before all other mounts.
 ///
 /// # Errors
 /// If the kernel has no overlayfs, or the root file system lacks the folder `/run`.

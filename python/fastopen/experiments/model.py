@@ -161,7 +161,7 @@ class Experiment(BaseModel):
             remedy = "use a larger MTU, or http 1.1 or 2"
             least = narrow[0].quic_mtu_min_bytes
             message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {least} bytes"
-            raise conflict(message, remedy, "origins.http", "network.mtu_bytes")
+            raise conflict(message, remedy, "origins.http", "network.mtu")
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
