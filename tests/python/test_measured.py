@@ -70,7 +70,6 @@ def test_marked_parts_have_commands_and_lines() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("one", TODAYS, ids=lambda one: one.place)
 def test_a_part_is_what_its_command_prints(

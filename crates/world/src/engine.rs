@@ -25,7 +25,7 @@ const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Time between a browser's simultaneous requests in virtual time. A browser on a real machine takes about as
 /// long for each request.
-const REQUEST_SPACING: Duration = Duration::from_micros(100);
+const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns the time before a packet is due in which the link's thread polls the clock instead of sleeping, in
 /// nanoseconds. Virtual time advances only while all threads sleep.

@@ -82,7 +82,8 @@ fn the_client_of_ngtcp2_is_answered_over_http3_and_its_early_data_is_taken() {
         return;
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign-peers-http3.json");
-    fs::write(&file, of("3", json!({})).to_string()).expect("it is written");
+    let plan = json!({"job": of("3", json!({})), "servers": [], "start_s": 0});
+    fs::write(&file, plan.to_string()).expect("it is written");
     let shell = r#"exec "$0" --shell 3 4 -- sh -c "$1" 3<"$2" 4>/dev/null"#;
     let done = Command::new("sh")
         .args(["-c", shell, env!("CARGO_BIN_EXE_fastopen-world"), TWO_VISITS])

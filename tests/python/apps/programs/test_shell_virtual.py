@@ -87,6 +87,13 @@ def test_files_vanish_except_those_of_the_given_folder(tmp_path: Path) -> None:
     assert shell(["-q", "--out", "out"], ["ls", "out"], cwd=tmp_path).stdout == ""
 
 
+def test_an_isolated_command_sees_no_files_of_yours(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("mine")
+    done = shell(["-q", "--isolate"], ["sh", "-c", f"id -u; cat {tmp_path}/secret"], cwd=tmp_path)
+    assert done.stdout == "1000\n"
+    assert "No such file" in done.stderr
+
+
 def test_packets_are_those_of_the_link(tmp_path: Path) -> None:
     packets = tmp_path / "packets.pcapng"
     fetch = "import urllib.request as u; print(len(u.urlopen('http://www.example.com/hero.jpg').read()))"

@@ -137,7 +137,10 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     begin_at(session.start_s)?;
     limit_time(records).blame(Fault::Machine, "starting a thread")?;
     let pumps = redirect(records).blame(Fault::Machine, "redirecting the standard streams")?;
-    std::env::set_current_dir(&session.directory).blame(Fault::Input, session.directory.display())?;
+    // An isolated command may not see its working directory.
+    let hidden = job.client.isolate && !session.directory.is_dir();
+    let directory = if hidden { Path::new("/") } else { &session.directory };
+    std::env::set_current_dir(directory).blame(Fault::Input, directory.display())?;
     let environment = Some(&session.environment[..]);
     let guests = Guests { servers: &session.servers, environment };
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
