@@ -219,7 +219,7 @@ def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
         sys.executable,
         "-m",
         "pytest",
-        "-q",
+        "-rA",
         "-p",
         "no:cacheprovider",
         "--rootdir",
@@ -229,7 +229,7 @@ def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
     env = _with_fastopen(tmp_path)
     done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
+    assert done.stdout.count("PASSED ") == 3
 
 
 def test_the_example_for_cargo_passes(tmp_path: Path) -> None:
