@@ -78,6 +78,11 @@ PAIRS: Final = (
     ),
     ("QUIC (aioquic)", "python3 {}/quic.py {}", "python3 {}/quic.py"),
     (
+        "a loop on the clock",
+        "python3 -m http.server 80",
+        "python3 -c 'import time; t = time.monotonic\nend = t() + 0.1\nwhile t() < end: pass'",
+    ),
+    (
         "a retry after 60 s",
         "python3 -m http.server 80",
         "sh -c 'curl -s http://web:81/; sleep 60; date +%s.%N'",

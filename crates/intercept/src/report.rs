@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+use fastopen_netns::tcp::TcpInfo;
 use serde::Serialize;
 
 use crate::supervisor::Opened;
@@ -33,8 +34,15 @@ pub enum Record {
         /// The exit code.
         code: i32,
     },
-    /// The command has ended. The last line.
+    /// The packets of the command were written to their file.
+    Captured {
+        /// Packets for which there was no room.
+        dropped: u32,
+    },
+    /// The command has ended.
     Ended(Box<Report>),
+    /// All that belongs to the command is done, in virtual time.
+    Done,
 }
 
 /// The end of the command, and the counts of its connections.
@@ -69,25 +77,10 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Time of `connect` in microseconds since the start of the command.
     pub opened_us: u64,
-    /// Null if the kernel has discarded it.
-    pub tcp_info: Option<Info>,
-}
-
-/// The fields of a connection's `TCP_INFO`, as in [`TcpInfo`](fastopen_netns::tcp::TcpInfo).
-#[derive(Debug, Serialize)]
-pub struct Info {
+    /// True if data in the SYN was acknowledged.
     pub syn_data_acked: bool,
-    pub fastopen_client_fail: u8,
-    pub rtt_us: u32,
-    pub min_rtt_us: u32,
-    pub retransmits: u32,
-    pub bytes_sent: u64,
-    pub bytes_acked: u64,
-    pub bytes_received: u64,
-    pub segments_out: u32,
-    pub segments_in: u32,
-    pub congestion_window: u32,
-    pub send_mss: u32,
+    /// Null if the kernel has discarded it.
+    pub tcp_info: Option<TcpInfo>,
 }
 
 impl Connection {
@@ -97,20 +90,8 @@ impl Connection {
             local_port: opened.local.map(|local| local.port()),
             peer: opened.peer,
             opened_us: opened.at_ns.saturating_sub(start_ns) / 1000,
-            tcp_info: opened.info.map(|info| Info {
-                syn_data_acked: info.syn_data_acked(),
-                fastopen_client_fail: info.fastopen_client_fail,
-                rtt_us: info.rtt_us,
-                min_rtt_us: info.min_rtt_us,
-                retransmits: info.retransmits,
-                bytes_sent: info.bytes_sent,
-                bytes_acked: info.bytes_acked,
-                bytes_received: info.bytes_received,
-                segments_out: info.segments_out,
-                segments_in: info.segments_in,
-                congestion_window: info.congestion_window,
-                send_mss: info.send_mss,
-            }),
+            syn_data_acked: opened.info.is_some_and(|info| info.syn_data_acked()),
+            tcp_info: opened.info,
         }
     }
 }

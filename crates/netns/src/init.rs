@@ -106,6 +106,16 @@ pub fn write_back(file: &File) -> Result<()> {
         .doing(|| "writing a file's pages back".into())
 }
 
+/// Writes all files of a host folder that [`mount_host_folder`] mounted to the host.
+///
+/// # Errors
+/// Errors of the writes, such as ENOSPC if the host's disk is full.
+pub fn write_back_folder(target: &Path) -> Result<()> {
+    let doing = || format!("writing files to the machine's folder of {}", target.display());
+    let folder = File::open(target).doing(doing)?;
+    nix::unistd::syncfs(folder).doing(doing)
+}
+
 /// Sets the wall clock, in seconds since 1970.
 ///
 /// # Errors

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use serde::Serialize;
+
 use crate::socket;
 
 /// `TCP_ESTABLISHED` of `include/net/tcp_states.h`, a value of `tcpi_state`.
@@ -18,7 +20,7 @@ pub const LISTEN: u8 = 10;
 pub const OPT_SYN_DATA: u8 = 32;
 
 /// The fields of a connection's `struct tcp_info` that serve as evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TcpInfo {
     /// `tcpi_state`.
     pub state: u8,

@@ -26,6 +26,9 @@ pub const GUESTS_FRAMES: u32 = 16_384;
 /// Bytes of a frame in a tap.
 const FRAME_BYTES: u64 = 2048;
 
+/// A pcapng file, and the number of packets for which there was no room.
+pub type Packets = (Vec<u8>, u32);
+
 /// Taps at both ends of a world, and the secrets of its TLS connections.
 pub struct Capture {
     client: RefCell<Tap>,
@@ -66,7 +69,7 @@ impl Capture {
         hosts: &BTreeMap<String, IpAddr>,
         client: IpAddr,
         unix_ns: u64,
-    ) -> std::result::Result<(Vec<u8>, u32), Failure> {
+    ) -> std::result::Result<Packets, Failure> {
         let interface = |tap: &RefCell<Tap>, name, description| {
             let (packets, dropped) =
                 tap.borrow_mut().take(unix_ns).blame(Fault::Machine, "reading the packets of a load")?;

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -244,7 +245,8 @@ fn tail(output: &[u8]) -> String {
     text[cut..].to_owned()
 }
 
-/// Copies files and folders, with their permissions.
+/// Copies files and folders with their permissions, and symbolic links, over those of `to`. Leaves out sockets,
+/// pipes and devices.
 ///
 /// # Errors
 /// Errors of reading and writing.
@@ -252,10 +254,14 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
             copy_folder(&entry.path(), &target)?;
-        } else {
+        } else if kind.is_symlink() {
+            // A file in its place is replaced, as by a copy.
+            let _ = fs::remove_file(&target);
+            symlink(fs::read_link(entry.path())?, target)?;
+        } else if kind.is_file() {
             fs::copy(entry.path(), target)?;
         }
     }

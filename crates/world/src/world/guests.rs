@@ -19,7 +19,7 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Output, how_ended};
 
-/// Timeout for a server to open its first socket. Afterwards the command starts anyway.
+/// Timeout for a server to open its first socket.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of checks of the sockets.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -74,7 +74,7 @@ impl Drop for Running {
 /// Starts the servers in the namespace of the origins. Each starts when the one before listens.
 ///
 /// # Errors
-/// If a server cannot be started, or fails before it listens; the error has its last lines.
+/// If a server cannot be started, fails before it listens, or listens nowhere; the error has its last lines.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
@@ -111,21 +111,21 @@ fn start(
     };
     let thread = thread::Builder::new().name("server".into()).spawn(spawn);
     let spawned = thread.blame(Fault::Machine, "starting a thread")?.join().expect("spawning does not panic");
-    let failed = |failure: &Failure| Failure {
-        message: format!("server {host}: {}", failure.message),
-        ..failure.clone()
+    let failed = |how: String| {
+        Failure::new(Fault::Input, format!("server {host}: {how}{}", output.last_lines(LAST_LINES)))
     };
-    let mut running = Running(spawned.map_err(|failure: Failure| failed(&failure))?);
+    let mut running = Running(spawned.map_err(|failure| failed(failure.message))?);
     let started = Instant::now();
     // Virtual time advances only when the server has done its work or waits.
-    while sockets(origins)? <= before && started.elapsed() < START_TIMEOUT {
-        if let Ok(Some(status)) = running.0.try_wait()
-            && !status.success()
-        {
-            let message = format!("{}{}", how_ended(status), output.last_lines(LAST_LINES));
-            return Err(failed(&Failure::new(Fault::Input, message)));
+    while sockets(origins)? <= before {
+        match running.0.try_wait() {
+            // One that ended well may be a daemon.
+            Ok(Some(status)) if !status.success() => return Err(failed(how_ended(status))),
+            _ if started.elapsed() >= START_TIMEOUT => {
+                return Err(failed(format!("listens on no port after {} s", START_TIMEOUT.as_secs())));
+            }
+            _ => thread::sleep(INTERVAL),
         }
-        thread::sleep(INTERVAL);
     }
     Ok(running)
 }

@@ -26,7 +26,7 @@ use fastopen_replay::tls::{Authority, KeyLines, SessionStart};
 use hyper::header::DATE;
 
 use crate::capture::client_tap::ClientTap;
-use crate::capture::{self, Capture};
+use crate::capture::{self, Capture, Packets};
 use crate::clients::user_agent;
 use crate::contract::{
     Bodies, BothEnds, Engine, Fault, Jitter, Job, LinkKind, LinkMaker, Measured, NameLookup, Record, VERSION,
@@ -65,7 +65,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
-    let world = World::build(job, engine, &Guests::default())?;
+    let world = World::build(job, engine, None)?;
     write(&Record::World(Box::new(world.measure(started)?)))?;
     let mut client = user_agent(job);
     for (number, plan) in job.loads.iter().enumerate() {
@@ -90,8 +90,8 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 }
 
 /// Builds the world of a job with these servers, and runs `inside` in the client's namespace, with the job's
-/// Fast Open and link, and without cookies. The world is not measured. Also returns the packets of both ends
-/// as a pcapng file if the job asks for them.
+/// Fast Open and link, and without cookies. The world is not measured. If the job asks for packets, also
+/// returns those of both ends.
 ///
 /// # Errors
 /// If the world cannot be built, or a server fails before it listens.
@@ -100,8 +100,8 @@ pub fn with_world<T>(
     engine: Engine,
     guests: &Guests,
     inside: impl FnOnce() -> T,
-) -> Result<(T, Option<Vec<u8>>), Failure> {
-    let world = World::build(job, engine, guests)?;
+) -> Result<(T, Option<Packets>), Failure> {
+    let world = World::build(job, engine, Some(guests))?;
     let topology = &world.network.topology;
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     world.servers.origins.begin_load(encrypted, SessionStart::Early);
@@ -117,7 +117,7 @@ pub fn with_world<T>(
     let done = topology.client.run(|| Ok(inside()))?;
     let packets = |capture: &Capture| capture.end_load(&job.id, &world.hosts, address, realtime_ns());
     let packets = world.capture.as_ref().map(packets).transpose()?;
-    Ok((done, packets.map(|(pcapng, _)| pcapng)))
+    Ok((done, packets))
 }
 
 /// A world that stands. Its fields drop in order: the servers before the network that they run in.
@@ -143,12 +143,14 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn build(job: &'a Job, engine: Engine, guests: &Guests) -> Result<Self, Failure> {
+    /// `guests` are those of a command. A job of loads has none.
+    fn build(job: &'a Job, engine: Engine, guests: Option<&Guests>) -> Result<Self, Failure> {
+        let frames = guests.map_or_else(|| capture::frames(job), |_| capture::GUESTS_FRAMES);
+        let guests = &guests.copied().unwrap_or_default();
         let hosts = number_hosts(job, guests)?;
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
         let core = core.blame(Fault::Machine, "reserving a core for the server")?;
         let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
-        let frames = if guests.servers.is_empty() { capture::frames(job) } else { capture::GUESTS_FRAMES };
         let capture = job.packets.then(|| Capture::start(frames, &network.topology)).transpose()?;
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);

@@ -52,6 +52,28 @@ def test_what_the_kernel_did_is_said_at_the_end(options: list[str], carried: int
     assert (document["total"]["connections"], document["total"]["syn_data_acked"]) == (2, carried)
 
 
+def test_servers_and_packets_of_a_world_in_real_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("served")
+    fetch = "import urllib.request as u; print(u.urlopen('http://web/file', timeout=60).read().decode())"
+    packets = tmp_path / "packets.pcapng"
+    options = [
+        "--tfo",
+        "--json",
+        "--pcap",
+        str(packets),
+        "--serve",
+        f"web={sys.executable} -m http.server 80",
+    ]
+    done = shell(options, [sys.executable, "-c", f"{fetch}; {fetch}"], cwd=tmp_path)
+    assert done.stdout == "served\nserved\n"
+    document = json.loads(done.stderr.splitlines()[-1])
+    assert [one["syn_data_acked"] for one in document["connections"]] == [False, True]
+    assert document["packets_dropped"] == 0
+    # At both ends, with the names of the hosts.
+    assert packets.read_bytes().count(b"GET /file") == 4
+    assert b"web" in packets.read_bytes()
+
+
 def test_exit_codes_signals_and_missing_commands_are_the_commands_own() -> None:
     assert shell(["-q"], ["sh", "-c", "exit 7"]).returncode == 7
     assert shell(["-q"], ["sh", "-c", "kill -TERM $$"]).returncode == -15

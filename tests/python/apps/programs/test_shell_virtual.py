@@ -60,7 +60,7 @@ def test_servers_at_the_other_end_are_met_over_the_link(tmp_path: Path) -> None:
     first, second = report["connections"]
     # A round trip for the handshake, one for the request; with data in the SYN there is one.
     assert first["tcp_info"]["min_rtt_us"] == pytest.approx(100_000, abs=1000)
-    assert second["tcp_info"]["syn_data_acked"]
+    assert (first["syn_data_acked"], second["syn_data_acked"]) == (False, True)
     assert report["elapsed_us"] == pytest.approx(300_000, abs=5000)
 
 
@@ -68,6 +68,27 @@ def test_a_server_that_fails_is_named_with_its_last_words() -> None:
     done = shell(["--serve", "web=sh -c 'echo no disk >&2; exit 3'"], ["true"])
     assert done.returncode == 2
     assert "server web: ended with exit code 3: no disk" in done.stderr
+
+
+def test_hosts_of_a_page_and_servers_exist_together() -> None:
+    server = f"db={sys.executable} -m http.server 7000"
+    codes = "for at in db:7000 www.example.com; do curl -s -o /dev/null -w '%{http_code} ' http://$at/; done"
+    done = shell(["-q", "--page", "example", "--serve", server], ["sh", "-c", codes])
+    assert done.stdout == "200 200 "
+
+
+def test_a_server_that_listens_nowhere_is_refused() -> None:
+    done = shell(["--serve", "web=sleep 1000"], ["true"])
+    assert done.returncode == 2
+    assert "server web: listens on no port" in done.stderr
+
+
+def test_servers_have_tfo_unless_their_listeners_are_to_ask_for_it(tmp_path: Path) -> None:
+    twice = f"{FETCH}; {FETCH}"
+    (tmp_path / "file").write_text("served")
+    asked = ["--serve", f"web={SERVER}", "--tfo", "--listener-fastopen", "0x2", "--json"]
+    done = shell(asked, [sys.executable, "-c", twice], cwd=tmp_path)
+    assert json.loads(done.stderr.splitlines()[-1])["total"]["syn_data_sent"] == 0
 
 
 def test_standard_input_comes_to_its_end_and_streams_stay_apart() -> None:
@@ -87,6 +108,21 @@ def test_files_vanish_except_those_of_the_given_folder(tmp_path: Path) -> None:
     assert shell(["-q", "--out", "out"], ["ls", "out"], cwd=tmp_path).stdout == ""
 
 
+def test_files_that_cannot_be_kept_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "out" / "taken").mkdir(parents=True)
+    done = shell(["--out", "out"], ["sh", "-c", "echo said; echo lost > out/taken"], cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("said\n", 3)
+    assert "copying files to" in done.stderr
+
+
+def test_links_come_back_and_pipes_do_not(tmp_path: Path) -> None:
+    script = "echo a > out/a; ln -s a out/link; mkfifo out/pipe"
+    for _ in range(2):
+        assert shell(["-q", "--out", "out"], ["sh", "-c", script], cwd=tmp_path).stderr == ""
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"a", "link"}
+    assert (tmp_path / "out" / "link").readlink() == Path("a")
+
+
 def test_an_isolated_command_sees_no_files_of_yours(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("mine")
     done = shell(["-q", "--isolate"], ["sh", "-c", f"id -u; cat {tmp_path}/secret"], cwd=tmp_path)
@@ -97,7 +133,8 @@ def test_an_isolated_command_sees_no_files_of_yours(tmp_path: Path) -> None:
 def test_packets_are_those_of_the_link(tmp_path: Path) -> None:
     packets = tmp_path / "packets.pcapng"
     fetch = "import urllib.request as u; print(len(u.urlopen('http://www.example.com/hero.jpg').read()))"
-    done = shell(["-q", "--pcap", str(packets)], [sys.executable, "-c", fetch])
+    done = shell(["--json", "--pcap", str(packets)], [sys.executable, "-c", fetch])
+    assert json.loads(done.stderr.splitlines()[-1])["packets_dropped"] == 0
     kept = packets.read_bytes()
     assert kept[:4] == b"\x0a\x0d\x0d\x0a"
     # At both ends.
@@ -161,6 +198,8 @@ def test_a_signal_ends_the_kernel(tmp_path: Path) -> None:
         (["--engine", "host", "--out", "x"], ["true"], "--out"),
         (["--engine", "virtual", "--serve", "web='"], ["true"], "--serve"),
         (["--engine", "virtual", "--serve", "web="], ["true"], "--serve"),
+        (["--engine", "virtual", "--serve", "localhost=true"], ["true"], "localhost"),
+        (["--engine", "host", "--serve", "127.0.0.1=true"], ["true"], "127.0.0.1"),
         (["--engine", "virtual", "--kernel", "none-such"], ["true"], "none-such"),
     ],
 )

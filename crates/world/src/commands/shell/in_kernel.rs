@@ -17,6 +17,8 @@ use fastopen_netns::sandbox::View;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::commands::conform::copy_folder;
+use crate::commands::shell::view;
 use crate::contract::{Engine, Fault, Job};
 use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
@@ -65,15 +67,8 @@ impl Session {
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
-            files: self
-                .command
-                .first()
-                .map(PathBuf::from)
-                .into_iter()
-                .chain(job.origins.bodies_file.clone())
-                .collect(),
-            writable: self.output.clone().into_iter().collect(),
-            ..View::default()
+            writable: self.output.iter().cloned().collect(),
+            ..view(job, &self.command)
         }
     }
 
@@ -101,25 +96,22 @@ impl Session {
 /// Runs the session in the host's folder, and powers off.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    let rooted = init::make_root_writable().map_err(|error| {
+    // Before there are threads: one that does not block SIGCHLD would take it from the supervisor.
+    let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
     });
-    let prepared = rooted.and_then(|()| {
-        // Before there are threads: one that does not block SIGCHLD would take it from the supervisor.
-        process::block_signals()?;
-        init::mount_devices()?;
-        init::complete_devices()?;
-        prepare(folder)
-    });
-    match prepared {
+    let devices = || init::mount_devices().and_then(|()| init::complete_devices());
+    let prepared = rooted.and_then(|()| Ok(devices()?));
+    match prepare(folder) {
         Ok((job, records)) => {
-            if let Err(Failure { fault, message, remedy }) = run_session(&job, &records) {
+            let ran = prepared.and_then(|()| run_session(&job, &records));
+            if let Err(Failure { fault, message, remedy }) = ran {
                 fail(&records, message, remedy, fault.exit_code());
             }
             let _ = write_back(&records);
         }
-        Err(failure) => eprintln!("{failure}; {}", failure.remedy),
+        Err(failure) => eprintln!("{failure}"),
     }
     init::power_off()
 }
@@ -149,16 +141,16 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     // Processes that it left running keep the pipes open.
     process::end_all_others();
     for pump in pumps {
-        let _ = pump.join();
+        pump.join().expect("copying a stream does not panic");
     }
-    if let Some(pcapng) = packets {
+    if let Some((pcapng, dropped)) = packets {
         write(&channel().join(PACKETS), &pcapng).blame(Fault::Machine, "writing the packets")?;
+        write_line(records, &Record::Captured { dropped }).blame(Fault::Machine, "writing a record")?;
     }
     if let Some(folder) = &session.output {
-        let copied = bring_back(folder);
-        copied.blame(Fault::Machine, format!("copying files to {}", folder.display()))?;
+        bring_back(folder)?;
     }
-    Ok(())
+    write_line(records, &Record::Done).blame(Fault::Machine, "writing a record")
 }
 
 /// Writes the reason why there is no result, before the kernel ends.
@@ -223,33 +215,12 @@ fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
 }
 
 /// Copies the folder's files to the host's folder of the same name.
-fn bring_back(folder: &Path) -> io::Result<()> {
+fn bring_back(folder: &Path) -> Result<(), Failure> {
     let host = channel().with_file_name("host");
-    init::mount_host_folder(&folder.to_string_lossy(), &host).map_err(io::Error::other)?;
-    copy_tree(folder, &host)
-}
-
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            match fs::create_dir(&target) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => copy_tree(&entry.path(), &target)?,
-            }
-        } else if kind.is_file() {
-            let mut bytes = File::open(entry.path())?;
-            let mut copy = File::create(&target)?;
-            io::copy(&mut bytes, &mut copy)?;
-            copy.set_permissions(bytes.metadata()?.permissions())?;
-            write_back(&copy).map_err(io::Error::other)?;
-        } else if kind.is_symlink() {
-            let _ = fs::remove_file(&target);
-            std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
-        }
-    }
-    Ok(())
+    init::mount_host_folder(&folder.to_string_lossy(), &host)?;
+    let copying = || format!("copying files to {}", folder.display());
+    copy_folder(folder, &host).blame(Fault::Machine, copying())?;
+    init::write_back_folder(&host).blame(Fault::Machine, copying())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

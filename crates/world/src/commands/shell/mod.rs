@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 
 use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Engine, Fault, Job};
-
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::{self, Kernel, Task, Unfinished};
 use crate::world::guests::{GuestServer, Guests};
@@ -127,9 +126,10 @@ fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, 
             let command = Invocation { words: command, environment: None };
             let inside = || run_here(command, records, isolated);
             let guests = Guests { servers: &servers, environment: None };
-            let (code, pcapng) = world::with_world(&job, Engine::Host, &guests, inside)?;
-            if let (Some(mut file), Some(pcapng)) = (packets.as_ref(), pcapng) {
+            let (code, captured) = world::with_world(&job, Engine::Host, &guests, inside)?;
+            if let (Some(mut file), Some((pcapng, dropped))) = (packets.as_ref(), captured) {
                 file.write_all(&pcapng).blame(Fault::Machine, "writing the packets")?;
+                let _ = write_line(report, &Record::Captured { dropped });
             }
             Ok(code)
         };
@@ -159,7 +159,7 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
 }
 
-/// The view of an isolated command: programs, and the files that the world itself needs.
+/// Returns the view of an isolated command: programs, and the files that the world itself needs.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));

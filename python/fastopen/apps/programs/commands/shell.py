@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.text import Text
@@ -40,13 +39,6 @@ SERVER_HOST: Final = "server"
 NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
 
 
-class ShellEngine(StrEnum):
-    """Where a command runs."""
-
-    HOST = "host"
-    VIRTUAL = "virtual"
-
-
 @dataclass(frozen=True)
 class Server:
     """A program that serves at a host of the world."""
@@ -63,9 +55,9 @@ def command(
         typer.Argument(metavar="[COMMAND...]", help="The program and its arguments. (default: $SHELL)"),
     ] = None,
     engine: Annotated[
-        ShellEngine,
+        Literal["host", "virtual"],
         typer.Option("--engine", help="host: this machine's kernel in real time; virtual: in virtual time."),
-    ] = ShellEngine.HOST,
+    ] = "host",
     serve: Annotated[
         list[str] | None,
         typer.Option(
@@ -170,7 +162,7 @@ def command(
         tcp = tcp.model_copy(update={"listener_fastopen": "0x402"})
     job = _job(imported, network, tcp, tfo=tfo, isolate=isolate, seed=seed, packets=pcap is not None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
-    chosen = kernels.find(kernel) if engine is ShellEngine.VIRTUAL else None
+    chosen = kernels.find(kernel) if engine == "virtual" else None
     with BodiesFile({job.page.name: imported.bodies}) as bodies, temporary_file() as file:
         packets = None if pcap is None else _opened(pcap)
         plan = {
@@ -196,10 +188,8 @@ def command(
         )
 
 
-def _check_engine(
-    engine: ShellEngine, command: Sequence[str] | None, out: Path | None, kernel: str | None
-) -> None:
-    if engine is ShellEngine.VIRTUAL:
+def _check_engine(engine: str, command: Sequence[str] | None, out: Path | None, kernel: str | None) -> None:
+    if engine == "virtual":
         if not command:
             raise InputError("has no terminal", "--engine virtual", "add a command")
         return
@@ -217,6 +207,8 @@ def _server(text: str) -> Server:
         raise InputError(f"is not a command line: {error}", f"--serve {text}") from None
     if not any(words[:1]):
         raise InputError("is empty", f"--serve {text}", "[NAME=]COMMAND")
+    if host == "localhost" or host.replace(".", "").isdigit():
+        raise InputError(f"{host} is not a host at the other end", f"--serve {text}", "use another name")
     return Server(host, words)
 
 

@@ -71,7 +71,7 @@ def run_supervised(
     os.close(writing)
     records: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(reading, records), daemon=True).start()
-    return _attend(supervisor, records, in_world=job is not None, virtual=kernel is not None)
+    return _Session(supervisor, in_world=job is not None, virtual=kernel is not None).attend(records)
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
@@ -84,52 +84,73 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
     os.kill(os.getpid(), signal.SIGCHLD)
 
 
-def _attend(
-    supervisor: "subprocess.Popen[bytes]",
-    records: "queue.SimpleQueue[dict[str, Any] | None]",
-    *,
-    in_world: bool,
-    virtual: bool,
-) -> dict[str, Any]:
-    """Passes signals on and follows the command's stops until it has ended.
+class _Session:
+    """A supervised command. In virtual time signals are for the kernel, which ends with them."""
 
-    In virtual time signals are for the kernel, which ends with them.
-    """
-    pid = None
-    last_signal = None
-    while True:
-        happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
-        if happened.si_signo != signal.SIGCHLD:
-            # What the terminal sends, the command gets itself.
-            sent = happened.si_code <= SI_USER
-            if virtual and happened.si_signo == signal.SIGTSTP:
-                os.kill(os.getpid(), signal.SIGSTOP)
+    def __init__(self, supervisor: "subprocess.Popen[bytes]", *, in_world: bool, virtual: bool) -> None:
+        self._supervisor = supervisor
+        self._in_world, self._virtual = in_world, virtual
+        self._pid: int | None = None
+        self._last_signal: int | None = None
+        self._ended: dict[str, Any] | None = None
+        self._captured: dict[str, Any] = {}
+
+    def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
+        """Pass signals on and follow the command's stops until it has ended; return its last record."""
+        while True:
+            happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
+            if happened.si_signo != signal.SIGCHLD:
+                self._pass_on(happened)
                 continue
-            last_signal = happened.si_signo
-            if sent and not _is_below(happened.si_pid, supervisor.pid):
-                os.kill(supervisor.pid, happened.si_signo)
-            continue
-        while not records.empty():
-            record = records.get()
-            if record is None:
-                # What was in a world has ended with it, and its numbers mean nothing here.
-                _outwait(None if in_world else pid)
-                if virtual and last_signal is not None:
-                    end_like(None, last_signal)
-                raise SupervisorLostError
-            if record["type"] == "started":
-                pid = record["pid"]
-            elif record["type"] == "failed":
-                supervisor.wait()
+            while not records.empty():
+                record = records.get()
+                ended = self._close() if record is None else self._follow(record)
+                if ended is not None:
+                    return ended
+
+    def _pass_on(self, happened: signal.struct_siginfo) -> None:
+        # What the terminal sends, the command gets itself.
+        sent = happened.si_code <= SI_USER
+        if self._virtual and happened.si_signo == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return
+        self._last_signal = happened.si_signo
+        if sent and not _is_below(happened.si_pid, self._supervisor.pid):
+            os.kill(self._supervisor.pid, happened.si_signo)
+
+    def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        """Follow a record; return it if it is the last that matters. Raises CommandError."""
+        match record["type"]:
+            case "started":
+                self._pid = record["pid"]
+            case "failed":
+                self._supervisor.wait()
                 raise CommandError(record["message"], record["remedy"], record["code"])
-            elif record["type"] == "stopped":
+            case "stopped":
                 # The shell is to see it; once it continues us, the command goes on as well.
                 os.kill(os.getpid(), signal.SIGSTOP)
-                os.kill(supervisor.pid, signal.SIGCONT)
-            elif record["type"] == "ended":
-                # The supervisor may go on, for what the command left running; a world is taken down.
-                supervisor.returncode = supervisor.wait() if in_world else 0
+                os.kill(self._supervisor.pid, signal.SIGCONT)
+            case "captured":
+                self._captured = {"packets_dropped": record["dropped"]}
+            case "ended" if self._in_world:
+                # Its packets and files follow, or the reason why not.
+                self._ended = record
+            case "ended":
+                # The supervisor may go on, for what the command left running.
+                self._supervisor.returncode = 0
                 return record
+        return None
+
+    def _close(self) -> dict[str, Any]:
+        """Return the last record of a world that was taken down. Raises SupervisorLostError."""
+        if self._ended is not None:
+            self._supervisor.wait()
+            return self._ended | self._captured
+        # What was in a world has ended with it, and its process ids are of another namespace.
+        _outwait(None if self._in_world else self._pid)
+        if self._virtual and self._last_signal is not None:
+            end_like(None, self._last_signal)
+        raise SupervisorLostError
 
 
 def _is_below(pid: int, ancestor: int) -> bool:

@@ -80,15 +80,22 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
         times = plural(counters["TCPFastOpenBlackhole"], "time")
         yield f"the kernel turned TCP Fast Open off {times}, since it suspected a path that drops it"
     in_world = document.get("format") == IN_WORLD
-    if in_world and not setting & CLIENT_BIT:
-        yield "TFO was off in this world; --tfo turns it on"
-    if not in_world:
+    if in_world:
+        yield from _about_world(setting, document.get("packets_dropped", 0))
+    else:
         yield from _about_setting(setting, document["listeners"])
     if counters:
         grown = ", ".join(f"{name} +{growth}" for name, growth in counters.items())
         yield f"counters of the network namespace, for all programs: {grown}"
     if document["goes_on"] and not in_world:
         yield "processes of the command still run with TCP Fast Open; this report does not count them"
+
+
+def _about_world(setting: int, dropped: int) -> Iterator[str]:
+    if not setting & CLIENT_BIT:
+        yield "TFO was off in this world; --tfo turns it on"
+    if dropped:
+        yield f"the file of packets lacks {plural(dropped, 'packet')}: there was no room for more"
 
 
 def _about_setting(setting: int, listeners: int) -> Iterator[str]:

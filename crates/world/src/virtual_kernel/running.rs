@@ -1,0 +1,203 @@
+//! A running kernel: its process, its console, and the files that it writes.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fastopen_netns::process;
+
+use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
+use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
+
+/// Interval of checks for new records.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// The longest time for the console's thread to read the rest when the kernel has ended.
+const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The number of the console's last lines in an error.
+const CONSOLE_TAIL_LINES: usize = 6;
+
+/// A file that the kernel writes, and the standard stream of this process that gets its bytes.
+pub(super) struct Stream {
+    from: File,
+    read: u64,
+    /// None if its reader has closed it.
+    to: Option<File>,
+}
+
+impl Stream {
+    /// Standard output and standard error.
+    fn all(folder: &Path) -> io::Result<Vec<Self>> {
+        let stream = |name, to: OwnedFd| {
+            Ok::<_, io::Error>(Self { from: File::open(folder.join(name))?, read: 0, to: Some(to.into()) })
+        };
+        let output = stream(OUTPUT, io::stdout().as_fd().try_clone_to_owned()?)?;
+        Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
+    }
+
+    /// Copies new bytes. Returns true if there were any.
+    pub(super) fn copy(&mut self) -> bool {
+        let mut buffer = vec![0; 1 << 16];
+        let before = self.read;
+        while let Ok(count @ 1..) = self.from.read_at(&mut buffer, self.read) {
+            self.read += count as u64;
+            self.to = self.to.take().filter(|to| (&*to).write_all(&buffer[..count]).is_ok());
+        }
+        self.read > before
+    }
+}
+
+/// A running kernel; killed on drop.
+pub(super) struct Running {
+    pub(super) child: Child,
+    records: File,
+    /// The number of bytes of records that were read.
+    read: u64,
+    /// The incomplete line at their end.
+    rest: Vec<u8>,
+    /// The standard streams of a command.
+    pub(super) streams: Vec<Stream>,
+    console: Arc<Mutex<VecDeque<String>>>,
+    /// Receives nothing, and disconnects when the console is closed.
+    console_open: Receiver<()>,
+}
+
+impl Running {
+    pub(super) fn start(
+        kernel: &Kernel,
+        init: &Path,
+        task: Task,
+        folder: &Folder,
+        memory_bytes: u64,
+    ) -> io::Result<Self> {
+        process::disable_core_dumps();
+        let (console_out, console_in) = process::pipe()?;
+        let mut command = Command::new(&kernel.program);
+        command
+            .args(["time-travel=inf-cpu", &format!("time-travel-start={START_NS}")])
+            .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
+            .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
+            .args([&format!("uml_dir={}/", folder.path().display()), "umid=kernel"])
+            .args(arguments(kernel, task))
+            .args(seed(task))
+            .arg(format!("init=\"{}\"", init.display()))
+            .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
+            // The kernel crashes at its start with an empty environment.
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", "/")
+            .stdin(Stdio::null())
+            .stdout(console_in.try_clone()?)
+            .stderr(console_in);
+        process::tie_to_parent(&mut command);
+        let child = command.spawn()?;
+        drop(command);
+        let console = Arc::<Mutex<VecDeque<String>>>::default();
+        let (alive, console_open) = mpsc::channel();
+        let tail = console.clone();
+        thread::Builder::new().spawn(move || {
+            keep_tail(File::from(console_out), &tail);
+            drop(alive);
+        })?;
+        let records = folder.records.try_clone()?;
+        let streams =
+            if matches!(task, Task::Command(..)) { Stream::all(folder.path())? } else { Vec::new() };
+        Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
+    }
+
+    /// Waits for at most [`POLL_INTERVAL`]. Returns true if the kernel has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.console_open.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected)
+            || self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Writes new complete lines to `out`. Returns true if there were any.
+    pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
+        let mut buffer = vec![0; 1 << 16];
+        let mut any = false;
+        loop {
+            let count = self.records.read_at(&mut buffer, self.read)?;
+            if count == 0 {
+                break;
+            }
+            self.read += count as u64;
+            self.rest.extend_from_slice(&buffer[..count]);
+            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
+            let after = self.rest.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.rest, after);
+            for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                progress.count(line);
+            }
+            out.write_all(&lines)?;
+            any = true;
+        }
+        if any {
+            out.flush()?;
+        }
+        Ok(any)
+    }
+
+    /// Copies the packets of a command from the folder to the file for them.
+    pub(super) fn copy_packets(task: Task, folder: &Folder) -> io::Result<()> {
+        let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
+        let Ok(mut packets) = File::open(folder.path().join(PACKETS)) else { return Ok(()) };
+        io::copy(&mut packets, &mut to).map(drop)
+    }
+
+    pub(super) fn status(&mut self) -> Option<ExitStatus> {
+        let status = self.child.wait().ok();
+        // The console's thread may not have read the last lines yet.
+        let _ = self.console_open.recv_timeout(CONSOLE_TIMEOUT);
+        status
+    }
+
+    pub(super) fn exit_reason(&self, status: Option<ExitStatus>) -> String {
+        let how = match status.map(|status| (status.signal(), status.code())) {
+            Some((Some(signal), _)) => format!("was ended by signal {signal}"),
+            Some((_, Some(code))) => format!("ended with exit code {code}"),
+            _ => "ended".into(),
+        };
+        format!("the kernel {how} before its work was done; {}", self.console_tail())
+    }
+
+    pub(super) fn console_tail(&self) -> String {
+        let console = self.console.lock().unwrap_or_else(PoisonError::into_inner);
+        if console.is_empty() {
+            return "its console is empty".into();
+        }
+        format!("its console's last lines: {}", console.iter().cloned().collect::<Vec<_>>().join(" | "))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Keeps the last lines of the console in `tail`, until the console is closed.
+fn keep_tail(console: impl Read, tail: &Mutex<VecDeque<String>>) {
+    let mut lines = BufReader::new(console);
+    let mut bytes = Vec::new();
+    while lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        bytes.clear();
+        if line.is_empty() {
+            continue;
+        }
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if tail.len() == CONSOLE_TAIL_LINES {
+            tail.pop_front();
+        }
+        tail.push_back(line);
+    }
+}
