@@ -106,7 +106,7 @@ def main() -> None:
                 continue
             same = "yes" if first[0] == second[0] else "no"
             virtual_s, real_s = first[1], min(first[2], second[2])
-            print(f"| {name} | {same} | {virtual_s:.2f} | {real_s:.2f} | {virtual_s / real_s:.1f} |")
+            print(f"| {name} | {same} | {virtual_s:.2f} | {real_s:.2f} | {virtual_s / real_s:.2f} |")
 
 
 def _write(folder: Path) -> None:

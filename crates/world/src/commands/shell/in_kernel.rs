@@ -39,7 +39,7 @@ pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time after which the user is told that standard input is read.
+/// Time after which a line says that standard input is read.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. Its exit code is then that of timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -153,7 +153,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     write_line(records, &Record::Done).blame(Fault::Machine, "writing a record")
 }
 
-/// Writes the reason why there is no result, before the kernel ends.
+/// Writes the reason of a failure, before the kernel ends.
 fn fail(records: &File, message: String, remedy: String, code: i32) {
     let _ = write_line(records, &Record::Failed { message, remedy, code });
     let _ = write_back(records);

@@ -25,10 +25,10 @@ usage: fastopen-world --shell PLAN REPORT [--kernel PROGRAM [ARGUMENT...]] -- CO
 Runs COMMAND in the world of a job; --kernel runs it on that User-Mode Linux kernel, in virtual time. PLAN and
 REPORT are open descriptors: the plan (JSON) is read from one, JSON Lines are written to the other.";
 
-/// Said where a command failed, perhaps since it tried to change its user.
-const ONE_USER: &str = "fastopen shell: one user id is mapped here, so programs that change their user fail \
-    (daemons, tcpdump -w); as root all are, and to others newuidmap (package uidmap) maps a range of \
-    /etc/subuid";
+/// The hint after a failed command, which may have tried to change its user.
+const ONE_USER: &str = "fastopen shell: the world has one user id, so programs that change their user fail \
+    (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
+    (package uidmap)";
 
 /// The world of a command.
 #[derive(Deserialize)]
@@ -55,8 +55,8 @@ struct World {
     start_s: i64,
 }
 
-/// Runs what `arguments` say (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`) and returns the exit code:
-/// the command's own, or 128 + the signal that ended it.
+/// Runs the command of `arguments` (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`) and returns its exit
+/// code, or 128 + the signal that ended it.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let Some((plan, report, kernel, command)) = parse(&arguments) else {
@@ -110,7 +110,7 @@ fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, 
     let records = report.try_clone().blame(Fault::Machine, "the report")?;
     process::raise_file_limit();
     let isolated = job.client.isolate;
-    // What is isolated has one user, without a capability to become another.
+    // An isolated command has one user, and no capability to change it.
     let users = if isolated {
         namespace::enter_sandbox().map(|()| true)?
     } else {
@@ -166,7 +166,7 @@ fn view(job: &Job, command: &[OsString]) -> View {
     view
 }
 
-/// Writes why there is no world, and returns the exit code.
+/// Writes the reason of a failure, and returns the exit code.
 fn write_failure(failure: Failure, report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();

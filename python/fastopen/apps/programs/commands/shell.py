@@ -147,7 +147,7 @@ def command(
     _check_engine(engine, command, out, kernel)
     servers = [_server(text) for text in serve or ()]
     if servers and page is None:
-        imported = ImportedPage(_hosts_alone(servers))
+        imported = ImportedPage(_page_of_hosts(servers))
     else:
         name = page or PAGE
         pages = reading.pages([name], quiet=True)
@@ -212,7 +212,7 @@ def _server(text: str) -> Server:
     return Server(host, words)
 
 
-def _hosts_alone(servers: Sequence[Server]) -> Page:
+def _page_of_hosts(servers: Sequence[Server]) -> Page:
     """Return a page that has the servers' hosts and nothing to load."""
     hosts = dict.fromkeys(server.host for server in servers)
     resources = tuple(
