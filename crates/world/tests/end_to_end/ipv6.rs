@@ -1,8 +1,11 @@
 //! Worlds of IPv6: everything that a world of IPv4 does, with headers that are 20 bytes longer.
 
+use std::net::Ipv6Addr;
+
 use serde_json::{Value, json};
 
 use crate::chromium::{browser, in_chromium};
+use crate::packets::file;
 use crate::support::{
     Run, grown, image, job, list, network, number, page, plt_ms, rate, request, root, run, with,
     with_syn_data,
@@ -242,6 +245,8 @@ fn packets_are_kept_with_the_names_of_their_addresses() {
     for run in on_each_engine(&job) {
         run.valid("tcp");
         assert_eq!(run.only("packets")["dropped"], 0);
+        let name = [&Ipv6Addr::new(0x2001, 2, 0, 0x19, 0, 0, 0, 1).octets()[..], b"a.test\0"].concat();
+        assert!(file(&run, "tcp").windows(name.len()).any(|part| part == name), "{run}");
     }
 }
 
