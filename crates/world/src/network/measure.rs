@@ -120,7 +120,7 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
 }
 
 /// Returns the rate of one direction, from the time between the first and the last packet of a train,
-/// relative to the model's time. The median is None without a fixed rate, or if the queue is too short for a train.
+/// relative to the model's time. The median is None without a fixed rate, or if the queue is too short.
 fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
     let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;

@@ -7,7 +7,7 @@
 //! ```
 //! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that it never
 //! starves the wire). The second router is the wire (`netem`: one packet after another at the exact rate,
-//! then the delay). One discipline cannot do both: `netem` limits the number of packets, both queued and delayed,
+//! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets,
 //! and `tbf` sends a short packet after a pause at once. An AQM is the child of
 //! `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
 //! two packets earlier than before a wire.

@@ -6,7 +6,7 @@
 //!  198.18.0.0/16  eth0 ──veth── client │ packets of `forwarder` │ origins ──veth── eth0  198.19.0.0/16
 //!  or 2001:2:0:18::/64                                                        or 2001:2:0:19::/64
 //! ```
-//! Where the kernel emulates the link, two routers stand between them instead (see `routers`):
+//! If the kernel emulates the link, two routers stand between them instead (see `routers`):
 //! ```text
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```

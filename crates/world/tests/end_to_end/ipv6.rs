@@ -201,7 +201,8 @@ fn a_server_that_listens_on_ipv6_is_met_and_one_of_ipv4_is_refused() {
 
 #[test]
 fn a_command_is_intercepted_over_ipv6() {
-    let curl = json!({"client": {"kind": "command", "command": ["curl", "--silent", "--output", "out", "http://a.test/"]}});
+    let words = ["curl", "--silent", "--output", "out", "http://a.test/"];
+    let curl = json!({"client": {"kind": "command", "command": words}});
     for run in on_each_engine(&with(job(&page(&[root(5000)]), &network(100_000), &["tcp", "warm"]), curl)) {
         assert_syn_data(run.valid("warm"), 1);
         assert_eq!(with_syn_data(run.valid("tcp"), "client"), 0);
