@@ -466,7 +466,7 @@ impl OriginSettings {
     }
 
     /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers speak
-    /// HTTP/1.1, whatever their hosts speak over TLS.
+    /// HTTP/1.1, independently of the version over TLS.
     pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
         match self.http_of(url.host()) {
             version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,

@@ -103,6 +103,10 @@ impl Job {
 impl LoadPlan {
     fn validate(&self) -> Checked {
         not_empty("id", &self.id)?;
+        // A load of Fast Open without them would be valid without Fast Open.
+        demand(self.transport.is_fast_open() == self.cookies.is_some(), || {
+            "cookies: needed with transports of tfo, and only with them".into()
+        })?;
         self.transactions.as_ref().map_or(Ok(()), TransactionsPlan::validate)
     }
 }

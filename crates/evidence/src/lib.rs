@@ -375,8 +375,8 @@ impl Observations<'_> {
         }
         for (host, connections) in of_host {
             if let Some((_, tls)) = connections.iter().find(|(_, tls)| tls.disagrees()) {
-                let who = if tls.resumed { "the client alone" } else { "the origin alone" };
-                let detail = format!("{who} says that a connection to {host} resumed a session");
+                let who = if tls.resumed { "client" } else { "origin" };
+                let detail = format!("only the {who} reports that a connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
             // A connection whose SYN was lost may finish its handshake after another one got its tickets.

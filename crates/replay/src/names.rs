@@ -41,8 +41,8 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest message (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// The most queries over HTTPS at a time: more than a page has hosts, so that queries never wait for others
-/// that the resolver ignores.
+/// The most simultaneous queries over HTTPS. It exceeds the most hosts of a page, so that queries never wait
+/// for ignored ones.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of an address in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;

@@ -10,8 +10,9 @@ use crate::contract::{Fault, Record};
 
 /// The remedy if ordinary users may not create namespaces.
 const ALLOW_NAMESPACES: &str = "run as root: sysctl -w user.max_user_namespaces=15000 \
-    user.max_net_namespaces=15000, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0, on old Debian \
-    kernels also kernel.unprivileged_userns_clone=1; in a container, allow unshare in the seccomp profile";
+    user.max_net_namespaces=15000, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0, on old \
+    Debian kernels also kernel.unprivileged_userns_clone=1; in a container, allow unshare in the seccomp \
+    profile";
 
 /// The reason why a job could not be done.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -103,10 +103,10 @@ impl Streams {
         connection.may_process(&request.method, &shared).await;
         let message = body.and_then(|body| names::https_query(&request, body));
         let query = message.and_then(|message| lock(&asked).take(&message, names, &shared.log));
-        let Some(query) = query else {
+        let Some(mut query) = query else {
             return respond.send_response(names::https_refusal(), true).map(drop);
         };
-        let Some(answer) = query.answer.clone() else {
+        let Some(answer) = query.answer.take() else {
             query.log(&shared.log, false);
             // Dropping `respond` would reset the stream.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);

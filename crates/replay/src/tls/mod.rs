@@ -190,13 +190,6 @@ pub enum Certificates {
     MerkleTree,
 }
 
-impl Certificates {
-    /// Returns whether TLS 1.2 has code points for their signatures.
-    pub const fn fit_tls12(self) -> bool {
-        matches!(self, Self::Ecdsa | Self::Rsa)
-    }
-}
-
 /// An algorithm that compresses certificates (RFC 8879 section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -37,7 +37,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens the taps, with room for so many frames each.
+    /// Opens the taps, with room for `frames` frames each.
     ///
     /// # Errors
     /// If there is not enough memory.

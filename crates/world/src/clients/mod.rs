@@ -83,7 +83,7 @@ pub struct Resolver {
     pub address: SocketAddr,
     /// The protocol of queries.
     pub names: NameLookup,
-    /// The loader's TLS configuration with its session tickets; none in the clear.
+    /// The loader's TLS configuration with its session tickets; None in cleartext.
     pub tls: Option<Arc<ClientConfig>>,
 }
 

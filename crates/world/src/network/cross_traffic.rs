@@ -14,11 +14,11 @@ use crate::contract::{CrossRecord, CrossTraffic as Kind, Way};
 use crate::network::addresses::{client_address, origin_address};
 use crate::network::topology::Topology;
 
-/// How long the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that the timers of a
-/// load are in the phase of one without cross traffic (see `Engine`).
+/// Time of the flows before the load begins: 1024 ticks of a kernel with HZ 250, so that the timers of a load
+/// have the same phase as without cross traffic (see `engine`).
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
-/// Numbers of a client's and an origin's address that no load and no page has.
+/// The number of the client's and the origin's address, which no load and no page uses.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
 /// Bytes of a write and of a read.
@@ -31,7 +31,7 @@ impl CrossTraffic {
     /// Starts them, each as soon as its connection is established.
     ///
     /// # Errors
-    /// Where no connection comes about.
+    /// If no connection can be established.
     #[expect(clippy::zero_sized_map_values, reason = "the contract's form, for further kinds of traffic")]
     pub fn start(asked: &BTreeMap<Way, Kind>, topology: &Topology) -> Result<Self> {
         let flow = |(way, kind): (&Way, &Kind)| match kind {
@@ -40,7 +40,7 @@ impl CrossTraffic {
         asked.iter().map(flow).collect::<Result<_>>().map(Self)
     }
 
-    /// How many bytes each flow has moved: what its receiver's kernel received in order.
+    /// Returns the bytes of each flow that its receiver's kernel received in order.
     pub fn moved(&self) -> CrossRecord {
         let bytes = |way| {
             let received = |flow: &Flow| tcp::info(&*flow.receiver).map_or(0, |info| info.bytes_received);
@@ -93,7 +93,7 @@ impl Flow {
 }
 
 impl Drop for Flow {
-    /// Ends it with resets, and loses what is under way.
+    /// Ends the flow with resets, and discards its data.
     fn drop(&mut self) {
         for stream in [&self.sender, &self.receiver] {
             let _ = SockRef::from(&**stream).set_linger(Some(Duration::ZERO));

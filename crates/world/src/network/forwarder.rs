@@ -1,9 +1,9 @@
 //! Forwards real packets through the link model: a thread between the client's and the origins' end of the
 //! link.
 //!
-//! A packet enters the model at the time the kernel stamped it, not when this thread received it, so a late
-//! wake-up delays nothing that is not due yet. What is due is sent at once, and how late each packet left is
-//! kept as evidence.
+//! A packet enters the model at the time of its kernel timestamp, not when this thread received it, so a late
+//! wake-up does not delay packets that are due later. Due packets are sent at once. The delay of each is kept
+//! as evidence.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,17 +23,17 @@ use fastopen_netns::process::set_time_slice;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Frames received from one end before the other has its turn.
+/// The most frames that are received from one end before the other end has its turn.
 const BATCH: usize = 64;
-/// Longest turn of the forwarder's thread on a processor that others want too.
+/// The time slice of the forwarder's thread on a contended processor.
 const SLICE_NS: u64 = 100_000;
-/// Bytes of an address of Ethernet: a frame begins with its destination's and its source's.
+/// Bytes of an Ethernet address. A frame begins with those of its destination and its source.
 const MAC_ADDRESS: usize = 6;
-/// Frame buffers kept for reuse.
+/// The most frame buffers that are kept for reuse.
 const POOL: usize = 4096;
 
 enum Command {
-    /// Drop what is queued, be this from now on.
+    /// Drop all packets, and use this configuration.
     Configure(Box<LinkConfig>, Sender<()>),
     Report(Sender<LinkRecord>),
 }
@@ -46,12 +46,12 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts the forwarder's thread with an unshaped link. `spin` is how long before a packet is due the
-    /// thread polls the clock instead of sleeping: it buys exactness with processor time, and must be 0 in
-    /// virtual time, which advances only while all threads sleep.
+    /// Starts the forwarder's thread with an unshaped link. For the time `spin` before a packet is due, the
+    /// thread polls the clock instead of sleeping, which is more exact. It must be 0 in virtual time, which
+    /// advances only while all threads sleep.
     ///
     /// # Errors
-    /// Where there are no descriptors left.
+    /// If no descriptors are left.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();
@@ -73,12 +73,12 @@ impl Forwarder {
         Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
     }
 
-    /// Drops what is under way and not due yet, forgets the counts, and is a new link from now on.
+    /// Drops the packets that are not due yet, resets the counts, and starts a new link.
     pub fn configure(&self, config: LinkConfig) {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// What happened since the last [`Forwarder::configure`]; how late packets were, since the last report.
+    /// Returns the packets since the last [`Forwarder::configure`], with the delays since the last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
@@ -111,7 +111,7 @@ impl Datagram for Frame {
     }
 }
 
-/// Frame buffers to be used again.
+/// Frame buffers for reuse.
 struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
@@ -129,11 +129,11 @@ impl Pool {
     }
 }
 
-/// One direction: its model, what is due, and how late it left.
+/// One direction: its model, the due frames, and the delays of sent ones.
 struct ForwardedDirection {
-    /// On the way from hosts that are further away than the link's other end.
+    /// Frames on the way from their host to the link.
     before: DelayLine<Frame>,
-    /// The latest time at which a frame set out from its host.
+    /// The latest time at which a frame left its host.
     latest: Nanos,
     model: Direction<Frame>,
     due: VecDeque<Vec<u8>>,
@@ -153,13 +153,13 @@ impl ForwardedDirection {
         }
     }
 
-    /// Takes a frame that leaves its host at `at`, which is `extra_delay` away from the link.
+    /// Adds a frame that leaves its host at `at`, which is `extra_delay` away from the link.
     fn enqueue_at_host(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame) {
         self.latest = self.latest.max(at);
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Takes a frame that is at the link at `at`, to a host that is `extra_delay` behind the link.
+    /// Adds a frame that reaches the link at `at`, to a host that is `extra_delay` behind the link.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
@@ -167,7 +167,7 @@ impl ForwardedDirection {
         }
     }
 
-    /// Takes a frame that the middlebox sends at `at`, which may be to come.
+    /// Adds a frame that the middlebox sends at `at`, which may be in the future.
     fn enqueue_answer(&mut self, at: Nanos, mut frame: Frame) {
         let length = ip::length(frame.ip()).unwrap_or(0);
         frame.0.truncate(ETHERNET_HEADER + length);
@@ -177,12 +177,12 @@ impl ForwardedDirection {
         self.before.push(at, 0, frame);
     }
 
-    /// When something is to be done next, if nothing arrives.
+    /// Returns the time of the next frame to move, if none arrives.
     fn next_due(&self) -> Option<Nanos> {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
 
-    /// Sends all that is due by now through `socket`. Returns whether there was any.
+    /// Sends all due frames through `socket`. Returns true if there were any.
     fn send_due(&mut self, socket: &PacketSocket, pool: &mut Pool) -> bool {
         let now = monotonic_ns();
         while let Some((at, frame)) = self.before.pop(now) {
@@ -196,7 +196,7 @@ impl ForwardedDirection {
             return false;
         }
         if socket.send(&mut self.due, |frame| pool.recycle(frame)).is_err() {
-            // An interface that is gone takes its packets with it.
+            // The packets of a removed interface are lost.
             self.overruns += self.due.len() as u32;
             self.due.drain(..).for_each(|frame| pool.recycle(frame));
         }
@@ -236,13 +236,13 @@ struct Directions {
 
 impl Directions {
     fn new(config: LinkConfig) -> Self {
-        // A trace begins now, so that loads to be compared meet the same link.
+        // A trace begins now, so that compared loads have the same link.
         let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
         Self { down: ForwardedDirection::new(down), up: ForwardedDirection::new(up), config }
     }
 }
 
-/// What the forwarder's thread has.
+/// The state of the forwarder's thread.
 struct Worker {
     client: PacketSocket,
     origins: PacketSocket,
@@ -265,7 +265,7 @@ impl Worker {
         }
     }
 
-    /// Handles all commands that were sent. Returns false once the [`Forwarder`] is dropped.
+    /// Handles all commands. Returns false after the [`Forwarder`] was dropped.
     fn handle_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
@@ -286,8 +286,8 @@ impl Worker {
         }
     }
 
-    /// Packets that arrived before a new configuration belong to the old one: those that are due by now still
-    /// leave. On an unshaped link that is all of them, the resets of connections among them.
+    /// Sends the due packets of the old configuration before a new one. On an unshaped link these are all
+    /// packets, with the resets of connections.
     fn flush(&mut self) {
         while self.receive() {}
         self.send_due();

@@ -1,4 +1,4 @@
-//! The link of a world: the two ways of making it.
+//! The link of a world, with its two implementations.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,11 +10,11 @@ use crate::network::link_config::LinkConfig;
 use crate::network::routers::Routers;
 use crate::network::topology::Topology;
 
-/// A link that stands.
+/// A running link.
 pub enum Link {
-    /// This program forwards each packet, as the link model says.
+    /// This program forwards each packet according to the link model.
     Program(Forwarder),
-    /// The kernel's queueing disciplines do.
+    /// The kernel's queueing disciplines.
     Kernel(Box<Mutex<Routers>>),
 }
 
@@ -22,7 +22,7 @@ impl Link {
     /// Starts the unshaped link of a topology.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
         if let Some((down, up)) = topology.routed_paths()? {
             return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
@@ -32,7 +32,7 @@ impl Link {
         Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
     }
 
-    /// As records name it.
+    /// Returns its name in records.
     pub fn kind(&self) -> LinkKind {
         match self {
             Self::Program(_) => LinkKind::Program,
@@ -40,10 +40,10 @@ impl Link {
         }
     }
 
-    /// Drops what is under way, forgets the counts, and is a new link from now on.
+    /// Drops all packets, resets the counts, and starts a new link.
     ///
     /// # Errors
-    /// Where the kernel lacks a discipline.
+    /// If the kernel lacks a discipline.
     pub fn configure(&self, config: &LinkConfig) -> fastopen_netns::Result<()> {
         match self {
             Self::Program(forwarder) => {
@@ -54,10 +54,10 @@ impl Link {
         }
     }
 
-    /// What happened since the last [`Link::configure`].
+    /// Returns the packets since the last [`Link::configure`].
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),

@@ -1,4 +1,4 @@
-//! What a link is asked to be.
+//! The configuration of a link.
 
 use std::net::IpAddr;
 
@@ -8,36 +8,36 @@ use fastopen_link::{DirectionConfig, Nanos};
 
 use crate::network::addresses::{origin_number, resolver_address};
 
-/// What the link is to be, until told otherwise. The default is an unshaped one.
+/// The configuration of a link. The default is an unshaped link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkConfig {
     /// From the origins to the client.
     pub down: DirectionConfig,
     /// From the client to the origins.
     pub up: DirectionConfig,
-    /// One-way delay on top, by number of origin; origins beyond its end have none.
+    /// Additional one-way delay by number of the origin; 0 for origins beyond the end.
     pub extra_delay: Vec<Nanos>,
-    /// One-way delay on top of all origins.
+    /// Additional one-way delay of all origins.
     pub origins_delay: Nanos,
-    /// One-way delay on top of the resolver.
+    /// Additional one-way delay of the resolver.
     pub resolver_delay: Nanos,
-    /// What the path behind the link does to Fast Open.
+    /// The middlebox behind the link.
     pub path: PathRule,
 }
 
 impl LinkConfig {
-    /// How long a packet takes at least from the client to an address.
+    /// Returns the least delay of a packet from the client to an address.
     pub fn uplink_delay_ns(&self, address: IpAddr) -> Nanos {
         self.up.delay + self.extra_delay_of(address)
     }
 
-    /// How long a packet takes at least from the client to an address, and back.
+    /// Returns the least delays of a packet from the client to an address, and back.
     pub fn delays_ns(&self, address: IpAddr) -> (Nanos, Nanos) {
         let up = self.uplink_delay_ns(address);
         (up, up - self.up.delay + self.down.delay)
     }
 
-    /// One-way delay of an address beyond that of the link.
+    /// Returns the one-way delay of an address in addition to that of the link.
     pub fn extra_delay_of(&self, address: IpAddr) -> Nanos {
         if address == resolver_address(Version::of(address)) {
             return self.resolver_delay;
@@ -46,7 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// The link as far as a few probes can tell it ([`DirectionConfig::measurable`]).
+    /// Returns the part of the link that a few probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

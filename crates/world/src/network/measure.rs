@@ -1,4 +1,4 @@
-//! Measures what a world's network really is: round trips by handshakes, rates by trains of packets.
+//! Measures a world's network: round trips by handshakes, rates by trains of packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,14 +23,14 @@ const PORT: u16 = 9;
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// A train is this long in time, as far as the queue and the counts below allow.
+/// Duration of a train, as far as the queue and the limits below allow.
 const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
-/// Measures round trips and rates of the link as it is configured.
+/// Measures round trips and rates of the configured link.
 ///
 /// # Errors
-/// Where a probe found no answer at all.
+/// If a probe gets no answer.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
     let syn_bytes = (topology.ip.header_bytes() + SYN_HEADER) as u32;
@@ -55,10 +55,10 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
     Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
 }
 
-/// Congestion control and initial window of both ends, as the sockets of a fresh connection have them.
+/// Returns congestion control and initial window of both ends, from the sockets of a new connection.
 ///
 /// # Errors
-/// Where no connection comes about.
+/// If no connection can be established.
 pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
     const DOING: &str = "reading TCP's settings from a connection";
     let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
@@ -80,20 +80,19 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// How long after each other handshakes begin: far enough apart that none waits for another on the slowest
-/// link, of which their packets take so long, and so that the last packets of each, a round trip after its
-/// first, leave half-way between two others.
+/// Returns the interval of handshakes. On a link that takes `on_the_link_ns` for the packets of one, none
+/// waits for another. The last packets of each, a round trip after its first, leave half-way between the
+/// beginnings of two others.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
     if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }
 }
 
-/// Round-trip times in microseconds as the kernel took them from handshakes; those with a lost SYN are left
-/// out.
+/// Returns the kernel's round-trip times of handshakes without a lost SYN, in microseconds.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
-    // Dropped at the end: the backlog completes handshakes without anybody accepting.
+    // Kept until the end. The backlog completes handshakes without accept(2).
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
     let timeout = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
@@ -120,9 +119,8 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     })
 }
 
-/// The rate of one direction, from the time between the first and the last packet of a train, against what
-/// the model says of the same train; none for a link without a fixed rate or with a queue too short for a
-/// train.
+/// Returns the rate of one direction, from the time between the first and the last packet of a train,
+/// relative to the model's time. The median is None without a fixed rate, or if the queue is too short.
 fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
     let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
@@ -144,7 +142,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let (mut first, mut last) = (None, None);
     while last.is_none_or(|(number, _)| number + 1 < packets) {
-        // Where the last packet is lost, this times out; the others tell the rate as well.
+        // If the last packet is lost, this times out, and the others give the rate.
         let Ok((count, stamp)) = receiver.receive(&mut datagram) else { break };
         let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
         let arrived = (u64::from_be_bytes(*head), stamp);
@@ -153,8 +151,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let median = match (first, last) {
         (Some((first, began)), Some((last, ended))) if last > first => {
-            // As a share of what the model says, so that the model's own whole nanoseconds do not count as an
-            // error.
+            // Relative to the model's time, so that its rounding to nanoseconds is not an error.
             let train = expected_train(config, (last - first + 1) as u32, mtu);
             Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }
@@ -163,7 +160,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-/// An error with what was being done.
+/// Adds the operation to an error.
 fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }

@@ -5,10 +5,10 @@
 //!            queue of the uplink  ──►   ◄── queue of the downlink
 //!            ◄── wire of the downlink   wire of the uplink ──►
 //! ```
-//! In each direction the first router has the queue (`tbf`, as large as one packet ahead of the rate, so that
-//! it never starves the wire), the second one is the wire (`netem`: one packet after another at the exact
-//! rate, then the delay). One queueing discipline alone would not do: `netem` limits its queue in packets, on
-//! their way or waiting alike, and `tbf` sends a short packet after a pause at once. An AQM is the child of
+//! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that it never
+//! starves the wire). The second router is the wire (`netem`: one packet after another at the exact rate,
+//! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets,
+//! and `tbf` sends a short packet after a pause at once. An AQM is the child of
 //! `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
 //! two packets earlier than before a wire.
 
@@ -20,11 +20,11 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// How far the queue may run ahead of the wire beyond one packet, in time: more than the clock's resolution,
-/// so that it is never late.
+/// The time by which the queue is ahead of the wire in addition to one packet. It exceeds the clock's
+/// resolution, so that the queue is never late.
 const AHEAD_NS: u64 = 20_000;
 
-/// An interface of a router and what it sends.
+/// An interface of a router that sends.
 pub struct Egress {
     /// The routing socket of the router.
     pub routes: RouteSocket,
@@ -47,10 +47,10 @@ pub struct Routers {
 }
 
 impl Routers {
-    /// A link with an unshaped configuration.
+    /// Creates an unshaped link.
     ///
     /// # Errors
-    /// As [`Routers::configure`].
+    /// Errors of [`Routers::configure`].
     pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
         let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
         let mut routers = Self { down: direction(down), up: direction(up) };
@@ -58,19 +58,19 @@ impl Routers {
         Ok(routers)
     }
 
-    /// Drops what is under way, forgets the counts, and is a new link from now on.
+    /// Drops all packets, resets the counts, and starts a new link.
     ///
     /// # Errors
-    /// Where the kernel lacks `tbf` or `netem`.
+    /// If the kernel lacks `tbf` or `netem`.
     pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
         self.down.configure(&config.down)?;
         self.up.configure(&config.up)
     }
 
-    /// What happened since the last [`Routers::configure`].
+    /// Returns the packets since the last [`Routers::configure`].
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn report(&mut self) -> Result<LinkRecord> {
         Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
     }
@@ -79,7 +79,7 @@ impl Routers {
 struct RoutedDirection {
     path: RoutedPath,
     mtu_bytes: u32,
-    /// What is on the interfaces now.
+    /// The disciplines of the interfaces.
     queue: Vec<Qdisc>,
     wire: Vec<Qdisc>,
 }
@@ -108,13 +108,13 @@ impl RoutedDirection {
     }
 }
 
-/// The disciplines for the queue and for the wire.
+/// Returns the disciplines for the queue and for the wire.
 fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
     let byte_per_s = match config.rate {
         Rate::BitPerS(rate) => Some(rate / 8),
         Rate::Unlimited | Rate::Trace(_) => None,
     };
-    // As in the link model: what is lost takes no room in the queue and no time on the wire.
+    // As in the link model, lost packets take no room in the queue and no time on the wire.
     let loss = (config.loss.ratio() * f64::from(u32::MAX)) as u32;
     let (seed, delay_ns) = (config.seed, config.delay);
     let limit = config.queue_limit_bytes;
@@ -126,10 +126,10 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // These count packets: as many as fit in if all are full.
+        // These limit the number of packets, to that of full packets in the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
-            // DRR is the program's link: it is never made here.
+            // Only the program's link has DRR.
             Aqm::None | Aqm::Drr => {}
             Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
             Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),

@@ -6,7 +6,7 @@
 //!  198.18.0.0/16  eth0 ──veth── client │ packets of `forwarder` │ origins ──veth── eth0  198.19.0.0/16
 //!  or 2001:2:0:18::/64                                                        or 2001:2:0:19::/64
 //! ```
-//! Where the kernel emulates the link, two routers stand between them instead (see `routers`):
+//! If the kernel emulates the link, two routers stand between them instead (see `routers`):
 //! ```text
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```
@@ -78,43 +78,43 @@ const V6_SYSCTLS: [(&str, &str); 2] = [
 ];
 
 const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
-/// Which ends may use Fast Open, and how: bits.
+/// The use of Fast Open by each end, as bits.
 const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
-/// For how long an end does without Fast Open after data in a SYN was taken and nothing came back; 0: it
-/// keeps it. Writing it ends such a pause (`proc_tfo_blackhole_detect_timeout`).
+/// Time for which an end pauses Fast Open after it detected a black hole; 0: no detection. Writing it ends a
+/// pause (`proc_tfo_blackhole_detect_timeout`).
 const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
-/// Whether a congestion window shrinks while its connection sends nothing.
+/// 1 if the congestion window of an idle connection shrinks.
 const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// A key of cookies (`net.ipv4.tcp_fastopen_key`).
 pub type CookieKey = [u32; 4];
 
-/// How the ends of a world use Fast Open.
+/// The use of Fast Open by the ends of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
-    /// Not at all.
+    /// None.
     Off,
-    /// As an earlier visit did: with cookies.
+    /// That of an earlier visit, with cookies.
     EarlierVisit,
-    /// As the job says.
+    /// That of the job.
     Asked,
 }
 
-/// The second hop, from a server of others to the origins behind it.
+/// The second hop, from an external server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upstream {
-    /// Whether the server may use Fast Open on it, in all loads.
+    /// True if the server may use Fast Open on it, in all loads.
     pub fastopen: bool,
-    /// Its RTT.
+    /// The RTT in microseconds.
     pub rtt_us: u64,
 }
 
 /// The namespaces and interfaces of one world; they end with it.
 pub struct Topology {
-    /// Where the client runs.
+    /// The namespace of the client.
     pub client: NetNs,
-    /// Where the origins run.
+    /// The namespace of the origins.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
     /// The client's address on its interface; None if it has none.
@@ -124,11 +124,11 @@ pub struct Topology {
     upstream: Upstream,
     /// The version of IP.
     pub ip: Version,
-    /// Of every interface.
+    /// The MTU of every interface.
     pub mtu_bytes: u32,
 }
 
-/// What stands between the client and the origins.
+/// The connection of the client and the origins.
 enum Between {
     /// Two packet sockets, between which this program forwards the packets.
     PacketSockets(NetNs),
@@ -137,10 +137,10 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds it; the origins make cookies from `fastopen_key`, and have `core` for themselves.
+    /// Builds the topology. The origins make cookies from `fastopen_key`, and only they use `core`.
     ///
     /// # Errors
-    /// Names what the kernel refused.
+    /// Errors of the kernel.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -213,7 +213,7 @@ impl Topology {
             let outer = VethEnd { name: end, mac: OUTER_MAC, namespace: link };
             let inner = VethEnd { name: INTERFACE, mac: INNER_MAC, namespace };
             routes.add_veth(&outer, &inner, self.mtu_bytes)?;
-            // The link's namespace has no addresses and must not invent any.
+            // The link's namespace must not have link-local addresses.
             let _ = sysctl::set(&format!("net.ipv6.conf.{end}.disable_ipv6"), "1");
             disable_offloads(end)?;
             routes.bring_up(end)?;
@@ -241,7 +241,7 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace, all of whose packets to `own` are for it.
+    /// Sets up the calling thread's namespace, which receives all packets to `own`.
     fn set_up_inner(&self, own: Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -256,14 +256,14 @@ impl Topology {
         routes.add_local_network(own)
     }
 
-    /// Delays what a server and the origins behind it send each other, which have the same addresses.
+    /// Delays the packets between a server and the origins behind it, which have the same addresses.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {
             return Ok(());
         }
         let mut routes = RouteSocket::open()?;
-        // An initial window of loopback's own packets would hold whole answers.
+        // Whole responses would fit into an initial window with the MTU of loopback.
         routes.set_mtu(LOOPBACK, self.mtu_bytes)?;
         routes.add_qdiscs(LOOPBACK, &[Qdisc::Netem { delay_ns, byte_per_s: None, loss: 0, seed: 0 }])
     }
@@ -278,13 +278,13 @@ impl Topology {
         }
     }
 
-    /// The link's ends: packets from and to the client, packets from and to the origins.
+    /// Opens the link's ends towards the client and the origins.
     ///
     /// # Errors
-    /// Where packet sockets are not to be had.
+    /// If no packet socket can be opened.
     ///
     /// # Panics
-    /// Where there are routers instead.
+    /// If the topology has routers.
     pub fn packet_sockets(&self) -> Result<(PacketSocket, PacketSocket)> {
         let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
         let ether_type = self.ip.ether_type();
@@ -298,27 +298,27 @@ impl Topology {
         })
     }
 
-    /// Taps with room for so many frames on the client's and the origins' interface.
+    /// Opens taps on the client's and the origins' interface, with room for `frames` frames each.
     ///
     /// # Errors
-    /// Where packet sockets are not to be had, or there is no memory.
+    /// If no packet socket can be opened, or not enough memory is left.
     pub fn taps(&self, frames: u32) -> Result<(Tap, Tap)> {
         let origins = self.origins.run(|| Tap::open(INTERFACE, frames))?;
         Ok((self.client_tap(frames)?, origins))
     }
 
-    /// A tap on the client's interface alone.
+    /// Opens a tap on the client's interface.
     ///
     /// # Errors
-    /// As [`Self::taps`].
+    /// Errors of [`Self::taps`].
     pub fn client_tap(&self, frames: u32) -> Result<Tap> {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
 
-    /// The paths through the routers, down and up; none where there are packet sockets instead.
+    /// Returns the paths through the routers, down and up; None if the topology has packet sockets.
     ///
     /// # Errors
-    /// Where there are no sockets left.
+    /// If no descriptors are left.
     pub fn routed_paths(&self) -> Result<Option<(RoutedPath, RoutedPath)>> {
         let Between::Routers { near, far } = &self.between else { return Ok(None) };
         let egress =
@@ -328,12 +328,12 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Makes programs look up names in the world's version of IP, as on a machine that is connected with it:
-    /// in IPv4 by an address of the client's interface, which it always has in IPv6, and there by a default
-    /// route. Chromium asks for addresses of IPv6 only if it has a route to one of the Internet.
+    /// Makes programs look up names in the world's version of IP. With IPv4, the client's interface gets an
+    /// address, which it always has with IPv6. With IPv6 it gets a default route, because Chromium looks up
+    /// IPv6 addresses only if it has a route to the Internet.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         match self.ip {
@@ -348,14 +348,14 @@ impl Topology {
         }
     }
 
-    /// Gives the client the address for its next connections.
+    /// Sets the client's address for its next connections.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn set_client_address(&self, address: IpAddr) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
-        // The source of an IPv6 route has to be an address of an interface. Each has one, so that programs
-        // that choose among the addresses of the interface find no other.
+        // The source of an IPv6 route must be an address of an interface. The interface has only this one,
+        // because programs choose among its addresses.
         if self.ip == Version::V6 && self.shown.get() != Some(address) {
             routes.add_address(INTERFACE, address)?;
         }
@@ -368,35 +368,35 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the keys of the origins' cookies: of the first they make them, and take those of each.
+    /// Sets the keys of the origins' cookies. They make cookies from the first, and accept those of all.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
         let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
         self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
     }
 
-    /// Sets when the origins answer SYNs with SYN cookies: 0 never, 1 when a queue is full, 2 always.
+    /// Sets the origins' use of SYN cookies: 0 never, 1 when a queue is full, 2 always.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn set_syncookies(&self, when: u8) -> Result<()> {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Has a part of the client's network answer nothing, not even with resets, or do so again.
+    /// Makes a part of the client's network silent, so that it does not even send resets, or ends that.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
 
-    /// Sets how both ends use Fast Open, and ends the pause of a client that suspects a black hole.
+    /// Sets the use of Fast Open by both ends, and ends the pause of a client that suspects a black hole.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
         let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
         let (client, listener) = match used {
@@ -406,7 +406,7 @@ impl Topology {
             }
             FastOpenUse::Asked => (client_fastopen.bits(), listener_fastopen.bits()),
         };
-        // Bits of a server's own connections, and of the listeners that these reach.
+        // Bits for a server's own connections, and for the listeners of the origins behind it.
         let upstream = if self.upstream.fastopen {
             ClientFastOpen::default().bits()
                 | if listener == 0 { ListenerFastOpen::default().bits() } else { 0 }
@@ -448,7 +448,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Switches IPv6 off in the calling thread's namespace, or on without anything that sends packets of its own.
+/// Disables IPv6 in the calling thread's namespace, or enables it so that the kernel sends no own packets.
 fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     if ip == Version::V4 {
         // A kernel without IPv6 does not have the setting.
@@ -464,13 +464,13 @@ fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The settings of both ends of a world.
+/// Returns the settings of both ends of a world.
 fn sysctls(ip: Version) -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_ipv6 = if ip == Version::V6 { &V6_SYSCTLS[..] } else { &[] };
     SYSCTLS.iter().chain(of_ipv6).copied()
 }
 
-/// The settings that a world makes and records.
+/// Returns the names of the settings that a world makes and records.
 pub fn recorded_sysctls(ip: Version) -> impl Iterator<Item = &'static str> {
     sysctls(ip).map(|(name, _)| name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

@@ -25,7 +25,7 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
-/// The port of its hosts on which a server has to listen, whatever ports the page's URLs have.
+/// The port of its hosts on which a server has to listen, independently of the ports of the page's URLs.
 pub const PORT: u16 = 80;
 /// The port of the same addresses on which the origins listen behind a server.
 pub const UPSTREAM_PORT: u16 = 8080;

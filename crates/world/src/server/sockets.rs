@@ -32,9 +32,9 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Whether it takes connections to this address.
+    /// Returns true if it accepts connections to this address.
     pub fn is_of(&self, address: IpAddr) -> bool {
-        // `::` takes IPv4 as well, unless the program has set IPV6_V6ONLY.
+        // `::` also accepts IPv4, unless the program has set IPV6_V6ONLY.
         let takes_any = self.address.is_unspecified() && (self.address.is_ipv6() || address.is_ipv4());
         takes_any || self.address == address
     }

@@ -46,13 +46,13 @@ use crate::server::{self, Server};
 use crate::world::guests::Guests;
 use crate::world::site::{SyntheticPages, site};
 
-/// The most hosts of a page: the addresses above are those of probes.
+/// The most hosts of a page. The addresses above belong to probes.
 const HOSTS: usize = 60_000;
 
-/// A network is measured this often before it is called other than asked.
+/// The most measurements before a network counts as different from the requested one.
 const MEASUREMENTS: u32 = 5;
 
-/// Bytes of packets in a record, so that no line is long.
+/// The most bytes of packets in a record, to limit the length of a line.
 const PACKETS_PIECE: usize = 3 << 20;
 
 /// Writes a record.
@@ -61,7 +61,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 /// Runs a job and passes each record to `write` as soon as it is complete.
 ///
 /// # Errors
-/// The reason why the world could not be built, or is not what was asked for.
+/// The reason why the world could not be built, or differs from the requested one.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -120,24 +120,23 @@ pub fn with_world<T>(
     Ok((done, packets))
 }
 
-/// A world that stands. Its fields drop in order: the servers before the network that they run in.
+/// A running world. Its fields drop in order: the servers before the network that they run in.
 struct World<'a> {
     job: &'a Job,
     engine: Engine,
     policy: Policy,
     hosts: BTreeMap<String, IpAddr>,
     servers: Servers,
-    /// What keeps the packets of loads, in a job that asks for them.
+    /// The packets of loads, in a job that requests them.
     capture: Option<Capture>,
-    /// What counts the client's QUIC packets, where its sockets are not ours.
+    /// The counts of an external client's QUIC packets.
     tap: Option<ClientTap>,
     network: Network,
-    /// Of a program of others. The memory of a virtual kernel is bounded, and what computes there stops its
-    /// clock.
+    /// The memory limit of an external program on this kernel. That of a virtual kernel is fixed.
     memory: Option<MemoryGuard>,
     /// The next address of the client for transactions.
     next_address: Cell<u16>,
-    /// Whether there was a flood, whose half-open connections stay.
+    /// True after a flood, whose half-open connections remain.
     flooded: Cell<bool>,
     core: Option<ServerCore>,
 }
@@ -159,7 +158,7 @@ impl<'a> World<'a> {
         let guarded = engine == Engine::Host && foreign;
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
-        // Those of loads are numbered from 1.
+        // The addresses of loads are numbered from 1.
         let next_address = Cell::new(job.loads.len() as u16 + 1);
         let (policy, flooded) = (job.policy(), Cell::new(false));
         Ok(Self {
@@ -178,7 +177,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network and reads the settings back; `started` is when the building began.
+    /// Measures the network and reads the settings back. `started` is the beginning of the set-up.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -212,14 +211,14 @@ impl<'a> World<'a> {
         })
     }
 
-    /// The hosts behind the middlebox; none where there is no middlebox.
+    /// Returns the hosts behind the middlebox; None without a middlebox.
     fn hosts_behind(&self, path: &PathRule) -> Option<BTreeSet<String>> {
         let behind = self.hosts.iter().filter(|(_, address)| path.affects(**address));
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures the link, again where a busy machine held the measurement itself up: that only makes it
-    /// slower, so one that is right tells what the link is.
+    /// Measures the link, and repeats a wrong measurement. A busy machine only makes one slower, so a
+    /// right one is not by chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -232,7 +231,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Holds what was measured against the job's tolerance.
+    /// Compares the measured network with the job, within its tolerance.
     fn check(&self, measured: &Measured) -> Result<(), Failure> {
         let tolerance = &self.job.tolerance;
         let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
@@ -241,7 +240,7 @@ impl<'a> World<'a> {
             message,
             remedy: "the machine may be too busy: run fewer worlds in parallel (--jobs)".into(),
         };
-        // Few handshakes do not tell where the middle of a varying delay is.
+        // A few handshakes do not show the median of a varying delay.
         let ways = [&self.job.network.down, &self.job.network.up];
         let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(Jitter::us).sum();
         if off > tolerance.rtt_us + varying {
@@ -292,7 +291,7 @@ impl Network {
             let message = "network.ip: this kernel has no IPv6".into();
             return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
         }
-        // A middlebox is the program's alone, whatever is asked for.
+        // Only the program's link has a middlebox.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
             LinkMaker::Auto => engine == Engine::Virtual && job.network.kernel_matches_model(),
@@ -319,14 +318,14 @@ impl Network {
 
 /// The origins and what clients need to reach them.
 struct Servers {
-    /// What the client talks to in place of the origins, which stand behind it.
+    /// The external server between client and origins.
     server: Option<Server>,
     origins: Origins,
     /// The certificate authority, in a job that has TLS.
     authority: Option<Authority>,
-    /// Address of each of the page's origins, in its own order.
+    /// The address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
-    /// The page as it is served, if its bodies are synthetic.
+    /// The served page, if its bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
     /// The resolver, if clients ask it over a connection.
     resolver: Option<SocketAddr>,
@@ -364,11 +363,11 @@ impl Servers {
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
-        // Behind a server of others the origins are not what is measured.
+        // Behind an external server, the origins are not measured.
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
-        // What the system's resolver can ask.
+        // The system's resolver has only UDP and TCP.
         let asked = resolver(job).filter(|_| job.network.names.alpn().is_none());
         let asked = asked.map(|resolver| (resolver.ip(), job.network.names.is_over_tcp()));
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
@@ -399,12 +398,12 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
     core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
-/// The resolver of a job's world; none where clients know all addresses.
+/// Returns the resolver of a job's world; None if clients know all addresses.
 fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip), job.network.names.port()?))
 }
 
-/// The address of each host of the page, and of each server.
+/// Returns the address of each host of the page, and of each server.
 fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
@@ -423,7 +422,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, 
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the shorter RTT; what lies further away than that is behind it.
+    // The link has the shorter RTT, and the rest lies behind it.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has a seed of its own, derived from the job's.
@@ -441,11 +440,11 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// The path rule, with the hosts behind it where these are not all: those that are named, and drawn.
+/// Returns the path rule. Unless all hosts are behind it, it has those that are named and drawn.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {
-        // In the order of their numbers, which is the page's.
+        // In the page's order, which is that of their addresses.
         let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (*address, host)).collect();
         numbered.sort_unstable();
         let drawn = path::drawn_hosts(asked.path_share, job.seed ^ 0x3c6e_f372_fe94_f82a);
@@ -459,7 +458,7 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 
-/// The key of the origins' cookies (`net.ipv4.tcp_fastopen_key`), derived from the seed so that runs repeat.
+/// Derives the key of the origins' cookies (`net.ipv4.tcp_fastopen_key`) from the seed, so that runs repeat.
 fn cookie_key(seed: u64) -> [u32; 4] {
     let [high, low] = [(seed >> 32) as u32, seed as u32];
     [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]

@@ -35,7 +35,7 @@ const FAILURES: usize = 10;
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
-    /// Makes the transactions that `plan` asks for.
+    /// Makes the transactions of `plan`.
     pub(super) fn transactions(
         &self,
         plan: &LoadPlan,
@@ -163,7 +163,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Takes back what transactions before may have changed.
+    /// Restores the settings that earlier transactions may have changed.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: one comes after a flood, whose half-open connections would count";
@@ -182,7 +182,7 @@ impl World<'_> {
         let wanted = match asked.arrivals {
             _ if !cold => 1,
             Arrivals::RatePerS(rate) => u64::from(rate) * asked.duration_us / 1_000_000 + 1,
-            // How many there will be is not known.
+            // Their number is not known.
             Arrivals::Clients(_) => u64::from((CLIENT_ADDRESSES - first) / 2),
         };
         let left = u64::from(CLIENT_ADDRESSES - first);
@@ -201,7 +201,7 @@ impl World<'_> {
         })
     }
 
-    /// Gives the flood's addresses their cookies, where they are to be valid, and silences them.
+    /// Gets the cookies of the flood's addresses, if they are to be valid, and silences these addresses.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();
@@ -247,7 +247,7 @@ struct Sources {
     ip: Version,
     /// The number of the first address.
     first: u16,
-    /// The number after the last one, where each connection has its own; none: they share the first.
+    /// The number after the last address, if each connection has its own; None: they share the first.
     end: Option<u16>,
     resources: u64,
 }
@@ -256,7 +256,7 @@ impl Sources {
     /// Returns the source of a transaction; None if no address is left.
     fn of(&self, number: u64) -> Option<SocketAddr> {
         let Some(end) = self.end else {
-            // Ports to each host's address in turn.
+            // Each port is used for all resources in turn.
             let port = FIRST_PORT + (number / self.resources % PORTS) as u16;
             return Some(SocketAddr::new(client_address(self.ip, self.first), port));
         };

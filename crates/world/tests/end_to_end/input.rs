@@ -90,6 +90,8 @@ fn every_value_out_of_bounds_is_named_by_its_place() {
         ("/origins", json!({"think_scale": 1001.0}), "origins.think_scale"),
         ("/origins", json!({"tfo_queue": 70_000}), "origins.tfo_queue"),
         ("/loads", json!([]), "loads"),
+        ("/loads/0/cookies", json!("warm"), "loads[0].cookies"),
+        ("/loads/1/cookies", json!(null), "loads[1].cookies"),
         ("/loads/1/transport", json!("quic"), "loads[1].transport"),
         ("/tolerance/rate_fraction", json!(1.1), "tolerance.rate_fraction"),
         ("/load_timeout_us", json!(0), "load_timeout_us"),

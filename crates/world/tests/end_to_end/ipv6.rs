@@ -1,8 +1,11 @@
 //! Worlds of IPv6: everything that a world of IPv4 does, with headers that are 20 bytes longer.
 
+use std::net::Ipv6Addr;
+
 use serde_json::{Value, json};
 
 use crate::chromium::{browser, in_chromium};
+use crate::packets::file;
 use crate::support::{
     Run, grown, image, job, list, network, number, page, plt_ms, rate, request, root, run, with,
     with_syn_data,
@@ -198,7 +201,8 @@ fn a_server_that_listens_on_ipv6_is_met_and_one_of_ipv4_is_refused() {
 
 #[test]
 fn a_command_is_intercepted_over_ipv6() {
-    let curl = json!({"client": {"kind": "command", "command": ["curl", "--silent", "--output", "out", "http://a.test/"]}});
+    let words = ["curl", "--silent", "--output", "out", "http://a.test/"];
+    let curl = json!({"client": {"kind": "command", "command": words}});
     for run in on_each_engine(&with(job(&page(&[root(5000)]), &network(100_000), &["tcp", "warm"]), curl)) {
         assert_syn_data(run.valid("warm"), 1);
         assert_eq!(with_syn_data(run.valid("tcp"), "client"), 0);
@@ -242,6 +246,8 @@ fn packets_are_kept_with_the_names_of_their_addresses() {
     for run in on_each_engine(&job) {
         run.valid("tcp");
         assert_eq!(run.only("packets")["dropped"], 0);
+        let name = [&Ipv6Addr::new(0x2001, 2, 0, 0x19, 0, 0, 0, 1).octets()[..], b"a.test\0"].concat();
+        assert!(file(&run, "tcp").windows(name.len()).any(|part| part == name), "{run}");
     }
 }
 

@@ -16,7 +16,7 @@ fn keeping(arms: &[&str]) -> Value {
 }
 
 /// The file of a load.
-fn file(run: &Run, id: &str) -> Vec<u8> {
+pub(crate) fn file(run: &Run, id: &str) -> Vec<u8> {
     let pieces = run.of_type("packets").into_iter().filter(|piece| piece["id"] == id);
     pieces
         .flat_map(|piece| {

@@ -314,8 +314,8 @@ impl ObservedRequest {
 
 /// The reason why a request differs from the recording. In virtual time, the preload list has expired
 /// ([`crate::engine::begin_job`]).
-const UPGRADED: &str = "Chromium's HSTS preload list has the host, so that it is asked over https alone; \
-     --engine virtual asks as it was recorded";
+const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
+     use --engine virtual";
 
 /// Returns the reason of a `Network.loadingFailed`: the network's error, and the failure of CORS.
 fn failure(params: &Value) -> String {

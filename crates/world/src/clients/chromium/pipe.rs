@@ -30,7 +30,7 @@ pub(super) struct Event {
     pub(super) method: String,
     /// Its parameters.
     pub(super) params: Value,
-    /// The `sessionId` of the tab; none for an event of the browser itself.
+    /// The `sessionId` of the tab; None for an event of the browser itself.
     pub(super) session: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The loader's stub resolver: one question a name, over UDP or one connection of TCP, TLS or HTTPS, with the
-//! timeouts of glibc's (resolv.conf(5): `timeout:5`, `attempts:2`).
+//! The loader's stub resolver: one question for each name, over UDP or one connection of TCP, TLS or HTTPS,
+//! with glibc's timeouts (resolv.conf(5): `timeout:5`, `attempts:2`).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -30,19 +30,19 @@ use crate::clients::Resolver;
 use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
-/// How often it asks.
+/// The most queries for a name.
 const ATTEMPTS: u16 = 2;
 /// The largest answer to a query without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 
-/// A finished lookup; times in nanoseconds of the monotonic clock.
+/// A finished lookup, with times in nanoseconds of the monotonic clock.
 pub(super) struct Lookup {
     pub(super) host: String,
     pub(super) asked_ns: u64,
     pub(super) answered_ns: u64,
-    /// How many queries it sent.
+    /// The number of queries.
     pub(super) queries: usize,
-    /// The address, or why there is none.
+    /// The address, or the reason why there is none.
     pub(super) outcome: Result<IpAddr, String>,
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// A lookup that ends now; without an answer the time was over.
+    /// Creates a lookup that ends now. An outcome without an answer is a timeout.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -109,11 +109,11 @@ pub(super) struct Question {
     pub(super) host: String,
     /// The message ID.
     pub(super) number: u16,
-    /// When it was put, in nanoseconds of the monotonic clock.
+    /// The time of the question, in nanoseconds of the monotonic clock.
     pub(super) asked_ns: u64,
 }
 
-/// How the resolver is asked over a connection.
+/// A stub resolver that uses one connection.
 pub(super) struct Stream {
     pub(super) resolver: Resolver,
     pub(super) fastopen: bool,
@@ -121,7 +121,7 @@ pub(super) struct Stream {
     pub(super) reports: UnboundedSender<Report>,
 }
 
-/// What was asked and is not answered.
+/// A question without an answer so far.
 struct Pending {
     host: String,
     asked_ns: u64,
@@ -131,7 +131,7 @@ struct Pending {
     exchange: Option<Exchange>,
 }
 
-/// An exchange of HTTP/2, which resets its stream when it is dropped before the answer came.
+/// An exchange of HTTP/2. It resets its stream when it is dropped before the answer arrived.
 struct Exchange(AbortHandle);
 
 impl Drop for Exchange {
@@ -140,7 +140,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The answer to the query of a number, or why there are no more.
+/// The message ID and answer of a query, or the reason why there are no more.
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
@@ -203,8 +203,7 @@ impl Stream {
         }
     }
 
-    /// Opens the connection and does its TLS handshake, which the first query begins where it can go as early
-    /// data.
+    /// Opens the connection, and makes its TLS handshake unless the first query begins it as early data.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
@@ -234,11 +233,11 @@ impl Pending {
     }
 }
 
-/// How queries are sent over a connection.
+/// The queries of a connection.
 enum Queries {
-    /// As messages with their lengths, over TCP or TLS, for addresses of a version of IP.
+    /// Messages with their lengths, over TCP or TLS, for addresses of a version of IP.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
-    /// As requests of HTTP/2.
+    /// Requests of HTTP/2.
     Https(Https),
 }
 
@@ -262,7 +261,7 @@ impl Queries {
         Self::Messages(to, version)
     }
 
-    /// Sends the query of a number for the address of `host`.
+    /// Sends a query for the address of `host`. `number` is the message ID.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
             Self::Messages(to, version) => {
@@ -277,7 +276,7 @@ impl Queries {
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// What moves the frames; it starts with the first request, whose packet the preface shares.
+    /// The task that moves frames. It starts with the first request, so that the preface shares its packet.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }

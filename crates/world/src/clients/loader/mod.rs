@@ -37,7 +37,7 @@ use crate::contract::{
 };
 use crate::failure::{Blame, Failure};
 
-/// How long a visit to a host may take, over an unshaped link.
+/// Timeout of a visit to a host, over an unshaped link.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The built-in client.
@@ -118,19 +118,19 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // Spawned, since tokio polls epoll before each poll of the future of `block_on`.
+        // Spawned, because tokio polls epoll before each poll of the future of `block_on`.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
     after();
     sockets.reset_on_close();
-    // First the tasks, for whom the end of their channels would be an event that wakes the runtime.
+    // End the tasks first. The end of their channels would wake the runtime.
     drop(runtime);
     drop(senders);
     Ok(loaded)
 }
 
-/// The address of an origin, whether it speaks TLS, and its version of HTTP.
+/// The address of an origin, its use of TLS, and its version of HTTP.
 #[derive(Clone, Copy)]
 struct Endpoint {
     address: SocketAddr,
@@ -141,13 +141,13 @@ struct Endpoint {
 /// The channel to the task of each open connection.
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
-/// What is known of a host's address.
+/// The state of a host's lookup.
 enum Address {
     /// The resolver was asked; these connections wait.
     Asked(Vec<Waiting>),
-    /// It is known.
+    /// The address.
     Known(IpAddr),
-    /// There is none.
+    /// The lookup failed.
     Missing,
 }
 
@@ -260,7 +260,7 @@ impl PageLoad {
                 Event::ConnectionClosed(connection)
             }
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
-            // What a connection that was closed carried is sent again on another.
+            // The request of a closed connection was sent on another one.
             Report::End { connection, response, .. }
                 if self.records[response.resource].connection != Some(connection.0) =>
             {
@@ -293,15 +293,15 @@ impl PageLoad {
         };
     }
 
-    /// Performs the actions in their order: a task sends its request some polls after it was told to, so
-    /// what is opened later has to wait for it, or its SYN would overtake the request.
+    /// Performs the actions in their order. A task sends its request some polls after the action, so a later
+    /// connection waits for it. Otherwise its SYN would overtake the request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
             match action {
                 Action::Open { connection, origin, fallback } => {
                     if std::mem::take(&mut sending) {
-                        // Tokio comes back here when all tasks that can go on have done so.
+                        // Tokio returns here after all ready tasks have run.
                         tokio::task::yield_now().await;
                     }
                     self.open(connection, origin.0, fallback);
@@ -312,7 +312,7 @@ impl PageLoad {
                 }
                 Action::Close(connection) => {
                     self.senders.remove(&connection);
-                    // Of two whose handshakes went on, the one that came too late.
+                    // The later one of two handshakes.
                     if let Some(task) = self.connecting.remove(&connection) {
                         task.abort();
                     }
@@ -339,7 +339,7 @@ impl PageLoad {
         self.begin(Waiting { id, origin, version, requests });
     }
 
-    /// Begins the connection, or has it wait until the address of its host is known.
+    /// Begins the connection, or makes it wait for the address of its host.
     fn begin(&mut self, connection: Waiting) {
         let server = &self.scheduler.origins()[connection.origin];
         if self.resolver.is_none() || !is_name(&server.host) {
@@ -408,7 +408,7 @@ impl PageLoad {
         }
     }
 
-    /// Fails the lookups of which no query was sent.
+    /// Fails the lookups without a query.
     fn resolver_failed(&mut self, error: &io::Error) {
         let is_asked = |address: &Address| matches!(address, Address::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
@@ -452,10 +452,10 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Connects to the address that was looked up; to the host's own if none was.
+    /// Connects to the looked-up address, or to the host's own without a lookup.
     fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
         let Waiting { id, origin, version, requests } = connection;
-        // The scheduler may have closed it in between.
+        // The scheduler may have closed it.
         if !self.senders.contains_key(&id) {
             return;
         }
@@ -477,7 +477,7 @@ impl PageLoad {
                 .clone()
                 .filter(|_| version.is_quic() && encrypted)
                 .map(|quic| (quic, self.quic_table.clone())),
-            // The kernel chooses ports beyond 65535.
+            // If the numbers end, the kernel chooses the port.
             port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
             reports: self.reports.clone(),

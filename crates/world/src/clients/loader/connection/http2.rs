@@ -44,7 +44,7 @@ pub(super) async fn run(
         connection.report(Report::Ready(connection.id));
     }
     let mut streams = Streams { connection, counters, scheduler: StreamScheduler::default(), sender };
-    // The driver starts with the first request: so the preface shares its packet and, in the clear or as
+    // The driver starts with the first request, so that the preface shares its packet and, in cleartext or as
     // early data, its SYN.
     let first = match first {
         Some(first) => Some(first),
@@ -80,7 +80,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Sends a request; a task of its own reads the response.
+    /// Sends a request. A task of its own reads the response.
     async fn send(&mut self, QueuedRequest { resource, mut request, progress }: QueuedRequest) {
         // The host may speak HTTP/3 as well.
         *request.version_mut() = Version::HTTP_2;
@@ -118,7 +118,7 @@ async fn read(
     let stream = response.stream_id().as_u32();
     let (head, mut body) = response.await?.into_parts();
     exchange.header_arrived(head.status.as_u16());
-    // h2 hands out DATA frames when they are whole; a browser's parser has their bytes as they come.
+    // h2 returns only complete DATA frames, but a browser's parser gets their bytes as they arrive.
     while let Some(chunk) = poll_fn(|context| {
         exchange.body_read(|| counters.with(|counters| counters.poll_body(stream, context.waker())));
         body.poll_data(context)

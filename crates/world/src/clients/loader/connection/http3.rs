@@ -1,5 +1,5 @@
-//! The loader's driver of HTTP/3: each request is sent at once, on a stream of its own; before the handshake
-//! is complete as early data, where there is a ticket.
+//! The loader's driver of HTTP/3: each request is sent at once, on a stream of its own. With a ticket,
+//! requests before the end of the handshake are early data.
 
 use std::io;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // What was sent as early data, to be sent again where it is rejected, and what must not go early.
+        // Requests in early data, to retransmit if it is rejected, and requests that must not be early.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
@@ -100,7 +100,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Begins HTTP/3 on a connection; the returned task ends with it.
+    /// Begins HTTP/3 on a connection. The returned task ends with it.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
@@ -128,7 +128,7 @@ impl Streams {
         self.connection.report(Report::Secured(self.connection.id, record));
     }
 
-    /// Sends a request; a task of its own sends the body and reads the response.
+    /// Sends a request. A task of its own sends the body and reads the response.
     async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();
@@ -151,7 +151,7 @@ async fn receive<S: BidiStream<Bytes>>(
     let id = stream.id();
     let outcome = exchange_on(&mut exchange, &mut stream, body).await;
     if outcome.is_err() {
-        // Rejected early data is sent again by the connection.
+        // The connection retransmits rejected early data.
         let settled = early.wait_for(|early| *early != Early::Pending).await;
         if settled.is_ok_and(|early| *early == Early::Rejected) {
             return;

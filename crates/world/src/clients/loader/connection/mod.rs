@@ -39,23 +39,23 @@ pub(super) struct QueuedRequest {
     /// Index of its resource.
     pub(super) resource: usize,
     pub(super) request: Request<SizedBody>,
-    /// Whether to report progress of the body. Each report wakes the loop of the loader.
+    /// True to report progress of the body. Each report wakes the loop of the loader.
     pub(super) progress: bool,
 }
 
-/// What a connection's task reports to the loop of the loader.
+/// A report of a connection's task to the loop of the loader.
 pub(super) enum Report {
     /// The lookup of a name has ended.
     LookedUp(Lookup),
-    /// The connection to the resolver is there.
+    /// The connection to the resolver is open.
     ResolverConnected(Opened),
     /// The TLS handshake with the resolver is complete; the record's time is of the monotonic clock.
     ResolverSecured(TlsRecord),
-    /// There is no connection to the resolver.
+    /// The connection to the resolver failed.
     ResolverFailed(io::Error),
     /// Its UDP socket is open, and its handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// Its TCP handshake is over, or its first write sends the SYN; that of TLS may follow.
+    /// Its TCP handshake is complete, or its first write sends the SYN. That of TLS may follow.
     Connected(ConnectionId, Opened),
     /// It can carry its first request.
     Ready(ConnectionId),
@@ -75,15 +75,15 @@ pub(super) enum Report {
     },
 }
 
-/// Whether a connection can carry another request.
+/// True if a connection can carry another request.
 pub(super) type Reusable = bool;
 
-/// What connect(2) gave.
+/// The result of connect(2).
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
-    /// When connect(2) returned.
+    /// The time at which connect(2) returned.
     pub(super) at_ns: u64,
-    /// Whether the TCP handshake was complete then; else the first write sends the SYN.
+    /// True if the TCP handshake was complete then. Otherwise the first write sends the SYN.
     pub(super) established: bool,
     pub(super) four_tuple: FourTuple,
 }
@@ -102,7 +102,7 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// A request that goes with the TLS handshake, as early data; then the connection is reported already.
+    /// A request that begins the TLS handshake as early data, on a connection that is reported already.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -112,9 +112,9 @@ pub(super) struct Connection {
     pub(super) address: SocketAddr,
     pub(super) fastopen: bool,
     pub(super) version: HttpVersion,
-    /// The TLS configuration and the server name; none in the clear.
+    /// The TLS configuration and the server name; None in cleartext.
     pub(super) tls: Option<(Arc<ClientConfig>, String)>,
-    /// How QUIC connections begin, and where their evidence goes; none where the host speaks no HTTP/3.
+    /// The QUIC client and the table of its evidence; None if the host does not speak HTTP/3.
     pub(super) quic: Option<(QuicClient, Arc<QuicTable>)>,
     pub(super) port: Option<u16>,
     pub(super) sockets: Arc<SocketTable>,
@@ -137,7 +137,7 @@ impl Connection {
             return http3::run(self, (quic, host), table, requests).await;
         }
         let (socket, opened) = self.open().await?;
-        // Now, since the load may be over before its TLS handshake is.
+        // The load may end before its TLS handshake.
         self.report(Report::Connected(self.id, opened));
         let plaintext = match self.tls.clone() {
             None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
@@ -173,11 +173,11 @@ impl Connection {
     }
 
     pub(super) fn report(&self, report: Report) {
-        // The receiver is dropped when the load is over.
+        // The receiver is dropped at the end of the load.
         let _ = self.reports.send(report);
     }
 
-    /// The next request to send; none when the loader drops the sender, or when the server closes the
+    /// Waits for the next request. Returns None if the loader drops the sender, or if the server closes the
     /// connection and so ends its `driver`, which is reported.
     pub(super) async fn next<T>(
         &self,
@@ -199,7 +199,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection from a port, or from one of the kernel's choice.
+/// Opens a connection from `port`, or from a port of the kernel's choice.
 pub(super) async fn open(
     address: SocketAddr,
     port: Option<u16>,
@@ -225,8 +225,8 @@ pub(super) async fn open(
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
-/// connect(2), and the wait for its end. tokio's own asks for the socket's error each time; a system call is
-/// dear in the virtual kernel, and epoll tells of an error.
+/// Calls connect(2) and waits for its end. tokio's `connect` always reads the socket's error, which is a slow
+/// system call in the virtual kernel, although epoll reports errors.
 async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
@@ -239,7 +239,7 @@ async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream>
     Ok(stream)
 }
 
-/// A request in flight, and what its driver has seen of the response.
+/// A request in flight, and the response so far.
 pub(super) struct Exchange {
     connection: Arc<Connection>,
     progress: bool,
@@ -251,19 +251,19 @@ impl Exchange {
         Self { connection, progress, response: RequestRecord { resource, ..RequestRecord::default() } }
     }
 
-    /// The header of the response has arrived.
+    /// Records that the header of the response has arrived.
     pub(super) fn header_arrived(&mut self, status: u16) {
         self.response.status = Some(status);
         self.report_progress();
     }
 
-    /// More bytes of the body have arrived.
+    /// Records that more bytes of the body have arrived.
     pub(super) fn body_arrived(&mut self, bytes: usize) {
         self.response.body_bytes += bytes as u64;
         self.report_progress();
     }
 
-    /// Bytes of the body were read that have not arrived as a whole frame; `so_far` counts all of them.
+    /// Reports bytes of the body before their frame is complete. `so_far` counts all bytes.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
@@ -280,7 +280,7 @@ impl Exchange {
         }
     }
 
-    /// The response on a stream of its own has ended or failed.
+    /// Records that the response on a stream has ended or failed.
     pub(super) fn end_stream(self, outcome: Result<(), impl ToString>, traffic: StreamTraffic) {
         self.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
             response.sent_ns = traffic.written.first_ns;
@@ -290,7 +290,7 @@ impl Exchange {
         });
     }
 
-    /// The response has ended or failed; `measure` fills in its times and the bytes of its header.
+    /// Records that the response has ended or failed. `measure` sets its times and the bytes of its header.
     pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
