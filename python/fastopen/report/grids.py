@@ -57,9 +57,9 @@ MISSING: Final = "-"
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
 # Networks are all that varies in a published table.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
-# Of the factors, those that change the bytes that a client sends first.
+# Of the factors, those that change the bytes that a client sends first, or that a SYN holds.
 DECIDING_CLIENT_BYTES: Final = (
-    *("client", "http", "tls", "key_share", "session", "certificate_compression", "mtu"),
+    *("client", "http", "tls", "key_share", "session", "certificate_compression", "mtu", "ip"),
 )
 
 

@@ -267,7 +267,10 @@ def test_the_command_lists_them_all() -> None:
         ({"jitter": "2"}, "'2' has no unit; accepted: 20ms"),
         ({"jitter": "pareto:2ms"}, "'pareto' is unknown; accepted: normal, uniform"),
         ({"jitter": "uniform:61s"}, "'uniform:61s' is out of bounds (0.001ms to 60s)"),
-        ({"h3_fallback": "300ms", "http": "2"}, "no host speaks HTTP/3; use http 3 or http3_hosts"),
+        *(
+            ({"tls": "1.3", "http": "2", name: value}, "no host speaks HTTP/3; use http 3 or http3_hosts")
+            for name, value in (("h3_fallback", "300ms"), ("quic_retry", "on"), ("address_tokens", "off"))
+        ),
         *(
             ({"tls": "1.3", name: value}, f"; use session resumed or early, or leave {name} out")
             for name, value in (("ticket_state", "stale"), ("early_data_rejected", "on"))

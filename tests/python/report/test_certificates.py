@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
-from fastopen.experiments import Point
+from fastopen.experiments import Point, make_plan
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
 from fastopen.report.grids import level_grid, syn_grid
@@ -86,6 +86,16 @@ def test_what_remains_of_a_first_flight_beyond_a_syn_is_a_table_and_in_json() ->
     keys = ("first_flight_bytes", "syn_data_max_bytes", "first_flight_beyond_syn_bytes")
     assert {tuple(cell[key] for key in keys) for cell in cells} == {(250, 1420, 0), (1475, 1420, 55)}
     assert syn_grid(results([{"key_share": "x25519"}]), "small") is None
+    versions = [one.model_copy(update={"ip": ip}) for one in found.experiment.networks for ip in ("4", "6")]
+    plan = make_plan(found.experiment.model_copy(update={"networks": versions}), [*found.pages.values()])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        both = collect(store)
+    both = replace(both, first_flights={cell.cell.index: flight(250, 3.0) for cell in both.cells})
+    grid = syn_grid(both, "small")
+    assert grid is not None
+    shown = [["4", "250", "1,420"], ["6", "250", "1,400"]]
+    assert [[entry.text for entry in row[:3]] for row in grid.rows] == shown
 
 
 @pytest.mark.parametrize(("size", "shown"), [(2001, "2.000 (2,000)"), (2100, "2.000 (2,000 to 2,099)")])

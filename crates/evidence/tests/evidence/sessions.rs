@@ -245,6 +245,13 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
     // Certificates of more than the initial window take another round trip.
     let chain = too_late().with(|load| handshake_of(load, 0).received_bytes = 20_000);
     assert_eq!(chain.kinds(), NONE);
+    // The second flight has 18 segments if the last segment of the first one is acknowledged late.
+    let of_segments = |segments: u64| {
+        late(40_000_000 + slack_ns + 6_000_000)
+            .with(|load| handshake_of(load, 0).received_bytes = segments * 1448)
+    };
+    assert_eq!(of_segments(28).kinds(), [InvalidKind::FirstByteLate]);
+    assert_eq!(of_segments(29).kinds(), NONE);
 }
 
 #[test]
