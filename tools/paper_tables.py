@@ -4,11 +4,13 @@ They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
 tools/paper_tables.py [NAME...]: only these, the others as they stand. All took 19 minutes on two busy cores.
 tools/paper_tables.py --print NAME: prints the part instead.
+tools/paper_tables.py --print: searches all, and prints the table of them instead.
 """
 
 import re
 import sys
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 
 from fastopen.common.errors import InputError
@@ -60,27 +62,38 @@ def replaced(text: str, name: str, body: str) -> str:
     return re.sub(pattern, lambda match: f"{match[1]}{body}\n{match[2]}", text, flags=re.DOTALL)
 
 
-def main(names: list[str]) -> None:
-    """Search, and write after each experiment."""
+def with_row(text: str, found: Explained) -> str:
+    """Return the text with an experiment's row in the table of all, and the sums."""
+    rows = re.compile(rf"^\| \[{re.escape(found.space.base.name)}\]\(.*$", flags=re.MULTILINE)
+    return with_totals(rows.sub(summary_row(found).replace("\\", r"\\"), text))
+
+
+def searched(names: list[str]) -> Iterator[Explained]:
+    """Search the rigs of the named experiments, or of all that declare some."""
     for name in packaged_experiments():
         try:
             space = load_rigs(name)
         except InputError:
             continue
-        if names and name not in names:
-            continue
-        print(name, file=sys.stderr)
-        found = explain(space)
-        body = "\n".join(section(found))
+        if not names or name in names:
+            print(name, file=sys.stderr)
+            yield explain(space)
+
+
+def main(names: list[str]) -> None:
+    """Search, and write after each experiment."""
+    for found in searched(names):
+        name, body = found.space.base.name, "\n".join(section(found))
         TABLES.write_text(replaced(TABLES.read_text(encoding="utf-8"), name, body), encoding="utf-8")
         text = replaced(DOCUMENT.read_text(encoding="utf-8"), name, body)
-        rows = re.compile(rf"^\| \[{re.escape(name)}\]\(.*$", flags=re.MULTILINE)
-        text = rows.sub(summary_row(found).replace("\\", r"\\"), text)
-        DOCUMENT.write_text(with_totals(text), encoding="utf-8")
+        DOCUMENT.write_text(with_row(text, found), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--print"]:
-        print("\n".join(section(explain(load_rigs(sys.argv[2])))))
-    else:
-        main(sys.argv[1:])
+    match sys.argv[1:]:
+        case ["--print"]:
+            print(reduce(with_row, searched([]), DOCUMENT.read_text(encoding="utf-8")))
+        case ["--print", name]:
+            print("\n".join(section(explain(load_rigs(name)))))
+        case names:
+            main(names)

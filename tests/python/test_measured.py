@@ -1,8 +1,8 @@
 """One of the marked tables of the documents is measured again each day, and compared to the digit.
 
 A document has `<!-- measured -->`, a block of commands with lines of the last command's output, and
-`<!-- end: measured -->`; or `<!-- measured: COMMAND -->` and the text that a Python program of tools prints.
-`measured slowly` marks those that take minutes. MEASURED=all measures every one.
+`<!-- end: measured -->`; or `<!-- measured: COMMAND -->` and lines that this command prints.
+`measured slowly` marks those that take minutes. MEASURED=all measures every one, these as well.
 """
 
 import os
@@ -20,36 +20,39 @@ import pytest
 from command_line import fastopen
 from places import ROOT
 
-MARK: Final = re.compile(r"^<!-- measured(?:: ([^\n]+))? -->\n(.*?)^<!-- end: measured -->$", re.M | re.S)
+MARK: Final = re.compile(
+    r"^<!-- measured( slowly)?(?:: ([^\n]+))? -->\n(.*?)^<!-- end: measured -->$", re.M | re.S
+)
 
 
 class Marked(NamedTuple):
     """A part of a document, the commands that make it, and its lines."""
 
     place: str
+    slow: bool
     commands: list[list[str]]
     lines: list[str]
 
 
 def marked() -> Iterator[Marked]:
-    """Yield the parts that a day's test may choose."""
+    """Yield every part that has the marks."""
     for path in sorted(ROOT.glob("docs/**/*.md")):
-        for number, (command, body) in enumerate(MARK.findall(path.read_text(encoding="utf-8"))):
+        for number, (slowly, command, body) in enumerate(MARK.findall(path.read_text(encoding="utf-8"))):
             place = f"{path.relative_to(ROOT)}:{number}"
             if command:
-                yield Marked(place, [shlex.split(command)], body.splitlines())
+                yield Marked(place, bool(slowly), [shlex.split(command)], body.splitlines())
                 continue
             text = re.sub(r"^```.*\n", "", body, flags=re.M)
             commands = re.findall(r"^\$ ((?:.*\\\n)*.*)\n", text, re.M)
             shown = re.sub(r"^\$ (?:.*\\\n)*.*\n", "", text, flags=re.M)
-            yield Marked(
-                place, [shlex.split(one.replace("\\\n", "")) for one in commands], shown.splitlines()
-            )
+            words = [shlex.split(one.replace("\\\n", "")) for one in commands]
+            yield Marked(place, bool(slowly), words, shown.splitlines())
 
 
 EVERY: Final = sorted(marked(), key=lambda one: one.place)
+QUICK: Final = [one for one in EVERY if not one.slow]
 TODAYS: Final = (
-    EVERY if os.environ.get("MEASURED") == "all" else [EVERY[datetime.now(UTC).toordinal() % len(EVERY)]]
+    EVERY if os.environ.get("MEASURED") == "all" else [QUICK[datetime.now(UTC).toordinal() % len(QUICK)]]
 )
 
 
@@ -65,7 +68,7 @@ def output(command: list[str]) -> str:
 
 
 def test_marked_parts_have_commands_and_lines() -> None:
-    assert len(EVERY) >= 7
+    assert len(QUICK) >= 7
     assert [one.place for one in EVERY if not one.commands or not one.lines] == []
 
 
