@@ -519,8 +519,9 @@ impl Observations<'_> {
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns the round trips that `bytes` wait for after the initial window. The window doubles with each,
-    /// but the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
+    /// Returns the round trips that `bytes` wait for after the initial window. The window doubles with
+    /// each, but the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681
+    /// section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.tcp.initial_window_segments) * segment;
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);

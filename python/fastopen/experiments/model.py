@@ -120,15 +120,14 @@ class Experiment(BaseModel):
     def _settings_of_quic_need_http3(self) -> Self:
         encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
         able = any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups)
-        falls_back = any(setup.client.h3_fallback_us is not None for setup in self.setups)
         asked = (
-            ("h3_fallback", "client.h3_fallback_us", falls_back),
-            ("quic_retry", "tls.retry", any(tls.retry for tls in encrypted)),
-            ("address_tokens", "tls.address_tokens", not all(tls.address_tokens for tls in encrypted)),
+            ("client.h3_fallback_us", any(setup.client.h3_fallback_us is not None for setup in self.setups)),
+            ("tls.retry", any(tls.retry for tls in encrypted)),
+            ("tls.address_tokens", not all(tls.address_tokens for tls in encrypted)),
         )
-        for name, key, is_asked in asked:
+        for key, is_asked in asked:
             if is_asked and not able:
-                remedy = f"use http 3 or http3_hosts, or leave {name} out"
+                remedy = "use http 3 or http3_hosts, or leave it out"
                 raise conflict("no host speaks HTTP/3", remedy, "origins.http", key)
         return self
 

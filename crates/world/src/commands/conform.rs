@@ -245,8 +245,8 @@ fn tail(output: &[u8]) -> String {
     text[cut..].to_owned()
 }
 
-/// Copies files and folders with their permissions, and symbolic links, over those of `to`. Leaves out sockets,
-/// pipes and devices.
+/// Copies files and folders with their permissions, and symbolic links, over those of `to`. Leaves out
+/// sockets, pipes and devices.
 ///
 /// # Errors
 /// Errors of reading and writing.
