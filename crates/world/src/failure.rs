@@ -1,5 +1,6 @@
 //! Failures of jobs, with cause, message and remedy.
 
+use std::any::Any;
 use std::fmt::Display;
 use std::io;
 
@@ -54,16 +55,20 @@ impl Failure {
 
 /// Converts any error to a [`Failure`].
 pub trait Blame<T> {
-    /// Adds the cause and the operation.
+    /// Adds the cause and the operation, and the remedy of an error of the system.
     ///
     /// # Errors
     /// The failure of the operation.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 
-impl<T, E: Display> Blame<T> for Result<T, E> {
+impl<T, E: Display + 'static> Blame<T> for Result<T, E> {
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure> {
-        self.map_err(|error| Failure::new(fault, format!("{doing}: {error}")))
+        self.map_err(|error| {
+            let of_system = (&error as &dyn Any).downcast_ref().and_then(remedy_of);
+            let remedy = of_system.filter(|_| fault == Fault::Machine).unwrap_or_default().to_owned();
+            Failure { fault, message: format!("{doing}: {error}"), remedy }
+        })
     }
 }
 
