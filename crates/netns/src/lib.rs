@@ -20,7 +20,7 @@ pub mod sandbox;
 pub mod sock_diag;
 pub mod socket;
 pub mod sysctl;
-pub mod system_calls;
+mod system_calls;
 pub mod tcp;
 pub mod tcp_metrics;
 pub mod udp;

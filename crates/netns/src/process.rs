@@ -345,20 +345,22 @@ pub fn voluntary_switches(pid: u32) -> Option<String> {
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
 }
 
+/// Returns the user time of a process; none if it has ended.
+pub fn user_time(pid: u32) -> Option<Duration> {
+    const TICKS_A_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
+    let ticks: u64 = stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
+}
+
 /// Returns the user time of all processes of this PID namespace. Returns 0 unless the caller is PID 1, since
 /// other processes may be unrelated.
 pub fn computed_in_namespace() -> Duration {
-    const TICKS_A_SECOND: u64 = 100;
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return Duration::ZERO;
     }
-    let user_ticks = |(_, path): (i32, PathBuf)| {
-        let stat = std::fs::read_to_string(path.join("stat")).ok()?;
-        // The 12th field after the name, which may contain anything (proc_pid_stat(5)).
-        stat.rsplit(')').next()?.split_whitespace().nth(11)?.parse::<u64>().ok()
-    };
-    let ticks: u64 = numbered("/proc").filter_map(user_ticks).sum();
-    Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
+    numbered("/proc").filter_map(|(pid, _)| user_time(pid as u32)).sum()
 }
 
 /// Runs `child` in a forked process, which is killed when this one ends, and returns its exit code (128 +

@@ -1,11 +1,8 @@
 //! Sockets on loopback, without a namespace of their own: options, `TCP_INFO`, destroy events, timestamps.
 
-use std::future::poll_fn;
-use std::io::IoSliceMut;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_netns::clock::realtime_ns;
@@ -14,7 +11,7 @@ use fastopen_netns::process::socket_of_inode;
 use fastopen_netns::sock_diag::{DestroyEvents, Outcome, open_sockets};
 use fastopen_netns::socket::{self, is_tcp};
 use fastopen_netns::tcp::{self, ESTABLISHED, LISTEN, TcpInfo};
-use fastopen_netns::udp::{BatchSocket, Departure, Leaving, Received, StampedSocket};
+use fastopen_netns::udp::StampedSocket;
 use socket2::{Domain, SockRef, Socket, Type};
 
 #[test]
@@ -113,47 +110,4 @@ fn the_kernel_has_the_fast_open_counters() {
     for name in ["TCPFastOpenActive", "TCPFastOpenPassive", "TCPFastOpenListenOverflow", "ActiveOpens"] {
         assert!(names.contains(&name), "{name} is missing");
     }
-}
-
-#[test]
-fn datagrams_cross_many_at_a_time_with_ecn_and_the_address_they_were_sent_to() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it runs");
-    runtime.block_on(async {
-        // Loopback has a whole network of IPv4, but one address of IPv6.
-        exchange(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(127, 0, 0, 9).into()).await;
-        exchange(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()).await;
-    });
-}
-
-/// Sends datagrams to a server on all addresses at one of them, and back.
-async fn exchange(any: IpAddr, own: IpAddr) {
-    let any = SocketAddr::new(any, 0);
-    let server = Arc::new(BatchSocket::bind(any, None, 1 << 20).expect("it binds"));
-    let address = SocketAddr::new(own, server.local().port());
-    let client = Arc::new(BatchSocket::bind(any, Some(address), 1 << 20).expect("it connects"));
-    let to_server = Leaving { peer: None, own: None, ecn: 0b10 };
-    let departure = Departure::new(&client, to_server, b"firstsecondthird".to_vec(), &[5, 11, 16]);
-    assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 3);
-    let (received, bytes) = receive(&server).await;
-    assert_eq!(bytes, [b"first".as_slice(), b"second", b"third"]);
-    for one in &received {
-        assert_eq!((one.peer, one.own, one.ecn), (client.local(), Some(own), 0b10));
-    }
-    let back = Leaving { peer: Some(client.local()), own: Some(own), ecn: 0b01 };
-    let departure = Departure::new(&server, back, b"back".to_vec(), &[4]);
-    assert_eq!(departure.left().expect("it has left at once").expect("loopback works"), 1);
-    let (received, bytes) = receive(&client).await;
-    assert_eq!(bytes, [b"back"]);
-    assert_eq!((received[0].peer, received[0].own, received[0].ecn), (address, None, 0b01));
-}
-
-/// What has arrived at a socket.
-async fn receive(socket: &BatchSocket) -> (Vec<Received>, Vec<Vec<u8>>) {
-    let mut buffers = [[0; 16]; 8];
-    let mut received = [Received::default(); 8];
-    let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-    let count = poll_fn(|context| socket.poll_receive(context, &mut slices, &mut received)).await;
-    let received = received[..count.expect("the runtime runs")].to_vec();
-    let bytes = buffers.iter().zip(&received).map(|(buffer, one)| buffer[..one.length].to_vec()).collect();
-    (received, bytes)
 }

@@ -5,7 +5,7 @@ use libc::{
     ssize_t, timespec,
 };
 
-use super::deferred::system_call;
+use super::entry::enter;
 
 /// Converts a result to libc's form: -1 and `errno` for an error.
 fn result(answer: isize) -> isize {
@@ -54,7 +54,7 @@ macro_rules! system_calls {
             let given = [$($argument.register()),* $(, $($rest),*)?];
             arguments[..given.len()].copy_from_slice(&given);
             // SAFETY: the caller's, as of libc's function.
-            result(unsafe { system_call(libc::$number, arguments) }) as $result
+            result(unsafe { enter(libc::$number, arguments) }) as $result
         }
     )* };
 }
@@ -103,7 +103,7 @@ unsafe extern "C" fn syscall(
     sixth: usize,
 ) -> c_long {
     // SAFETY: the caller's, as of libc's function.
-    result(unsafe { system_call(number, [first, second, third, fourth, fifth, sixth]) }) as c_long
+    result(unsafe { enter(number, [first, second, third, fourth, fifth, sixth]) }) as c_long
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Batches the system calls of all QUIC endpoints of a thread between two waits: datagrams leave together,
-//! and one timer serves all connections. A system call in the virtual engine's kernel costs several process
-//! switches of the host.
+//! The datagrams and timers of all QUIC endpoints of a thread: datagrams leave before the thread waits, in
+//! the order in which they were sent, and one timer of nanoseconds serves all connections.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::task::Waker;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
-use fastopen_netns::system_calls::{deferring, make_deferred};
-use fastopen_netns::udp::{self, BatchSocket, Departure, Leaving, SEND_BATCH};
+use quinn::udp::Transmit;
+
+use super::socket::Datagrams;
 
 /// Time after which a full socket is tried again.
 const RETRY_NS: u64 = 1_000_000;
@@ -24,11 +24,7 @@ thread_local! {
 struct Reactor {
     /// Set if the thread has a [`Runtime`].
     running: bool,
-    queued: Vec<Queued>,
-    /// The datagrams of `queued`, one after another.
-    bytes: Vec<u8>,
-    /// Sends in progress, of the first datagrams in `queued`.
-    leaving: Vec<Departure>,
+    queued: VecDeque<Queued>,
     /// Time at which the kernel had no room for more.
     full_ns: Option<u64>,
     /// Number of times that the thread was about to wait.
@@ -46,9 +42,10 @@ struct Reactor {
 
 /// A datagram that leaves before the thread waits.
 struct Queued {
-    socket: Arc<BatchSocket>,
-    leaving: Leaving,
-    bytes: Range<usize>,
+    socket: Arc<Datagrams>,
+    datagram: Vec<u8>,
+    /// Its addresses and ECN codepoint.
+    transmit: Transmit<'static>,
 }
 
 /// A tokio runtime of the calling thread, whose tasks may have QUIC endpoints.
@@ -69,13 +66,8 @@ impl Runtime {
 
     /// Runs a future to its end. All datagrams sent until then have left when this returns.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let _deferring = deferring();
         let output = self.0.block_on(future);
-        REACTOR.with_borrow_mut(|reactor| {
-            reactor.flush();
-            make_deferred();
-            reactor.settle();
-        });
+        REACTOR.with_borrow_mut(Reactor::flush);
         output
     }
 }
@@ -93,14 +85,11 @@ pub(super) fn is_running() -> bool {
     REACTOR.with_borrow(|reactor| reactor.running)
 }
 
-/// Sends a datagram before the thread waits.
-pub(super) fn send(socket: &Arc<BatchSocket>, leaving: Leaving, datagram: &[u8]) {
-    REACTOR.with_borrow_mut(|reactor| {
-        let start = reactor.bytes.len();
-        reactor.bytes.extend_from_slice(datagram);
-        let bytes = start..reactor.bytes.len();
-        reactor.queued.push(Queued { socket: socket.clone(), leaving, bytes });
-    });
+/// Sends a datagram to the addresses of `transmit` before the thread waits.
+pub(super) fn send(socket: &Arc<Datagrams>, transmit: &Transmit<'_>, datagram: &[u8]) {
+    let transmit = Transmit { contents: &[], segment_size: None, ..transmit.clone() };
+    let queued = Queued { socket: socket.clone(), datagram: datagram.to_vec(), transmit };
+    REACTOR.with_borrow_mut(|reactor| reactor.queued.push_back(queued));
 }
 
 /// Returns how often the calling thread was about to wait because no task was ready.
@@ -169,7 +158,6 @@ fn before_wait() {
         std::mem::take(&mut reactor.waking)
     });
     waking.into_iter().for_each(Waker::wake);
-    udp::receive_after_wait();
     REACTOR.with_borrow_mut(|reactor| {
         reactor.flush();
         let retry_ns = reactor.full_ns.map(|_| monotonic_ns() + RETRY_NS);
@@ -189,9 +177,7 @@ fn before_wait() {
 
 /// Runs after the thread has waited: wakes the tasks whose deadline is over.
 fn after_wait() {
-    udp::wake_receiver();
     let due: Vec<_> = REACTOR.with_borrow_mut(|reactor| {
-        reactor.settle();
         let Some(armed_ns) = reactor.armed_ns else { return Vec::new() };
         let now = monotonic_ns();
         if armed_ns > now {
@@ -205,51 +191,24 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes the queued datagrams to the kernel in order, equal ones of a socket in one call.
+    /// Passes the queued datagrams to the kernel in order. If it has no room, they stay. Those that it refuses
+    /// are lost, as on a link.
     fn flush(&mut self) {
         // A full socket has no more room at the same instant.
-        while self.full_ns.is_none_or(|full_ns| full_ns < monotonic_ns()) {
-            let given = self.leaving.iter().map(Departure::count).sum();
-            let Some(first) = self.queued.get(given) else { break };
-            let alike = self.queued[given..]
-                .iter()
-                .take_while(|one| Arc::ptr_eq(&one.socket, &first.socket) && one.leaving == first.leaving)
-                .take(SEND_BATCH);
-            let start = first.bytes.start;
-            let ends: Vec<_> = alike.map(|one| one.bytes.end - start).collect();
-            let bytes = self.bytes[start..start + ends[ends.len() - 1]].to_vec();
-            let departure = Departure::new(&first.socket, first.leaving, bytes, &ends);
-            let has_left = departure.left().is_some();
-            self.leaving.push(departure);
-            if has_left {
-                self.settle();
-                if self.full_ns.is_some() {
-                    break;
-                }
-            }
+        if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {
+            return;
         }
-    }
-
-    /// Removes sent datagrams from the queue. Datagrams without room stay; those that the kernel refuses are
-    /// lost, as on a link.
-    fn settle(&mut self) {
-        let mut sent = 0;
         self.full_ns = None;
-        for departure in self.leaving.drain(..) {
-            let Some(left) = departure.left() else { break };
-            match left {
-                Ok(count) => sent += count,
+        while let Some(Queued { socket, datagram, transmit }) = self.queued.front() {
+            match socket.send(&Transmit { contents: datagram, ..transmit.clone() }) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.full_ns = Some(monotonic_ns());
+                    return;
                 }
                 // The error belongs to an earlier datagram (ICMP). This call has cleared it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(_) => sent += 1,
+                Ok(()) | Err(_) => drop(self.queued.pop_front()),
             }
-        }
-        self.queued.drain(..sent);
-        if self.queued.is_empty() {
-            self.bytes.clear();
         }
     }
 }
@@ -261,6 +220,10 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
     const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+
+    fn to(destination: SocketAddr) -> Transmit<'static> {
+        Transmit { destination, ecn: None, contents: &[], segment_size: None, src_ip: None }
+    }
 
     #[test]
     fn an_endpoint_outside_of_its_runtime_is_refused() {
@@ -281,10 +244,9 @@ mod tests {
         };
         let runtime = Runtime::new().expect("it runs");
         runtime.block_on(async {
-            let socket = Arc::new(BatchSocket::bind(ANY, Some(address), 1 << 20).expect("it connects"));
-            let leaving = |ecn| Leaving { peer: None, own: None, ecn };
-            for (number, ecn) in [0, 0, 2, 0].into_iter().enumerate() {
-                send(&socket, leaving(ecn), &[number as u8]);
+            let socket = Arc::new(Datagrams::bind(ANY, Some(address)).expect("it connects"));
+            for number in 0..4 {
+                send(&socket, &to(address), &[number]);
             }
             assert_eq!(received(), None);
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
@@ -292,7 +254,7 @@ mod tests {
                 [(); 5].map(|()| received()),
                 [Some(vec![0]), Some(vec![1]), Some(vec![2]), Some(vec![3]), None]
             );
-            send(&socket, leaving(0), b"last");
+            send(&socket, &to(address), b"last");
         });
         assert_eq!(received(), Some(b"last".to_vec()));
     }
@@ -303,15 +265,14 @@ mod tests {
         let address = gone.local_addr().expect("it is bound");
         drop(gone);
         let runtime = Runtime::new().expect("it runs");
-        let leaving = Leaving { peer: None, own: None, ecn: 0 };
         let socket = runtime.block_on(async {
-            let socket = Arc::new(BatchSocket::bind(ANY, Some(address), 1 << 20).expect("it connects"));
-            send(&socket, leaving, b"refused");
+            let socket = Arc::new(Datagrams::bind(ANY, Some(address)).expect("it connects"));
+            send(&socket, &to(address), b"refused");
             socket
         });
         let peer = UdpSocket::bind(address).expect("nobody else takes the port");
         peer.set_nonblocking(true).expect("it can be");
-        runtime.block_on(async { send(&socket, leaving, b"later") });
+        runtime.block_on(async { send(&socket, &to(address), b"later") });
         let mut buffer = [0; 16];
         let length = peer.recv(&mut buffer).expect("it has arrived");
         assert_eq!(&buffer[..length], b"later");

@@ -2,15 +2,16 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use fastopen_link::ip;
-use fastopen_netns::udp::{BatchSocket, Leaving, Received};
-use quinn::udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit};
+use fastopen_netns::udp;
+use quinn::udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::unix::AsyncFd;
 
 use super::reactor;
 use super::table::QuicTable;
@@ -19,8 +20,64 @@ use crate::sockets::FourTuple;
 /// Socket buffer size to request, in bytes. TCP's buffers grow with its windows, UDP's do not.
 const BUFFER_BYTES: usize = 8 << 20;
 
+/// A UDP socket in a tokio runtime, without fragmentation.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    socket: AsyncFd<UdpSocket>,
+    state: UdpSocketState,
+    local: SocketAddr,
+}
+
+impl Datagrams {
+    /// Binds a socket to `local` (port 0: the kernel's choice), and connects it to `peer`.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be bound.
+    pub(super) fn bind(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
+        let socket = udp::bind(local, peer, BUFFER_BYTES)?;
+        let state = UdpSocketState::new(socket.get_ref().into())?;
+        let local = socket.get_ref().local_addr()?;
+        Ok(Self { socket, state, local })
+    }
+
+    /// Sends a datagram.
+    ///
+    /// # Errors
+    /// Returns `WouldBlock` without room, and the errors of earlier datagrams.
+    pub(super) fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.state.try_send(self.socket.get_ref().into(), transmit)
+    }
+
+    /// Receives waiting datagrams. Returns their number.
+    ///
+    /// # Errors
+    /// Returns an error if the runtime has ended.
+    fn poll_receive(
+        &self,
+        context: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = ready!(self.socket.poll_read_ready(context))?;
+            match self.state.recv(self.socket.get_ref().into(), buffers, meta) {
+                Ok(count) => {
+                    if count < buffers.len().min(meta.len()).min(BATCH_SIZE) {
+                        // epoll reports later datagrams, so no call has to return EAGAIN.
+                        ready.clear_ready();
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                // Errors of earlier datagrams (ICMP), which this call clears.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
 pub(super) struct CountedSocket {
-    socket: Arc<BatchSocket>,
+    socket: Arc<Datagrams>,
     /// Set for a client's connection.
     origin: Option<SocketAddr>,
     /// The [`reactor::turn`] at its creation.
@@ -48,13 +105,13 @@ impl CountedSocket {
         if !reactor::is_running() {
             return Err(io::Error::other("a QUIC endpoint needs the runtime that sends its datagrams"));
         }
-        let socket = Arc::new(BatchSocket::bind(local, origin, BUFFER_BYTES)?);
+        let socket = Arc::new(Datagrams::bind(local, origin)?);
         Ok(Self { socket, origin, turn: reactor::turn(), table })
     }
 
     /// Returns its own address and port.
     pub(super) fn local(&self) -> SocketAddr {
-        self.socket.local()
+        self.socket.local
     }
 
     /// Returns the connection of a datagram to or from `peer`; `own` is the address of this end.
@@ -75,15 +132,10 @@ impl AsyncUdpSocket for CountedSocket {
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
-        let ecn = transmit.ecn.map_or(0, |codepoint| codepoint as u8);
-        let leaving = match self.origin {
-            None => Leaving { peer: Some(transmit.destination), own: transmit.src_ip, ecn },
-            Some(_) => Leaving { peer: None, own: None, ecn },
-        };
         let four_tuple = self.four_tuple(transmit.destination, transmit.src_ip);
         let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         for datagram in transmit.contents.chunks(size) {
-            reactor::send(&self.socket, leaving, datagram);
+            reactor::send(&self.socket, transmit, datagram);
             if let Some(four_tuple) = four_tuple {
                 self.table.sent(four_tuple, datagram);
             }
@@ -97,19 +149,15 @@ impl AsyncUdpSocket for CountedSocket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let mut received = [Received::default(); BATCH_SIZE];
-        let most = meta.len().min(BATCH_SIZE);
-        let count = ready!(self.socket.poll_receive(context, buffers, &mut received[..most]))?;
-        for ((buffer, meta), received) in buffers.iter().zip(meta).zip(received).take(count) {
-            *meta = RecvMeta {
-                addr: received.peer,
-                len: received.length,
-                stride: received.length,
-                ecn: EcnCodepoint::from_bits(received.ecn),
-                dst_ip: received.own,
-            };
+        let count = ready!(self.socket.poll_receive(context, buffers, meta))?;
+        for (buffer, meta) in buffers.iter().zip(meta).take(count) {
+            if self.origin.is_some() {
+                meta.dst_ip = None;
+            }
             if let Some(four_tuple) = self.four_tuple(meta.addr, meta.dst_ip) {
-                self.table.received(four_tuple, &buffer[..received.length]);
+                for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                    self.table.received(four_tuple, datagram);
+                }
             }
         }
         Poll::Ready(Ok(count))
@@ -142,5 +190,66 @@ impl UdpPoller for Begun {
 impl Debug for CountedSocket {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         write!(to, "CountedSocket({})", self.local())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use quinn::udp::EcnCodepoint;
+
+    use super::*;
+
+    #[test]
+    fn datagrams_keep_their_order_ecn_and_the_address_that_they_were_sent_to() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it runs");
+        runtime.block_on(async {
+            // Loopback has a whole network of IPv4, but one address of IPv6.
+            exchange(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(127, 0, 0, 9).into()).await;
+            exchange(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()).await;
+        });
+    }
+
+    /// Sends datagrams to a server on all addresses at one of them, and back.
+    async fn exchange(any: IpAddr, own: IpAddr) {
+        let any = SocketAddr::new(any, 0);
+        let server = Datagrams::bind(any, None).expect("it binds");
+        let address = SocketAddr::new(own, server.local.port());
+        let client = Datagrams::bind(any, Some(address)).expect("it connects");
+        let transmit = |destination, src_ip, ecn, contents| Transmit {
+            destination,
+            ecn: Some(ecn),
+            contents,
+            segment_size: None,
+            src_ip,
+        };
+        for contents in [b"first".as_slice(), b"second", b"third"] {
+            client.send(&transmit(address, None, EcnCodepoint::Ect0, contents)).expect("loopback works");
+        }
+        for expected in [b"first".as_slice(), b"second", b"third"] {
+            let (meta, bytes) = receive(&server).await;
+            assert_eq!(bytes, expected);
+            assert_eq!(
+                (meta.addr, meta.dst_ip, meta.ecn),
+                (client.local, Some(own), Some(EcnCodepoint::Ect0))
+            );
+        }
+        server.send(&transmit(client.local, Some(own), EcnCodepoint::Ect1, b"back")).expect("loopback works");
+        let (meta, bytes) = receive(&client).await;
+        assert_eq!(
+            (bytes.as_slice(), meta.addr, meta.ecn),
+            (&b"back"[..], address, Some(EcnCodepoint::Ect1))
+        );
+    }
+
+    /// Receives one datagram.
+    async fn receive(socket: &Datagrams) -> (RecvMeta, Vec<u8>) {
+        let (mut buffer, mut meta) = ([0; 16], [RecvMeta::default()]);
+        let received =
+            poll_fn(|context| socket.poll_receive(context, &mut [IoSliceMut::new(&mut buffer)], &mut meta));
+        assert_eq!(received.await.expect("the runtime runs"), 1);
+        (meta[0], buffer[..meta[0].len].to_vec())
     }
 }

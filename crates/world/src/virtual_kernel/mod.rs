@@ -260,25 +260,27 @@ fn boot(
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// The number of waits of the kernel's process, and the computing time of all processes when that number
-    /// changed.
-    changed: Option<(String, Duration)>,
+    /// The number of waits and the computing time of the kernel's process, and the computing time of all
+    /// processes when either changed.
+    changed: Option<((String, Duration), Duration)>,
 }
 
 impl Spinning {
-    /// Checks once a second. Returns true if the kernel was not called while the processes of this PID
-    /// namespace computed for [`SPINNING`].
+    /// Checks once a second. Returns true if the kernel's process neither waited nor computed while the
+    /// processes of this PID namespace computed for [`SPINNING`]. This program runs in the kernel's process.
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
             return false;
         }
         self.looked = Some(Instant::now());
-        let Some(waits) = process::voluntary_switches(kernel) else { return false };
+        let Some(state) = process::voluntary_switches(kernel).zip(process::user_time(kernel)) else {
+            return false;
+        };
         let computed = process::computed_in_namespace();
         match &self.changed {
-            Some((before, since)) if *before == waits => computed.saturating_sub(*since) > SPINNING,
+            Some((before, since)) if *before == state => computed.saturating_sub(*since) > SPINNING,
             _ => {
-                self.changed = Some((waits, computed));
+                self.changed = Some((state, computed));
                 false
             }
         }

@@ -31,7 +31,7 @@ def needed_arguments(kernel: Path) -> list[str]:
     """Return the arguments for this kernel's command line beside those that all kernels need.
 
     `seccomp=on` if the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` if it
-    has patch 0003.
+    has patch 0003, and `direct-init` if it has patch 0004.
     """
     try:
         help_text = subprocess.run(
@@ -39,8 +39,8 @@ def needed_arguments(kernel: Path) -> list[str]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"the kernel does not start: {error}") from None
-    known = {"seccomp=on": b"\nseccomp=", "free-clock": b"\nfree-clock"}
-    return [argument for argument, option in known.items() if option in help_text]
+    known = {"seccomp=on": b"seccomp=", "free-clock": b"free-clock", "direct-init": b"direct-init"}
+    return [argument for argument, option in known.items() if b"\n" + option in help_text]
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
@@ -57,7 +57,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
     slept = int(facts["slept_ns"])
     if not SLEPT_NS <= slept <= SLEPT_NS + SLACK_NS:
         raise MachineError(f"the kernel was built but does not keep virtual time: 600 s took {slept} ns")
-    # Patch 0006: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
+    # Patch 0005: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
     counted = int(facts["counted_ns"])
     if not SLEPT_NS <= counted <= slept:
         raise MachineError(
