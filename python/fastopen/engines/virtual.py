@@ -13,10 +13,10 @@ from fastopen.engines.host import WorldEngine
 from fastopen.engines.kernels import Kernel
 
 # The maximum number of jobs of a kernel.
-TOGETHER: Final = 10
+TOGETHER: Final = 40
 # The minimum number of a kernel's requests, if there are enough for all cores. A kernel's start costs as
-# much as about 160.
-WORTH_A_START: Final = 1600
+# much as about 500.
+WORTH_A_START: Final = 5000
 
 
 class VirtualEngine(WorldEngine):
