@@ -1,11 +1,16 @@
-"""List the commands, for manual pages, and make tables of them and of packaged experiments and pages."""
+"""List the commands, for manual pages, and make tables of them and of what they read and write."""
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+from fastopen.analysis.audit.findings import MEANING
 from fastopen.cli.discovery import PANELS, Commands
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
+from fastopen.runs.tables import TABLES
+
+DECISIONS: Final = Path(__file__).resolve().parents[1] / "docs" / "decisions"
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -48,3 +53,24 @@ def page_table() -> str:
     pages = (one.page for one in load_pages(sorted(packaged_pages())))
     rows = (f"| `{one.name}` | {len(one.resources)} | {one.source} | {one.initiators} |" for one in pages)
     return "\n".join(["| page | requests | source | initiators |", "|---|---:|---|---|", *rows]) + "\n"
+
+
+def export_table() -> str:
+    """Return a table with a row for each table of an export, and its columns in order."""
+    rows = (f"| `{name}` | {', '.join(f'`{column}`' for column in TABLES[name])} |" for name in TABLES)
+    return "\n".join(["| table | columns |", "|---|---|", *rows]) + "\n"
+
+
+def audit_table() -> str:
+    """Return a table with a row for each kind of finding of an audit."""
+    rows = (f"| `{kind}` | {meaning} |" for kind, meaning in MEANING.items())
+    return "\n".join(["| kind | finding |", "|---|---|", *rows]) + "\n"
+
+
+def decision_table() -> str:
+    """Return a table with a row for each decision, in the order of their titles."""
+    rows = []
+    for path in DECISIONS.glob("[a-z]*.md"):
+        title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
+        rows.append(f"| [{title.removeprefix('# ')}]({path.name}) | {status.removeprefix('Status: ')} |")
+    return "\n".join(["| decision | status |", "|---|---|", *sorted(rows)]) + "\n"
