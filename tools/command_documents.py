@@ -1,5 +1,6 @@
-"""List the commands, for manual pages, and make tables of them and of what they read and write."""
+"""List the commands, for manual pages, and make tables of them, of their inputs and outputs, and of packages."""
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,13 @@ from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
 from fastopen.runs.tables import TABLES
 
-DECISIONS: Final = Path(__file__).resolve().parents[1] / "docs" / "decisions"
+ROOT: Final = Path(__file__).resolve().parents[1]
+DECISIONS: Final = ROOT / "docs" / "decisions"
+# In the order of the data flow: tests/python/test_layers.py checks the imports.
+PACKAGES: Final = (
+    *("common", "pages", "contract", "experiments", "engines", "runs"),
+    *("analysis", "workflows", "report", "api", "cli", "apps"),
+)
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -74,3 +81,15 @@ def decision_table() -> str:
         title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
         rows.append(f"| [{title.removeprefix('# ')}]({path.name}) | {status.removeprefix('Status: ')} |")
     return "\n".join(["| decision | status |", "|---|---|", *sorted(rows)]) + "\n"
+
+
+def package_table() -> str:
+    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES has not all."""
+    package = ROOT / "python" / "fastopen"
+    if {path.parent.name for path in package.glob("*/__init__.py")} != {*PACKAGES}:
+        raise ValueError("tools/command_documents.py: PACKAGES are not the folders of python/fastopen")
+    rows = []
+    for name in PACKAGES:
+        text = ast.get_docstring(ast.parse((package / name / "__init__.py").read_text(encoding="utf-8")))
+        rows.append(f"| `{name}` | {(text or '').partition(chr(10))[0]} |")
+    return "\n".join(["| folder of `python/fastopen` | contents |", "|---|---|", *rows]) + "\n"
