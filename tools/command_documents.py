@@ -1,4 +1,4 @@
-"""List the commands, for manual pages, and make tables of them, of their inputs and outputs, and of packages."""
+"""List the commands, for manual pages; make tables of them, of their inputs and outputs, and of packages."""
 
 import ast
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fastopen.analysis.audit.findings import MEANING
 from fastopen.cli.discovery import PANELS, Commands
+from fastopen.contract import certificates
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
 from fastopen.runs.tables import TABLES
@@ -93,3 +94,14 @@ def package_table() -> str:
         text = ast.get_docstring(ast.parse((package / name / "__init__.py").read_text(encoding="utf-8")))
         rows.append(f"| `{name}` | {(text or '').partition(chr(10))[0]} |")
     return "\n".join(["| folder of `python/fastopen` | contents |", "|---|---|", *rows]) + "\n"
+
+
+def certificate_table() -> str:
+    """Return a table with a row for each kind of certificates: bytes of key, signature and chain."""
+    rows = ["| `--certificates` | public key | signature | chain | source |", "|---|---:|---:|---:|---|"]
+    algorithms = {"merkle-tree": certificates.ML_DSA_44}
+    for kind, chain in certificates.CHAIN_BYTES.items():
+        of = algorithms.get(kind) or getattr(certificates, kind.upper().replace("-", "_"))
+        figures = f"{of.public_key_bytes:,} | {of.signature_bytes:,} | {chain:,}"
+        rows.append(f"| `{kind}` | {figures} | {of.source} |")
+    return "\n".join(rows) + "\n"
