@@ -1,11 +1,24 @@
-"""List the commands, for manual pages, and make tables of them and of packaged experiments and pages."""
+"""List the commands, for manual pages; make tables of them, of their inputs and outputs, and of packages."""
 
+import ast
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+from fastopen.analysis.audit.findings import MEANING
 from fastopen.cli.discovery import PANELS, Commands
+from fastopen.contract import certificates
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
+from fastopen.runs.tables import TABLES
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+DECISIONS: Final = ROOT / "docs" / "decisions"
+# In the order of the data flow: tests/python/test_layers.py checks the imports.
+PACKAGES: Final = (
+    *("common", "pages", "contract", "experiments", "engines", "runs"),
+    *("analysis", "workflows", "report", "api", "cli", "apps"),
+)
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -48,3 +61,47 @@ def page_table() -> str:
     pages = (one.page for one in load_pages(sorted(packaged_pages())))
     rows = (f"| `{one.name}` | {len(one.resources)} | {one.source} | {one.initiators} |" for one in pages)
     return "\n".join(["| page | requests | source | initiators |", "|---|---:|---|---|", *rows]) + "\n"
+
+
+def export_table() -> str:
+    """Return a table with a row for each table of an export, and its columns in order."""
+    rows = (f"| `{name}` | {', '.join(f'`{column}`' for column in TABLES[name])} |" for name in TABLES)
+    return "\n".join(["| table | columns |", "|---|---|", *rows]) + "\n"
+
+
+def audit_table() -> str:
+    """Return a table with a row for each kind of finding of an audit."""
+    rows = (f"| `{kind}` | {meaning} |" for kind, meaning in MEANING.items())
+    return "\n".join(["| kind | finding |", "|---|---|", *rows]) + "\n"
+
+
+def decision_table() -> str:
+    """Return a table with a row for each decision, in the order of their titles."""
+    rows = []
+    for path in DECISIONS.glob("[a-z]*.md"):
+        title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
+        rows.append(f"| [{title.removeprefix('# ')}]({path.name}) | {status.removeprefix('Status: ')} |")
+    return "\n".join(["| decision | status |", "|---|---|", *sorted(rows)]) + "\n"
+
+
+def package_table() -> str:
+    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES has not all."""
+    package = ROOT / "python" / "fastopen"
+    if {path.parent.name for path in package.glob("*/__init__.py")} != {*PACKAGES}:
+        raise ValueError("tools/command_documents.py: PACKAGES are not the folders of python/fastopen")
+    rows = []
+    for name in PACKAGES:
+        text = ast.get_docstring(ast.parse((package / name / "__init__.py").read_text(encoding="utf-8")))
+        rows.append(f"| `{name}` | {(text or '').partition(chr(10))[0]} |")
+    return "\n".join(["| folder of `python/fastopen` | contents |", "|---|---|", *rows]) + "\n"
+
+
+def certificate_table() -> str:
+    """Return a table with a row for each kind of certificates: bytes of key, signature and chain."""
+    rows = ["| `--certificates` | public key | signature | chain | source |", "|---|---:|---:|---:|---|"]
+    algorithms = {"merkle-tree": certificates.ML_DSA_44}
+    for kind, chain in certificates.CHAIN_BYTES.items():
+        of = algorithms.get(kind) or getattr(certificates, kind.upper().replace("-", "_"))
+        figures = f"{of.public_key_bytes:,} | {of.signature_bytes:,} | {chain:,}"
+        rows.append(f"| `{kind}` | {figures} | {of.source} |")
+    return "\n".join(rows) + "\n"

@@ -111,7 +111,7 @@ def counts() -> dict[str, float]:
             100 * sum(bool(ODD_START.match(one)) for one in starts) / len(starts), 1
         ),
         "glossary_terms": sum(
-            line.startswith("| ") and not line.startswith("| term")
+            line.startswith("- **")
             for line in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
         ),
         **per_10000,

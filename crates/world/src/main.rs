@@ -25,7 +25,7 @@ usage: fastopen-world [--kernel PROGRAM [ARGUMENT...] | --check | --version] < j
 Reads jobs from standard input and writes records (JSON Lines), see docs/dev/contract.md.
 --kernel runs the jobs on that User-Mode Linux kernel, in virtual time; ARGUMENTs are kernel arguments.
 --check builds a small world and writes as JSON what this machine can and cannot do.
---conform runs packetdrill's scripts, see docs/dev/conform.md.
+--conform runs packetdrill's scripts, see docs/kernel-patches.md.
 --exec runs a command with TCP Fast Open on this machine's network, see docs/real-network.md.
 --shell runs a command in the world of a job, on this kernel with its terminal.";
 

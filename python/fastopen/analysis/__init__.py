@@ -1,1 +1,1 @@
-"""Figures and findings of a run: statistics, critical path, comparison, audit."""
+"""Figures of a run: `statistics` and `audit`, then `attribution`, then `comparison`."""

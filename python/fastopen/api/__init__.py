@@ -1,4 +1,4 @@
-"""fastopen from Python: experiments, runs, data frames and figures. docs/api.md shows how."""
+"""The Python API, docs/api.md."""
 
 from fastopen.api.experiment import Experiment
 from fastopen.api.runs import Run, open_run, run

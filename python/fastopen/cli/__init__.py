@@ -1,4 +1,4 @@
-"""The command line, `fastopen`."""
+"""The command line. A module in `cli/commands` is a command."""
 
 import gc
 import sys

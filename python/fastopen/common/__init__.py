@@ -1,1 +1,1 @@
-"""Tools that every layer may use: errors, units, files."""
+"""Errors, units, files, tables as data (`Grid`), and phrases for figures."""

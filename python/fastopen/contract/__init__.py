@@ -1,4 +1,4 @@
-"""The contract with the world program, docs/dev/contract.md, as types: jobs in, records out."""
+"""Jobs and records, as docs/dev/contract.md lists them, and the types of clients."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions

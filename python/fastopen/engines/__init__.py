@@ -1,4 +1,4 @@
-"""Engines that run jobs: `host` in real time on this machine's kernel, `virtual` in its own time."""
+"""The two engines (`host`, `virtual`), installed kernels and the store of results."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import check_versions, describe_clients, describe_servers

@@ -1,4 +1,4 @@
-"""Experiments: pages, networks and repeats, from TOML files to the jobs of a run."""
+"""Factors, arms, plans, published tables and rigs: from TOML files to the jobs of a run."""
 
 from fastopen.contract import EngineName
 from fastopen.experiments.arms import (

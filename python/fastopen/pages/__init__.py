@@ -1,4 +1,4 @@
-"""Pages: the model, the importers, the library, and what can be said of a page."""
+"""Pages: model, importers, library and descriptions."""
 
 from fastopen.pages.corpus import Choice, load_chosen
 from fastopen.pages.imported import ImportedPage

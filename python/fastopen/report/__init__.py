@@ -1,4 +1,4 @@
-"""Everything that people and programs read of a run: tables, verdicts, findings, and one JSON document."""
+"""Tables, verdicts, findings, `figures` and the JSON document of a run."""
 
 from fastopen.report.document import flat_cells, results_document
 from fastopen.report.findings.verdict import page_verdicts

@@ -1,4 +1,4 @@
-"""Runs: executed experiments. One SQLite file holds the experiment, the environment and every load."""
+"""Runs, as one SQLite file each: execute, resume, merge, export."""
 
 from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment

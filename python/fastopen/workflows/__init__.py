@@ -1,1 +1,1 @@
-"""Workflows that the command line and notebooks share: run, compare kernels, validate fastopen."""
+"""A run, a reproduction or a validation from beginning to end."""

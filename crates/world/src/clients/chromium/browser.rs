@@ -30,38 +30,42 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call of the browser itself, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// The browser's flags. docs/dev/chromium.md gives their reasons.
+/// The browser's flags. Those without a comment keep it from requests, updates and windows of its own.
 const FLAGS: [&str; 31] = [
     "--headless",
-    "--remote-debugging-pipe",
+    "--remote-debugging-pipe", // no socket of the driver in the client's namespace
     "--no-first-run",
     "--no-default-browser-check",
     "--no-pings",
     "--no-proxy-server",
     "--no-service-autorun",
     "--disable-background-networking",
+    // An unseen page runs like a visible one; so does `--disable-renderer-backgrounding`.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
-    "--disable-breakpad",
+    "--disable-breakpad", // writes only to its own folder
     "--disable-client-side-phishing-detection",
     "--disable-component-extensions-with-background-pages",
     "--disable-component-update",
     "--disable-default-apps",
-    "--disable-dev-shm-usage",
+    "--disable-dev-shm-usage", // writes only to its own folder
     "--disable-domain-reliability",
     "--disable-extensions",
     "--disable-field-trial-config",
     "--disable-gpu",
     "--disable-renderer-backgrounding",
     "--disable-search-engine-choice-screen",
-    "--disable-site-isolation-trials",
+    "--disable-site-isolation-trials", // frames in the page's process: more processes cost more than the load
     "--disable-sync",
-    "--dns-prefetch-disable",
-    "--force-effective-connection-type=4G",
+    "--dns-prefetch-disable",               // names by the system's resolver
+    "--force-effective-connection-type=4G", // the same priorities of fonts and images in every load
     "--metrics-recording-only",
     "--mute-audio",
-    "--password-store=basic",
+    "--password-store=basic", // uses no desktop
     "--window-size=1366,768",
+    // AsyncDns: names by the system's resolver. Https*: `http` stays `http`. IsolateOrigins, site-per-process
+    // and SpareRenderer*: frames in the page's process. LoadingPredictor*: nothing learnt from earlier loads.
+    // WebUIOmnibox*: two pages behind the address bar cost a second of processor time a load.
     "--disable-features=AsyncDns,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,\
      IsolateOrigins,LoadingPredictorUseLocalPredictions,MediaRouter,NetworkTimeServiceQuerying,\
      OptimizationHints,SpareRendererForSitePerProcess,Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup,\
@@ -71,7 +75,7 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Makes the browser send early data over TCP. Over QUIC it always does.
+/// Makes the browser send early data over TCP, off in Debian's build. Over QUIC it always does.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
