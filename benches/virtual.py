@@ -2,8 +2,8 @@
 
 Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
 medians of repeats; processor time (of the kernel and all its processes) stands with them, since wall time
-is the machine's mood, and switches between processes, which hardly differ from run to run. The last column
-is how much page load time went by in a second of wall time.
+depends on the machine's other work. The last column is how much page load time went by in a second of wall
+time.
 """
 
 import json
@@ -38,8 +38,6 @@ class Measured:
 
     wall: float
     cpu: float
-    switches: float
-    """From one process to another; not in seconds."""
     first_load: float
     """From the start to the first record of a load."""
     plts: float
@@ -57,7 +55,7 @@ def main() -> None:
     core = max(os.sched_getaffinity(0))
     world: list[str | Path] = [find_program(), "--kernel", kernel.path, *kernel.manifest.arguments]
     print(f"The virtual engine, kernel {kernel.manifest.name}\n")
-    print("| what | wall, ms | processor, ms | switches | times real time |\n|---|---|---|---|---|")
+    print("| what | wall, ms | processor, ms | times real time |\n|---|---|---|---|")
     one = [measured(world, job("cs244-2015", 1), plts_of_records, core) for _ in range(REPEATS)]
     row("boot to the first load's record (44 resources, 7 hosts)", middle(one).first_load)
     growth = {}
@@ -98,15 +96,15 @@ def versions(world: Sequence[str | Path], core: int) -> None:
         ratio = statistics.median(
             three.wall / two.wall for two, three in zip(runs["2"], runs["3"], strict=True)
         )
-        print(f"| HTTP/3 of HTTP/2, wall | {ratio:.2f} | | | |", flush=True)
+        print(f"| HTTP/3 of HTTP/2, wall | {ratio:.2f} | | |", flush=True)
 
 
 def row_of(what: str, run: Measured) -> None:
     """A line of the table."""
-    row(what, run.wall, f"{run.cpu * 1000:.0f} | {run.switches:.0f} | {run.plts / run.wall:.0f}")
+    row(what, run.wall, f"{run.cpu * 1000:.0f} | {run.plts / run.wall:.0f}")
 
 
-def row(what: str, wall_s: float, rest: str = " | | ") -> None:
+def row(what: str, wall_s: float, rest: str = " | ") -> None:
     """A line of the table from its wall time in seconds and its other columns."""
     print(f"| {what} | {wall_s * 1000:.0f} | {rest} |", flush=True)
 
@@ -116,7 +114,6 @@ def middle(runs: Sequence[Measured]) -> Measured:
     return Measured(
         wall=statistics.median(run.wall for run in runs),
         cpu=statistics.median(run.cpu for run in runs),
-        switches=statistics.median(run.switches for run in runs),
         first_load=statistics.median(run.first_load for run in runs),
         plts=statistics.median(run.plts for run in runs),
     )
@@ -127,7 +124,6 @@ def each(few: Measured, many: Measured, count: int) -> Measured:
     return Measured(
         wall=(many.wall - few.wall) / count,
         cpu=(many.cpu - few.cpu) / count,
-        switches=(many.switches - few.switches) / count,
         first_load=0.0,
         plts=(many.plts - few.plts) / count,
     )
@@ -202,8 +198,7 @@ def measured(
     wall = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw
-    return Measured(wall, cpu, switches, first, plts(lines))
+    return Measured(wall, cpu, first, plts(lines))
 
 
 if __name__ == "__main__":

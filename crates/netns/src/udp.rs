@@ -62,3 +62,11 @@ pub fn bind(
     let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
     registered.map_err(io::Error::from)
 }
+
+/// Makes the kernel deliver each datagram by itself, also several that arrived together (`UDP_GRO`).
+///
+/// # Errors
+/// Errors of `setsockopt`.
+pub fn receive_one_by_one(socket: &UdpSocket) -> io::Result<()> {
+    Ok(setsockopt(socket, sockopt::UdpGroSegment, &false)?)
+}

@@ -36,6 +36,8 @@ impl Datagrams {
     pub(super) fn bind(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
         let socket = udp::bind(local, peer, BUFFER_BYTES)?;
         let state = UdpSocketState::new(socket.get_ref().into())?;
+        // For merged datagrams, quinn would reserve 3 MB for each socket.
+        udp::receive_one_by_one(socket.get_ref())?;
         let local = socket.get_ref().local_addr()?;
         Ok(Self { socket, state, local })
     }
@@ -155,9 +157,7 @@ impl AsyncUdpSocket for CountedSocket {
                 meta.dst_ip = None;
             }
             if let Some(four_tuple) = self.four_tuple(meta.addr, meta.dst_ip) {
-                for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                    self.table.received(four_tuple, datagram);
-                }
+                self.table.received(four_tuple, &buffer[..meta.len]);
             }
         }
         Poll::Ready(Ok(count))
