@@ -123,6 +123,16 @@ fn the_program_takes_none_of_the_system_calls_of_a_load_from_libc() {
     }
 }
 
+/// As on a processor or machine on which the program cannot run in the kernel's process.
+#[test]
+fn the_bytes_do_not_depend_on_the_process_that_the_program_runs_in() {
+    let Some((kernel, arguments)) = kernel() else { return };
+    let own_process: Vec<_> = arguments.iter().filter(|one| *one != "direct-init").cloned().collect();
+    assert_ne!(own_process, arguments, "the kernel can run it in its own");
+    let job = eventful("eventful", 11).to_string();
+    assert_eq!(written(on(&kernel, &arguments), &job), written(on(&kernel, &own_process), &job));
+}
+
 #[test]
 fn the_same_job_gives_the_same_bytes() {
     let Some(first) = in_virtual_time() else { return };
