@@ -1,6 +1,7 @@
 """List the commands, for manual pages; make tables of them, of their inputs and outputs, and of packages."""
 
 import ast
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -63,10 +64,10 @@ def page_table() -> str:
     return "\n".join(["| page | requests | source | initiators |", "|---|---:|---|---|", *rows]) + "\n"
 
 
-def export_table() -> str:
-    """Return a table with a row for each table of an export, and its columns in order."""
-    rows = (f"| `{name}` | {', '.join(f'`{column}`' for column in TABLES[name])} |" for name in TABLES)
-    return "\n".join(["| table | columns |", "|---|---|", *rows]) + "\n"
+def export_list() -> str:
+    """Return a list of the tables of an export, with their columns in order."""
+    items = (f"- `{name}`: {', '.join(f'`{column}`' for column in TABLES[name])}" for name in TABLES)
+    return "\n".join(textwrap.fill(item, 110, subsequent_indent="  ") for item in items) + "\n"
 
 
 def audit_table() -> str:

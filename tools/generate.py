@@ -61,7 +61,7 @@ OUTPUTS: Final = (
     Output("docs/cli.md", commands.command_table, "commands"),
     Output("docs/cli.md", commands.experiment_table, "experiments"),
     Output("docs/pages.md", commands.page_table, "pages"),
-    Output("docs/json.md", commands.export_table, "exports"),
+    Output("docs/json.md", commands.export_list, "exports"),
     Output("docs/audit.md", commands.audit_table, "audit"),
     Output("docs/post-quantum.md", commands.certificate_table, "certificates"),
     Output("docs/dev/design.md", commands.package_table, "packages"),
