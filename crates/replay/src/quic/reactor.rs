@@ -191,8 +191,8 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes the queued datagrams to the kernel in order. If it has no room, they stay. Those that it refuses
-    /// are lost, as on a link.
+    /// Passes the queued datagrams to the kernel in order. If it has no room, they stay. Those that it
+    /// refuses are lost, as on a link.
     fn flush(&mut self) {
         // A full socket has no more room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {
