@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from fastopen.analysis.attribution import reasons_slower
+from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import FULL_MIN, Results
 from fastopen.cli.commands.report import announce_report
 from fastopen.cli.commands.show import print_results
@@ -205,7 +205,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
     elif store.shard is not None:
         console().print(_of_shard(store), markup=False, soft_wrap=True)
     else:
-        print_results(results, console(), reasons_slower(store, results), plot=printing.plot)
+        print_results(with_reasons(store, results), console(), plot=printing.plot)
 
 
 def _of_shard(store: RunStore) -> str:

@@ -34,7 +34,7 @@ def _lines(source: Source) -> Iterator[str]:
     for grid in all_grids(source):
         yield from table(grid)
         if grid.title in results.pages:
-            found = page_section(results, grid.title, source.reasons).findings
+            found = page_section(results, grid.title).findings
             yield from (f"\n{escaped(finding.sentence)}" for finding in found)
     yield "\n## Answers"
     for page in pages_told(results):

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.analysis.attribution import Reasons, where_slower
+from fastopen.analysis.attribution import where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
 from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, plain, tabled
@@ -39,22 +39,20 @@ STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
 EXTREMES: Final = 3
 
 
-def results_renderables(
-    results: Results, width: int, reasons: Reasons | None = None
-) -> Iterator[RenderableType]:
-    """Yield all that is printed of a run, for a terminal of this width. `reasons` explain slow cells."""
+def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
+    """Yield all that is printed of a run, for a terminal of this width."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
         return
     pages = [page for page in results.pages if page in loaded]
     if results.distributions:
-        yield from _of_corpus(results, width, reasons or Reasons())
+        yield from _of_corpus(results, width)
     elif len(pages) <= PAGES_APART:
         for page in pages:
-            yield from _of_page(results, page, width, reasons)
+            yield from _of_page(results, page, width)
     else:
-        yield from _of_pages(results, pages, width, reasons or Reasons())
+        yield from _of_pages(results, pages, width)
     if len(pages) > 1:
         summary = summarise_run(results)
         name = "Both pages" if len(pages) == 2 else f"All {len(pages)} pages"
@@ -73,27 +71,25 @@ def results_renderables(
     yield from filled(_closing(results), width, "dim")
 
 
-def _of_pages(
-    results: Results, pages: Sequence[str], width: int, reasons: Reasons
-) -> Iterator[RenderableType]:
+def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
     """Many pages in one table, and what is wrong with any of them."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
         yield from filled([f"{page}: {one.sentence}" for one in warnings], width, *STYLES["warning"])
     yield from filled(surprises_of_pages(results, pages), width)
-    yield from filled(_extremes(results, reasons), width)
+    yield from filled(_extremes(results), width)
     yield from filled(["The saving of each page and its reason: fastopen report."], width, "dim")
     yield Text()
 
 
-def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[RenderableType]:
+def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
     """Too many pages for a table: what is saved over them, what goes with it, and the extremes."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
     yield from filled([*corpus_sentences(results), *surprises_of_pages(results, pages)], width)
-    yield from filled(_extremes(results, reasons), width)
+    yield from filled(_extremes(results), width)
     warnings = [one for page in pages for one in page_findings(results, page, severity="warning")]
     for exceeding in (True, False):
         found = [one for one in warnings if (one.kind == "beyond_bound") is exceeding]
@@ -109,7 +105,7 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
     yield Text()
 
 
-def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
+def _extremes(results: Results) -> Iterator[str]:
     """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
@@ -126,12 +122,12 @@ def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
         ]
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for saving, cell in reversed(known[-EXTREMES:]):
-        if saving < 0 and (why := where_slower(results, [cell], reasons)):
+        if saving < 0 and (why := where_slower(results, [cell])):
             yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
-def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:
-    section = page_section(results, page, reasons)
+def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType]:
+    section = page_section(results, page)
     for number, grid in enumerate(section.grids):
         yield from tabled(grid, width)
         if number:  # the note of the first is below all pages

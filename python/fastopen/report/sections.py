@@ -126,7 +126,7 @@ def _all_pages(results: Results) -> dict[str, Any]:
 
 
 def _page(source: Source, name: str) -> dict[str, Any]:
-    section = page_section(source.results, name, source.reasons)
+    section = page_section(source.results, name)
     return {"name": name, "grid": section.grids[0].answer_first(), "findings": section.findings}
 
 

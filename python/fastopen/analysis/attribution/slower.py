@@ -1,14 +1,14 @@
 """Why one load took longer than another of its page: a busy link, or what one request of it met."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
 
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.link_use import fuller_link
 from fastopen.analysis.attribution.segments import CriticalPath
-from fastopen.analysis.statistics import CellResult, Results, slower_in_the_median
+from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
 from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
@@ -52,19 +52,8 @@ class _Carried:
     """Segments of its connection, of the client and of the origin."""
 
 
-@dataclass(frozen=True)
-class Reasons:
-    """Why loads took longer than one would think."""
-
-    of_cells: Mapping[int, str] = field(default_factory=dict)
-    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
-    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """By the indices of the slower and of the faster cell: with a session than without, or over a later
-    version of HTTP than over an earlier one."""
-
-
-def reasons_slower(store: RunStore, results: Results) -> Reasons:
-    """Return the reasons why cells are slower, from the pair of loads nearest to the median."""
+def with_reasons(store: RunStore, results: Results) -> Results:
+    """Return the results with the reasons why cells are slower, from the loads nearest to the median."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -83,7 +72,7 @@ def reasons_slower(store: RunStore, results: Results) -> Reasons:
     of_setups = {
         (pair[1].cell.index, pair[0].cell.index): reason for pair in setups if (reason := why(*pair))
     }
-    return Reasons(of_cells, of_setups)
+    return replace(results, reasons=Reasons(of_cells, of_setups))
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
@@ -350,32 +339,36 @@ def request_name(page: Page, index: int) -> str:
     return f"request{NBSP}{index} {shown}"
 
 
-def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> str:
+def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
     """Return ` at 20 ms: why` for the slowest of these cells; empty if no cell has a reason."""
-    known = [cell for cell in cells if cell.cell.index in reasons.of_cells]
+    known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
     # Cells without TFO, slower over a shorter RTT, have no improvement: nothing is said of the largest.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
-    return f"{f' {results.factors.word} {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
+    return (
+        f"{f' {results.factors.word} {place}' if place else ''}: {results.reasons.of_cells[worst.cell.index]}"
+    )
 
 
-def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
+def setups_slower(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence for each question and pair of values of COMPARED if the later one is slower."""
     of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
     for faster, slower, _ in slower_setups(results, page):
         of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
     for (later, plainer, *others), pairs in of_values.items():
-        known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
+        known = [
+            pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in results.reasons.of_setups
+        ]
         if known:
             slower, faster = worst = max(known, key=_longer_ms)
             place = _place(results, slower, _longer_ms(worst), *map(_longer_ms, pairs))
             places = ", ".join(filter(None, [place, *others]))
             where = f" {results.factors.word} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
-            why = reasons.of_setups[slower.cell.index, faster.cell.index]
+            why = results.reasons.of_setups[slower.cell.index, faster.cell.index]
             yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."
 
 

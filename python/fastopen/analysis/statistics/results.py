@@ -1,7 +1,7 @@
 """Everything that tables, documents and verdicts are made from, read from a run."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -29,6 +29,17 @@ from fastopen.runs import LoadRow, RunStore
 
 
 @dataclass(frozen=True)
+class Reasons:
+    """Why loads took longer than one would think."""
+
+    of_cells: Mapping[int, str] = field(default_factory=dict)
+    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
+    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """By the indices of the slower and of the faster cell: with a session than without, or over a later
+    version of HTTP than over an earlier one."""
+
+
+@dataclass(frozen=True)
 class Results:
     """A run in figures. Networks are numbered as in the experiment."""
 
@@ -50,6 +61,8 @@ class Results:
     """By the index of its cell, where first flights vary."""
     server_use: ServerUse | None = None
     """What the kernel says of a server of others; None where there is none."""
+    reasons: Reasons = field(default_factory=Reasons)
+    """Empty unless the attribution of the run has looked for them."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""

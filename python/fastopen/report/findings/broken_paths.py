@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
 from fastopen.common.phrases import NBSP, listed, signed
 from fastopen.experiments import HEADLINE
@@ -66,6 +65,6 @@ def _span(values: Sequence[float], unit: str) -> str:
     return f"{' to '.join(ends)}{NBSP}{unit}"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for line in payoff_lines(results, page):
         yield Finding("broken_path", line)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import NBSP, listed, signed
 from fastopen.contract import Tls
@@ -52,7 +51,7 @@ class Cost:
         return 100 * self.added_ms / self.small_ms
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield what larger certificates cost, of each kind and each row but for its network."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):

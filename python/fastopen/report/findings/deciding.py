@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
 from fastopen.common.phrases import NBSP, capitalised, listed, with_sign
 from fastopen.report.findings.verdict import questions_of
@@ -55,6 +54,6 @@ def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
     return "" if found is None else " ".join(_sentences(results, found))
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for line in deciding_lines(results, page):
         yield Finding("deciding_factor", line)

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import NBSP, capitalised, listed, plural, signed
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
@@ -168,6 +167,6 @@ def _saving(without: CellResult | None, cell: CellResult | None) -> float | None
     return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for line in first_flight_lines(results, page):
         yield Finding("first_flight", line)

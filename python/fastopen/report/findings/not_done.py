@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
 from fastopen.report.model import Finding
@@ -12,7 +11,7 @@ RANK: Final = 31
 SEVERITY: Final = "warning"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     missing = [
         sum(cell.asked - cell.loads for cell in cells.values())
         for cells in results.comparisons(page).values()

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
 from fastopen.common.grid import Column, Entry, Grid, Value
 from fastopen.common.phrases import NBSP, time, with_sign
@@ -48,7 +47,7 @@ def paint_grid(results: Results) -> Grid | None:
     return Grid("First and largest contentful paint", columns, tuple(rows), note)
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         known = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons, setups_slower, where_slower
+from fastopen.analysis.attribution import setups_slower, where_slower
 from fastopen.analysis.audit import Finding as AuditFinding
 from fastopen.analysis.audit import PrintedCell, audit
 from fastopen.analysis.statistics import (
@@ -35,14 +35,14 @@ IN_THE_CLEAR: Final = (
 )
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:
+def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield what surprises in a page's table, of each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
     said: list[tuple[str, str]] = []
     for question, cells in questions.items():
-        for found in _of_question(results, cells, reasons):
+        for found in _of_question(results, cells):
             of_sentence.setdefault(found.sentence, found)
             said.append((question, found.sentence))
     for line in _in_the_clear(results, page):
@@ -52,7 +52,7 @@ def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]
         yield replace(found, sentence=line)
     for line in _without_effect(results, of_page):
         yield Finding("factor_without_effect", line)
-    for line in setups_slower(results, page, reasons):
+    for line in setups_slower(results, page):
         yield Finding("setup_slower", line)
     yield from _medians_apart(results, of_page)
 
@@ -112,15 +112,15 @@ def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
     return [page for page in pages if results.pages[page].url.startswith("https:")]
 
 
-def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[Finding]:
+def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     arms = treatments_of(results.experiment.arms)
     yield from _tickets_run_out(results, cells)
     yield from _early_data_does_not_fit(results, cells)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         yield from _hello_does_not_fit(results, of_arm)
         yield from _no_second_connection(results, arm, of_arm)
-        yield from _slower_with_tfo(results, arm, of_arm, reasons)
-    yield from _own_audit(results, cells, arms, reasons)
+        yield from _slower_with_tfo(results, arm, of_arm)
+    yield from _own_audit(results, cells, arms)
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
@@ -250,9 +250,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
         yield Finding("no_second_connection", sentence, {"connections": connections})
 
 
-def _slower_with_tfo(
-    results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Reasons
-) -> Iterator[Finding]:
+def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Yield the reasons why TFO increases page load time: the request and the connection that it got."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
@@ -261,14 +259,12 @@ def _slower_with_tfo(
         ("the page loads more slowly", certain),
         ("the median load is slower (not for certain)", [one for one in slower if one not in certain]),
     ):
-        if why := where_slower(results, some, reasons):
+        if why := where_slower(results, some):
             figures = {"certain": some is certain, "cells": len(some)}
             yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
 
 
-def _own_audit(
-    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Reasons
-) -> Iterator[Finding]:
+def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
     """Yield the faults that `fastopen audit` would find in these times, with their reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
@@ -276,7 +272,7 @@ def _own_audit(
         openings[found.kind] + found.detail for found, _ in findings if found.kind in openings
     )
     baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
-    why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons.of_cells], reasons)
+    why = where_slower(results, baselines)
     for detail in series:
         # Its reason names what is slower over the shorter RTT.
         cause = (

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import (
     CONFIDENCE,
     CellResult,
@@ -264,6 +263,6 @@ def _rows(
         yield f"({saves(savings)})"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for line in page_verdicts(results, page):
         yield Finding("verdict", line)
