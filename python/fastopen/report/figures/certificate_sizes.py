@@ -1,16 +1,14 @@
 """Round trips to the first byte against the size of the certificate chain."""
 
-from typing import Any, Final
+from typing import Any
 
 import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
-from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
-
-WIDTH: Final = 300
+from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import first_panels, small_multiples, title_of
 
 
 def round_trips_by_size(source: Source) -> Figure | None:
@@ -25,11 +23,9 @@ def round_trips_by_size(source: Source) -> Figure | None:
     for row in found:
         points.setdefault(row["panel"], []).append((row["arm"], row["bytes"], row["rtts"]))
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
-    titles = [title for title in points if title in first.values()]
-    rows = [row for row in found if row["panel"] in titles[:PANELS_MAX]]
+    rows, left = first_panels([row for row in found if row["panel"] in first.values()])
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
     return Figure(
         name="certificate-sizes",
         title="Round trips to the first byte by size of the certificates",
@@ -38,7 +34,7 @@ def round_trips_by_size(source: Source) -> Figure | None:
         " full congestion window; over QUIC it is the limit of three times the received bytes, a full"
         f" window, or pacing.{left}",
         alt_text="Step charts of round trips to the first byte against bytes of the certificate chain: "
-        + ", ".join(titles[:PANELS_MAX]),
+        + ", ".join(dict.fromkeys(row["panel"] for row in rows)),
         drawing=Drawing(_chart(rows)),
         rows=rows,
     )
@@ -61,7 +57,7 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     }
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     tooltip = arm_tooltip(
         alt.Tooltip("bytes:Q", title="bytes", format=","), alt.Tooltip("rtts:Q", title="RTTs", format=".3f")
     )
@@ -76,10 +72,4 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
             tooltip=tooltip,
         )
     )
-    chart: alt.FacetChart = (
-        alt.layer(lines)
-        .properties(width=WIDTH, height=120)
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
-        .resolve_axis(x="independent")
-    )
-    return chart
+    return small_multiples(alt.layer(lines), rows, 300, 120).resolve_axis(x="independent")

@@ -9,7 +9,7 @@ from fastopen.analysis.attribution import Curve, Place, Source, curves_of, posit
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.encodings import arm_colour, arm_order, arm_shape, arm_tooltip, zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, title_of
+from fastopen.report.figures.panels import first_panels, title_of
 from fastopen.report.figures.spread import median_span
 
 TITLE: Final = "page load time in s"
@@ -21,23 +21,20 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
     What is no number, such as a version of HTTP, stands as a category on the axis, and no line joins it.
     """
     rows: list[dict[str, Any]] = []
-    titles: list[str] = []
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), along.name):
             if len({_at(place, along) for place in curve.places} - {None}) > 1:
-                titles.append(title_of(source, page, curve.name))
-                rows += _rows(curve, along, titles[-1])
-    shown = titles[:PANELS_MAX]
-    rows = [row for row in rows if row["panel"] in shown]
+                rows += _rows(curve, along, title_of(source, page, curve.name))
+    rows, left = first_panels(rows)
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
+    titles = dict.fromkeys(row["panel"] for row in rows)
     return Figure(
         name=f"plt-by-{along.name.replace('_', '-')}",
         title=f"Page load time against {along.title}",
         caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
         f" are 6 loads or more.{left}",
-        alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(shown),
+        alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(titles),
         drawing=Drawing(_chart(rows, along)),
         rows=rows,
     )

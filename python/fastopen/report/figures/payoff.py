@@ -8,11 +8,9 @@ import altair as alt
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.experiments import HEADLINE
-from fastopen.report.figures.encodings import panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 
-WIDTH: Final = 250
 # Percent of paths on the axis: beyond lies no rate of dropped SYNs that anybody has found.
 MOST: Final = 25
 # Of access networks that fail in some way (Paasch, NANOG 67).
@@ -31,7 +29,6 @@ def mean_saving_over_paths(source: Source) -> Figure | None:
     rows = [row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(source, one, paths)]
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(drawn)} panels are shown." if len(drawn) > PANELS_MAX else ""
     return Figure(
         name="payoff",
         title="Mean saving by TFO if some paths are broken",
@@ -39,7 +36,7 @@ def mean_saving_over_paths(source: Source) -> Figure | None:
         f" middlebox, with {HEADLINE.cookies} cookies. Dots: the share at which it stops paying. Dashed: a"
         f" client that does without TFO on a path after a failure, for {VISITS} visits (RFC 7413, section"
         f" 4.1.3.1). Upright: {100 * DROPPING_SHARE:g} % of paths drop SYNs ({DROPPING_SOURCE}), and"
-        f" {FAILING} % of access networks fail in some way (Paasch, NANOG 67).{left}",
+        f" {FAILING} % of access networks fail in some way (Paasch, NANOG 67).{left_out(len(drawn))}",
         alt_text="Line charts of the mean saving by TFO against the share of broken paths, for each page and"
         " behaviour.",
         drawing=Drawing(_chart(rows)),
@@ -63,7 +60,7 @@ def _rows(source: Source, one: Payoff, paths: Sequence[str]) -> Iterator[dict[st
             }
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     networks = list(dict.fromkeys(row["network"] for row in rows))
     x = alt.X(
         "share:Q", title="broken paths, %", scale=alt.Scale(domain=[0, MOST]), axis=alt.Axis(tickCount=5)
@@ -87,11 +84,5 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
         for share in (100 * DROPPING_SHARE, FAILING)
     ]
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
-    chart: alt.FacetChart = (
-        alt.layer(zero, *marks, lines, even)
-        .properties(width=WIDTH, height=170)
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
-        .resolve_scale(y="independent")
-        .resolve_axis(x="independent", y="independent")
-    )
-    return chart
+    drawn = small_multiples(alt.layer(zero, *marks, lines, even), rows, 250, 170)
+    return drawn.resolve_scale(y="independent").resolve_axis(x="independent", y="independent")
