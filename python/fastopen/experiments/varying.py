@@ -1,6 +1,6 @@
 """The factors that vary in an experiment, and the names of its networks and setups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
@@ -64,14 +64,21 @@ class VaryingFactors:
 
     def question(self, at: Located) -> str:
         """Return the subject of a verdict, such as `HTTP/2, TLS 1.3`; empty if there is only one question."""
+        return ", ".join(self.phrases(at, (factor for factor in self.varying if factor.question)))
+
+    def besides(self, *names: str) -> list[Factor]:
+        """Return the varying factors without those of these names."""
+        return [factor for factor in self.varying if factor.name not in names]
+
+    def phrases(self, at: Located, factors: Iterable[Factor]) -> tuple[str, ...]:
+        """Return the values of these factors at a cell or comparison, as phrases."""
         point = self.point(at)
-        return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
+        return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Located, factor: Factor) -> str:
         """Return the name without one factor, and without the RTT if it does not vary."""
-        point = self.point(at)
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
-        return ", ".join(one.phrase_at(point) for one in named if one is not factor)
+        return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
         """Return the RTT, if it varies or nothing else does, and these factors: `20 ms, 2 Mbit/s down`."""

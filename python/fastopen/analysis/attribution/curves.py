@@ -84,9 +84,7 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
     factors = results.factors
     rows: dict[tuple[str, ...], list[Place]] = {}
     for place in places:
-        point = factors.point(place.comparison)
-        rest = tuple(factor.phrase_at(point) for factor in factors.varying if factor.name != along)
-        rows.setdefault(rest, []).append(place)
+        rows.setdefault(factors.phrases(place.comparison, factors.besides(along)), []).append(place)
     return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
 
 

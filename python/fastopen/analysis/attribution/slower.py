@@ -95,12 +95,7 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
 def _sooner_over_longer_rtt(
     results: Results, baselines: Sequence[CellResult]
 ) -> Iterator[tuple[CellResult, CellResult, int]]:
-    series: dict[tuple[str, ...], list[CellResult]] = {}
-    for cell in baselines:
-        point = results.factors.point(cell.cell)
-        others = [factor for factor in results.factors.varying if factor.name != "rtt"]
-        series.setdefault(tuple(factor.phrase_at(point) for factor in others), []).append(cell)
-    for cells in series.values():
+    for cells in results.alike(baselines, "rtt"):
         ordered = sorted(cells, key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
         for shorter, longer in pairwise(ordered):
             repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
@@ -126,7 +121,7 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
                 point = results.factors.point(cell.cell)
                 if compared.values(point)[0] not in COMPARED[compared.name]:
                     continue  # a load in cleartext has no session
-                others = [factor.phrase_at(point) for factor in varying if factor is not compared]
+                others = results.factors.phrases(cell.cell, results.factors.besides(compared.name))
                 alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
         order = COMPARED[compared.name].index
         for cells in alike.values():

@@ -137,8 +137,7 @@ class Kinship:
         return Basis.PAIRED if repeats and all(was == now for was, now in seeds) else Basis.SAMPLES
 
     def _where(self, old: CellResult) -> str:
-        point = self._before.results.factors.point(old.cell)
-        return ", ".join(factor.phrase_at(point) for factor in self._factors)
+        return ", ".join(self._before.results.factors.phrases(old.cell, self._factors))
 
     def _pieces(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None

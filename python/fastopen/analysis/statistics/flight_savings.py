@@ -89,12 +89,8 @@ def flight_savings(
 
 def _others(factors: VaryingFactors, cell: Cell) -> Others:
     """Return the factors of a cell but for its first flight and version of HTTP."""
-    point = factors.point(cell)
-    return tuple(
-        factor.phrase_at(point)
-        for factor in factors.varying
-        if not factor.first_flight and factor.name != "http"
-    )
+    others = (factor for factor in factors.besides("http") if not factor.first_flight)
+    return factors.phrases(cell, others)
 
 
 def _plainest(setups: Sequence[Setup], of_group: Mapping[int, CellResult]) -> CellResult | None:

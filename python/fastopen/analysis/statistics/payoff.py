@@ -138,5 +138,5 @@ def _payoffs(results: Results) -> Iterator[Payoff]:
             path=network.path,
             saved_ms=free.saved_ms,
             cost_ms=-result.saved_ms,
-            otherwise=", ".join(one.phrase_at(results.factors.point(result.cell)) for one in others),
+            otherwise=", ".join(results.factors.phrases(result.cell, others)),
         )

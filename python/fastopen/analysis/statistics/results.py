@@ -72,6 +72,14 @@ class Results:
                 rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
         return rows
 
+    def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
+        """Return the cells in groups that differ only in their arms and the factors of these names."""
+        groups: dict[tuple[str, ...], list[CellResult]] = defaultdict(list)
+        others = self.factors.besides(*names)
+        for cell in cells:
+            groups[cell.cell.page, *self.factors.phrases(cell.cell, others)].append(cell)
+        return groups.values()
+
     def metrics_of(self, page: str) -> list[BrowserMetrics]:
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
         return [one for one in found if one is not None]

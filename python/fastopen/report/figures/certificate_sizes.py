@@ -46,11 +46,10 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     if point.setup.tls is None or flight is None or flight.first_byte_rtts is None:
         return None
     factors = results.factors
-    apart = ("chain_bytes",) if factors.varying_rtt else ("chain_bytes", "rtt")
-    others = [one for one in factors.varying if one.name not in apart]
+    others = factors.besides("chain_bytes", *(() if factors.varying_rtt else ("rtt",)))
     return {
         "page": result.cell.page,
-        "panel": title_of(source, result.cell.page, ", ".join(one.phrase_at(point) for one in others)),
+        "panel": title_of(source, result.cell.page, ", ".join(factors.phrases(result.cell, others))),
         "arm": result.cell.arm.label,
         "bytes": point.setup.tls.chain_bytes,
         "rtts": flight.first_byte_rtts,

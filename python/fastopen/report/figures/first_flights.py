@@ -42,14 +42,13 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     setup = results.experiment.setups[result.cell.setup]
     if setup.tls is None or result.plt_ms_median is None:
         return None
-    point = results.factors.point(result.cell)
-    others = [one for one in results.factors.varying if not one.first_flight and one.name != "http"]
+    others = (one for one in results.factors.besides("http") if not one.first_flight)
     saving = results.flight_savings.get(result.cell.index)
     least = None if saving is None else (saving.bound.plt_ms - saving.bound.ms) / 1000
     page = result.cell.page
     return {
         "page": page,
-        "panel": title_of(source, page, ", ".join(factor.phrase_at(point) for factor in others)),
+        "panel": title_of(source, page, ", ".join(results.factors.phrases(result.cell, others))),
         "flight": f"{http_words(setup.origins.http)} {BEGINS[setup.tls.session]}",
         "order": (setup.origins.http, list(BEGINS).index(setup.tls.session)),
         "arm": result.cell.arm.label,

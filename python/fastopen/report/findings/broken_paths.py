@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
-from fastopen.common.phrases import NBSP, listed, signed
+from fastopen.common.phrases import NBSP, listed, span
 from fastopen.experiments import HEADLINE
 from fastopen.report.model import Finding
 
@@ -26,7 +26,7 @@ def payoff_lines(results: Results, page: str) -> list[str]:
 
 
 def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
-    cost, saved = (_span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
+    cost, saved = (span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
     shares = [share for one in found if (share := one.break_even_share()) is not None]
     behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies"
     if not shares:
@@ -34,7 +34,7 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
         yield f"{costs}: it pays at any share of such paths."
         return
     costs = f"{behind} costs {cost}, and over an open path it saves {saved}"
-    most = _span([100 * share for share in shares], "%")
+    most = span([100 * share for share in shares], "%")
     rest = "; on other networks it pays at any share" if len(shares) < len(found) else ""
     yield f"{costs}: on average it pays while fewer than {most} of paths are broken in this way{rest}."
     if all(path.startswith("drop-") for path in paths):
@@ -57,12 +57,6 @@ def _where(found: Sequence[Payoff]) -> str:
 def place_of(one: Payoff) -> str:
     """The network, and what else makes a difference."""
     return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)
-
-
-def _span(values: Sequence[float], unit: str) -> str:
-    """`12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
-    ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
-    return f"{' to '.join(ends)}{NBSP}{unit}"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:

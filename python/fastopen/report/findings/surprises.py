@@ -316,13 +316,12 @@ def _findings(
             treatment = of_arm.get(arm.name)
             if baseline is None or treatment is None or treatment.improvement_percent is None:
                 continue
-            point = factors.point(comparison)
-            series = ", ".join(one.phrase_at(point) for one in factors.varying if one.name != "rtt")
+            series = ", ".join(factors.phrases(comparison, factors.besides("rtt")))
             cell = PrintedCell(
                 line=number,
                 experiment=f"{arm.name}, {series}",
                 page=comparison.page,
-                rtt_ms=Decimal(point.network.rtt_us) / 1000,
+                rtt_ms=Decimal(factors.point(comparison).network.rtt_us) / 1000,
                 off=_printed(baseline.plt_ms_median),
                 tfo=_printed(treatment.plt_ms_median),
                 unit="ms",
