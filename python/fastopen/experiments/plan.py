@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
-from fastopen.contract import CONTRACT, EngineName, Job, LoadSpec, Network, Origins, Tls
+from fastopen.contract import CONTRACT, Client, EngineName, Job, LoadSpec, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
@@ -145,6 +145,13 @@ def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
     """Return the sample of a repeat; None if nothing varies."""
     return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
+
+
+def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
+    """Return network and client of a cell's loads, with the values that this repeat samples."""
+    network, client = experiment.networks[cell.network], experiment.setups[cell.setup].client
+    drawn = draw_of(experiment, cell.comparison, repeat)
+    return (network, client) if drawn is None else (drawn.network(network), drawn.client(client))
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:

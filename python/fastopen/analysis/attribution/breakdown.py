@@ -8,7 +8,7 @@ from typing import Final
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.segments import CriticalPath, Kind
 from fastopen.contract import LoadRecord
-from fastopen.experiments import draw_of
+from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
 # A load of fifty requests takes two milliseconds to read and take apart; more loads would change no mean.
@@ -68,11 +68,10 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     breakdowns: dict[int, Breakdown] = {}
     shown: dict[int, Shown] = {}
     for index, cell in cells.items():
-        page, client = pages[cell.page], experiment.setups[cell.setup].client
         taken = []
         for row, record in store.load_records(_nearest_the_median(of_cell[index], each)):
-            drawn = draw_of(experiment, cell.comparison, row.repeat)
-            path = critical_path(page, record, client if drawn is None else drawn.client(client))
+            _, client = loaded_with(experiment, cell, row.repeat)
+            path = critical_path(pages[cell.page], record, client)
             if path is None:
                 # Seen at the origins alone, as the other loads of its cell.
                 break

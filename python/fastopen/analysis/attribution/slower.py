@@ -13,7 +13,7 @@ from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
-from fastopen.experiments import baseline_of, draw_of, treatments_of
+from fastopen.experiments import baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 
@@ -146,11 +146,7 @@ def _reason(
     after: LoadRecord,
 ) -> str:
     """Return the reason: more bytes on a busy link, else the request that became slower."""
-    network = results.experiment.networks[slower.cell.network]
-    client = results.experiment.setups[slower.cell.setup].client
-    drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
-    if drawn is not None:
-        network, client = drawn.network(network), drawn.client(client)
+    network, client = loaded_with(results.experiment, slower.cell, repeat)
     if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
         return why
     page = results.pages[slower.cell.page]
@@ -279,37 +275,25 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
     """Return the connection of each request that was answered completely."""
-    with_data = {
-        connection.id
-        for connection in record.connections
-        if connection.client is not None and connection.client.syn_data_acked
-    }
-    syn_sent_again = {
-        connection.id
-        for connection in record.connections
-        if connection.client is not None and connection.client.fastopen_client_fail == TFO_SYN_RETRANSMITTED
-    }
-    sent_again = {
-        one.id: (
-            0 if one.client is None else one.client.retransmits,
-            0 if one.origin is None else one.origin.retransmits,
-        )
-        for one in record.connections
-    }
+    connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
         span = _span(request)
         if span is None or request.connection is None:
             continue
         earlier = list(_earlier(record.requests, request, span[0]))
+        carrier = connections.get(request.connection)
+        client, origin = (None, None) if carrier is None else (carrier.client, carrier.origin)
         found[request.resource] = _Carried(
             took_ns=span[1] - span[0],
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
-            syn_data=request.connection in with_data,
-            syn_sent_again=not earlier and request.connection in syn_sent_again,
+            syn_data=client is not None and client.syn_data_acked,
+            syn_sent_again=not earlier
+            and client is not None
+            and client.fastopen_client_fail == TFO_SYN_RETRANSMITTED,
             reused=bool(earlier),
             transfer_ns=span[1] - (span[0] if request.first_byte_ns is None else request.first_byte_ns),
-            sent_again=sent_again.get(request.connection, (0, 0)),
+            sent_again=(client.retransmits if client else 0, origin.retransmits if origin else 0),
         )
     return found
 

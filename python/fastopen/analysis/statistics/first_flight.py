@@ -8,7 +8,7 @@ from typing import Final
 from fastopen.contract import Connection, LoadRecord, Network
 from fastopen.contract.load_record import TlsSession
 from fastopen.contract.network import IP_HEADER_BYTES
-from fastopen.experiments import Cell, Experiment, draw_of
+from fastopen.experiments import Cell, Experiment, loaded_with
 from fastopen.pages.model import Resource
 from fastopen.runs import LoadRow, RunStore
 
@@ -61,17 +61,11 @@ def first_flights(
     return {
         row.cell: _first_flight(
             record,
-            _network(experiment, of_index[row.cell], row.repeat),
+            loaded_with(experiment, of_index[row.cell], row.repeat)[0],
             pages[of_index[row.cell].page].resources[0],
         )
         for row, record in store.load_records(first.values())
     }
-
-
-def _network(experiment: Experiment, cell: Cell, repeat: int) -> Network:
-    """Return the network of the load, whose repeat may have sampled another RTT."""
-    network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, repeat)
-    return network if drawn is None else drawn.network(network)
 
 
 def _first_flight(record: LoadRecord, network: Network, document: Resource) -> FirstFlight:

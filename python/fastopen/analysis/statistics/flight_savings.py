@@ -9,7 +9,7 @@ from typing import Final
 from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.contract import Connection, Network
-from fastopen.experiments import Arm, Cell, Role, Setup, VaryingFactors, draw_of
+from fastopen.experiments import Arm, Cell, Role, Setup, VaryingFactors, loaded_with
 from fastopen.runs import LoadRow, RunStore
 from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, of_tcp
 
@@ -119,8 +119,7 @@ def _bounds(
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
     for row, record in store.load_records(rows):
         cell = plain[row.cell]
-        network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, row.repeat)
-        network = network if drawn is None else drawn.network(network)
+        network, _ = loaded_with(experiment, cell, row.repeat)
         base = Flight.of(experiment.setups[cell.setup], cell.arm)
         assert base is not None
         for flight in set(treated[row.cell].values()):
