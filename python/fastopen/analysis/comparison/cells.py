@@ -93,15 +93,9 @@ class Kinship:
         if old.cell.arm.role is not Role.BASELINE:
             both = old.improvements_percent, new.improvements_percent
             saving = change_of(*both, basis, seed, relative=False, drawn=drawn)
-        indices = old.cell.index, new.cell.index
-        means = [
-            side.attribution.breakdowns.get(index)
-            for side, index in zip((self._before, self._after), indices, strict=True)
-        ]
-        shown = (
-            self._before.attribution.shown.get(indices[0]),
-            self._after.attribution.shown.get(indices[1]),
-        )
+        was, now = (side.attribution for side in (self._before, self._after))
+        means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
+        shown = was.shown.get(old.cell.index), now.shown.get(new.cell.index)
         return CellChange(
             page=old.cell.page,
             where=self._where(old),
@@ -126,15 +120,10 @@ class Kinship:
     def _basis(self, old: CellResult, new: CellResult) -> Basis:
         if old.deterministic and new.deterministic:
             return Basis.EXACT
-        repeats = sorted(old.plts_ms.keys() & new.plts_ms.keys())
-        seeds = [
-            (
-                self._before.seeds.get((old.cell.index, repeat)),
-                self._after.seeds.get((new.cell.index, repeat)),
-            )
-            for repeat in repeats
-        ]
-        return Basis.PAIRED if repeats and all(was == now for was, now in seeds) else Basis.SAMPLES
+        repeats = old.plts_ms.keys() & new.plts_ms.keys()
+        was, now = self._before.seeds, self._after.seeds
+        alike = all(was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats)
+        return Basis.PAIRED if repeats and alike else Basis.SAMPLES
 
     def _where(self, old: CellResult) -> str:
         return ", ".join(self._before.results.factors.phrases(old.cell, self._factors))

@@ -202,11 +202,8 @@ def _pages(before: Side, after: Side, matching: Matching) -> Iterator[Setting]:
         digests = [page.model_copy(update={"name": ""}).digest() for page in (old, new)]
         if digests[0] != digests[1]:
             yield Setting(f"page {old_name}", _facts(old, digests[0]), _facts(new, digests[1]))
-        bodies = (
-            before.bodies.get(old_name, "")[:DIGEST_SHOWN],
-            after.bodies.get(new_name, "")[:DIGEST_SHOWN],
-        )
-        yield from _different(f"recorded bodies of {old_name}", *bodies)
+        was, now = before.bodies.get(old_name, ""), after.bodies.get(new_name, "")
+        yield from _different(f"recorded bodies of {old_name}", was[:DIGEST_SHOWN], now[:DIGEST_SHOWN])
 
 
 def _facts(page: Page, digest: str) -> str:
