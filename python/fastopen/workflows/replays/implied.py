@@ -10,7 +10,7 @@ No moment of the recording is in the page, and its load event is not either.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
@@ -136,9 +136,9 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         page, recording = _with_fitting_trips(page, recording, rate, window)
     recorded_ms = recording.load_event_ms
     assert recorded_ms is not None
-    multiplexed = multiplexed_hosts(page.resources, recording)
+    multiplexed, quic = shared_and_quic_hosts(page.resources, recording.exchanges)
     shared = set(multiplexed) if rules.versions else set()
-    quic = quic_hosts(page.resources, recording, multiplexed) if rules.versions else []
+    quic = quic if rules.versions else []
     held = tuple(
         _held(x, rules, rules.waits or one.host in multiplexed, one.host in shared)
         for one, x in zip(page.resources, recording.exchanges, strict=True)
@@ -231,23 +231,24 @@ def _sent_together(
     return tuple(longer)
 
 
-def multiplexed_hosts(resources: Sequence[Resource], recording: Recording) -> list[str]:
-    """The hosts most of whose requests shared a connection with others at once (HTTP/2 or 3)."""
-    shared: defaultdict[str, list[bool]] = defaultdict(list)
-    for resource, exchange in zip(resources, recording.exchanges, strict=True):
-        shared[resource.host].append(exchange.multiplexed)
-    return [host for host, of_host in shared.items() if 2 * sum(of_host) > len(of_host)]
+def shared_and_quic_hosts(
+    resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
+) -> tuple[list[str], list[str]]:
+    """Return the hosts most of whose requests shared a connection with others at once (HTTP/2 or 3), and of
+    these the hosts most of whose shared connections used QUIC (HTTP/3).
+    """
+    pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
+    shared = _mostly((host, one.multiplexed) for host, one in pairs)
+    multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
+    return shared, _mostly(multiplexed)
 
 
-def quic_hosts(
-    resources: Sequence[Resource], recording: Recording, multiplexed: Collection[str]
-) -> list[str]:
-    """Return the `multiplexed` hosts most of whose shared connections used QUIC (HTTP/3)."""
-    over_quic: defaultdict[str, list[bool]] = defaultdict(list)
-    for resource, exchange in zip(resources, recording.exchanges, strict=True):
-        if exchange.multiplexed and resource.host in multiplexed:
-            over_quic[resource.host].append(exchange.carrier == "quic")
-    return [host for host, of_host in over_quic.items() if 2 * sum(of_host) > len(of_host)]
+def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
+    """Return the hosts for which more than half is true."""
+    of_host: defaultdict[str, list[bool]] = defaultdict(list)
+    for host, one in found:
+        of_host[host].append(one)
+    return [host for host, ones in of_host.items() if 2 * sum(ones) > len(ones)]
 
 
 def _tls(rules: Rules) -> Tls:
