@@ -5,9 +5,10 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import Results
-from fastopen.common.grid import Column, Entry, Grid, Value
+from fastopen.common.grid import Entry, Grid, Value
 from fastopen.common.phrases import NBSP, time, with_sign
 from fastopen.experiments import baseline_of, headline_of
+from fastopen.report.entries import cell_columns, cell_heads, known
 from fastopen.report.model import Finding
 
 RANK: Final = 82
@@ -29,17 +30,13 @@ def paint_grid(results: Results) -> Grid | None:
                 for paints in ("first_paints_ms", "largest_paints_ms"):
                     own = getattr(metrics, paints)
                     saved = saved_percent({} if without is None else getattr(without, paints), own)
-                    is_baseline = cell is baseline or saved is None
-                    figures += [
-                        Entry(f"{median(own.values()):.0f}" if own else "-"),
-                        Entry("-" if is_baseline else with_sign(saved or 0.0)),
-                    ]
-                name = results.factors.name(place)
-                rows.append((Entry(page), Entry(name), Entry(arm), *figures, Entry(str(len(own)))))
+                    figures.append(known(median(own.values()) if own else None, "{:.0f}".format))
+                    figures.append(known(None if cell is baseline else saved, with_sign))
+                heads = cell_heads(page, results.factors.name(place), arm)
+                rows.append((*heads, *figures, Entry(str(len(own)))))
     if not rows:
         return None
-    heads = (Column(name, "key") for name in ("page", "network", "arm"))
-    columns = (*heads, *map(Column, ("FCP ms", "saves %", "LCP ms", "saves %", "n")))
+    columns = cell_columns("FCP ms", "saves %", "LCP ms", "saves %", "n")
     note = (
         "Medians of the valid loads that painted: first (FCP) and largest (LCP) contentful paint, as the"
         " browser reports them. Saves: median over paired repeats, as of page load times."
