@@ -54,11 +54,11 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 def _first_flights(results: Results) -> Iterator[str]:
     """Yield the beginning of connections that have sessions of an earlier visit."""
     setups = [setup for setup in results.experiment.setups if setup.tls is not None]
-    began = {setup.tls.session for setup in setups if setup.tls is not None}
+    encrypted = [setup.tls for setup in setups if setup.tls is not None]
+    began = {tls.session for tls in encrypted}
     if not began - {"none"}:
         return
-    counts = {setup.tls.tickets for setup in setups if setup.tls is not None}
-    tickets = listed([str(count) for count in sorted(counts)])
+    tickets = listed([str(count) for count in sorted({tls.tickets for tls in encrypted})])
     word = "both ends" if all(setup.client.type.ours for setup in setups) else "the origins"
     yield (
         f"TLS sessions came from an earlier visit: {' or '.join(dict.fromkeys(map(_visit, setups)))}."
@@ -68,12 +68,8 @@ def _first_flights(results: Results) -> Iterator[str]:
         " other connection resumed one."
     )
     if "early" in began:
-        rejected = any(setup.tls.rejects_early_data for setup in setups if setup.tls is not None)
-        answered = (
-            " Origins accepted it, where the rows do not say otherwise,"
-            if rejected
-            else " Origins accepted it"
-        )
+        rejected = any(tls.rejects_early_data for tls in encrypted)
+        answered = f" Origins accepted it{', where the rows do not say otherwise,' if rejected else ''}"
         together = " in one write" if all(setup.client.type.ours for setup in setups) else ""
         yield (
             f"With early data the first request of a connection went with the ClientHello{together}, if its"
@@ -99,12 +95,8 @@ def _quic(results: Results) -> Iterator[str]:
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
-    windows = listed(
-        [
-            f"{bytes_:,}"
-            for bytes_ in sorted({one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups})
-        ]
-    )
+    window_bytes = {one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups}
+    windows = listed([f"{count:,}" for count in sorted(window_bytes)])
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
     others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
     ends = (
@@ -207,11 +199,8 @@ def _distinct(texts: Iterable[str]) -> str:
 
 
 def _rate(limit: RateLimit) -> str:
-    return (
-        "a trace"
-        if limit.trace_ms is not None
-        else units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
-    )
+    rate = units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
+    return rate if limit.trace_ms is None else "a trace"
 
 
 def _queue(limit: RateLimit) -> str:

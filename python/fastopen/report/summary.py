@@ -18,6 +18,7 @@ from fastopen.report.findings.verdict import (
     invalid_lines,
     of_arms,
     questions_of,
+    savings_of,
     verdict_words,
 )
 from fastopen.report.loaded import as_loaded, over_quic
@@ -82,8 +83,11 @@ def summarise_run(results: Results) -> Summary:
     only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
     if not verdicts:
         return Summary(NO_SYN, "quiet", (), ())
-    alike = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}." if only else ""
-    headline = alike or f"It depends on {listed(_asked_by(results))}."
+    if only:
+        headline = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}."
+    else:
+        asking = [f"the {factor.title}" for factor in results.factors.varying if factor.question]
+        headline = f"It depends on {listed(asking)}."
     if len(questions) == 1:
         headline = f"{as_loaded(results, results.cells)}: {decapitalised(headline)}"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
@@ -117,18 +121,13 @@ def verdict_line(results: Results) -> str:
     clauses: list[str] = []
     for arm, cells in zip(arms, of_arms(results.cells, arms), strict=True):
         if known := [cell for cell in cells if cell.saved_ms is not None]:
-            saved = saves(_savings(known))
+            saved = saves(savings_of(known))
             clauses.append(
                 f"{decapitalised(arm.condition)} {saved.removeprefix('saves ')}"
                 if clauses
                 else f"{arm.condition} TFO {saved} of page load time"
             )
     return f"{summary.headline} {', '.join(clauses)}."
-
-
-def _asked_by(results: Results) -> list[str]:
-    """`the version of HTTP`: the factors that tell the questions apart."""
-    return [f"the {factor.title}" for factor in results.factors.varying if factor.question]
 
 
 def _sentences(
@@ -145,13 +144,9 @@ def _sentences(
     return sentences
 
 
-def _savings(cells: Sequence[CellResult]) -> list[float]:
-    return [saving for cell in cells for saving in cell.stated_percent]
-
-
 def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     """`On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
-    savings, medians = _savings(cells), [cell.improvement_percent or 0.0 for cell in cells]
+    savings, medians = savings_of(cells), [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     on_visit = f"On {arm.visit} TFO"
     if effects[Effect.NONE] == len(cells):
@@ -160,7 +155,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
         sentence = f"{on_visit} {saves(savings)} of page load time"
     else:
         word = "reduces" if max(savings) > 0 else "increases"
-        sentence = f"{on_visit} {word} page load time by {percents([abs(saving) for saving in savings])}"
+        sentence = f"{on_visit} {word} page load time by {percents([*map(abs, savings)])}"
     if len(cells) == 1:
         return f"{sentence}."
     pages = len({cell.cell.page for cell in cells})
@@ -204,7 +199,7 @@ def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool
     known = [cell for cell in judged if cell.saved_ms is not None]
     if known and one_question:
         saved = [cell.saved_ms or 0.0 for cell in known]
-        tiles.append(Tile(saves(_savings(known)).removeprefix("saves "), SAVED))
+        tiles.append(Tile(saves(savings_of(known)).removeprefix("saves "), SAVED))
         tiles.append(Tile(times(min(saved), max(saved)), "saved a load, in the median"))
     if carried := _carried(known):
         tiles.append(Tile(carried, "connections sent data in the SYN"))

@@ -1,6 +1,6 @@
 """Plain sentences on each question of a page: is TCP Fast Open worth turning on, by its own numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import (
@@ -41,6 +41,11 @@ def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, lis
     for cell in cells:
         found.setdefault(results.factors.question(cell.cell), []).append(cell)
     return found
+
+
+def savings_of(cells: Iterable[CellResult]) -> list[float]:
+    """Return the savings that sentences state of these cells, in percent."""
+    return [saving for cell in cells for saving in cell.stated_percent]
 
 
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
@@ -223,9 +228,9 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
     """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
     every = "both rows" if rows == 2 else f"all {rows} rows"
     yield f"in {every}" if len(found) == rows else f"in {len(found)} of {rows} rows"
-    savings = [saving for cell in found for saving in cell.stated_percent]
+    savings = savings_of(found)
     if effect in (Effect.REDUCES, Effect.INCREASES):
-        yield f"(by {percents([abs(saving) for saving in savings])})"
+        yield f"(by {percents([*map(abs, savings)])})"
     elif effect is not Effect.UNKNOWN:
         yield f"({saves(savings)})"
 
@@ -245,7 +250,6 @@ def _rows(
         results.factors.name_by(cell.cell, telling).replace(" ms", f"{NBSP}ms", 1): cell for cell in found
     }
     names = list(of_name)
-    savings = [saving for cell in found for saving in cell.stated_percent]
     word = results.factors.word
     if effect in (Effect.REDUCES, Effect.INCREASES):
         alike: dict[str, list[str]] = {}
@@ -260,7 +264,7 @@ def _rows(
         return
     yield at_rows(word, names)
     if effect is not Effect.UNKNOWN:
-        yield f"({saves(savings)})"
+        yield f"({saves(savings_of(found))})"
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
