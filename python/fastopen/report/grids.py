@@ -469,22 +469,14 @@ def cells_grid(source: Source) -> Grid:
     return Grid("Cells", tuple(Column(name) for name in names), tuple(entries))
 
 
-def all_grids(source: Source) -> Iterator[Grid]:
-    """Every table, in order."""
+def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
+    """Yield every table in order; for a paper, the results of all pages are one."""
     results = source.results
-    if results.distributions:
-        yield from corpus_grids(results)
+    yield from corpus_grids(results)
+    if results.distributions or for_paper:
         yield paper_grid(results)
     else:
         yield from (result_grid(results, page) for page in results.pages)
-    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
-
-
-def paper_grids(source: Source) -> Iterator[Grid]:
-    """Every table, the results of all pages in one."""
-    results = source.results
-    yield from corpus_grids(results)
-    yield paper_grid(results)
     yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
 
 
