@@ -252,7 +252,8 @@ _ORIGINS_AND_TLS: Final = (
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Version of TLS for all origins, or none for cleartext.", example="none,1.3,1.2",
         otherwise="1.3; none with transports tcp, tfo and with a server", header="TLS",
-        natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
+        natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
+        columns=("tls",), question=True,
     ),
     Factor(
         "security", "tls", ("security",), q.TEXT,

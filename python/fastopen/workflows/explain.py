@@ -169,7 +169,6 @@ class Explained:
     def as_json(self) -> dict[str, Any]:
         """Return the keys that docs/json.md lists."""
         base, best = self.base, self.best
-        unreached = [cell for cell in self.cells if not best.agrees(cell)]
         return {
             "experiment": self.space.base.name,
             "cells": len(self.cells),
@@ -197,9 +196,7 @@ class Explained:
             ],
             "table": [
                 {
-                    "page": cell.page,
-                    "rtt_ms": cell.rtt_ms,
-                    "down_mbit": cell.down_mbit,
+                    **_place(cell),
                     "theirs": _figures(Times(cell.off_ms, cell.tfo_ms)),
                     "base": _figures(base.times[cell]),
                     "best": _figures(best.times[cell]),
@@ -210,15 +207,15 @@ class Explained:
                 for cell in self.cells
             ],
             "unreached": [
-                {
-                    "page": cell.page,
-                    "rtt_ms": cell.rtt_ms,
-                    "down_mbit": cell.down_mbit,
-                    "why": self.why_unreached(cell),
-                }
-                for cell in unreached
+                {**_place(cell), "why": self.why_unreached(cell)}
+                for cell in self.cells
+                if not best.agrees(cell)
             ],
         }
+
+
+def _place(cell: PublishedCell) -> dict[str, str | float]:
+    return {"page": cell.page, "rtt_ms": cell.rtt_ms, "down_mbit": cell.down_mbit}
 
 
 def _figures(times: Times) -> dict[str, float | None]:

@@ -90,19 +90,15 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 def _in_order(places: list[Place], along: str) -> list[Place]:
     """Numbers grow; words stay in the order in which they were asked for."""
-    known = [position(place, along) for place in places]
-    return places if None in known else sorted(places, key=lambda place: position(place, along) or 0.0)
+    if any(along not in place.numbers for place in places):
+        return places
+    return sorted(places, key=lambda place: place.numbers[along])
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
     """The values of those factors that are numbers. A version is none, whatever its name looks like."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
-
-
-def position(place: Place, along: str) -> float | None:
-    """Its place on the axis of a factor, in the unit of the column; None where that is no number."""
-    return place.numbers.get(along)
 
 
 def axis_of(results: Results) -> Factor:

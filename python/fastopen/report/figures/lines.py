@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Curve, Place, Source, curves_of, position
+from fastopen.analysis.attribution import Curve, Place, Source, curves_of
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.encodings import arm_colour, arm_order, arm_shape, arm_tooltip, zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
@@ -41,10 +41,8 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
 
 
 def _at(place: Place, along: Factor) -> float | str | None:
-    number = position(place, along.name)
-    if along.kind in ("int", "float"):
-        return number
-    return place.texts.get(along.name)
+    values = place.numbers if along.kind in ("int", "float") else place.texts
+    return values.get(along.name)
 
 
 def _rows(curve: Curve, along: Factor, panel: str) -> list[dict[str, Any]]:
