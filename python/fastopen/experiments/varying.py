@@ -47,11 +47,7 @@ class VaryingFactors:
 
     def name(self, at: Located) -> str:
         """Return the text that distinguishes a cell on its page: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
-        return self.phrase(self.point(at))
-
-    def phrase(self, point: Point) -> str:
-        """Return the phrase that distinguishes a point: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
-        return self._phrase(point, self.varying)
+        return self.name_by(at, self.varying)
 
     def where(self, at: Located) -> str:
         """Return the phrase with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
@@ -82,7 +78,8 @@ class VaryingFactors:
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
         """Return the RTT, if it varies or nothing else does, and these factors: `20 ms, 2 Mbit/s down`."""
-        return self._phrase(self.point(at), factors)
+        others = self.phrases(at, (factor for factor in factors if factor is not RTT))
+        return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
         """Return the settings but RTT and rates that are equal at all points but not default, by factor."""
@@ -98,10 +95,6 @@ class VaryingFactors:
             for factor in others
             if factor.name not in STANDS_FOR and not factor.is_usual(points)
         }
-
-    def _phrase(self, point: Point, factors: Sequence[Factor]) -> str:
-        others = [factor.phrase_at(point) for factor in factors if factor is not RTT]
-        return ", ".join([*([RTT.phrase_at(point)] if self.varying_rtt or not others else []), *others])
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
