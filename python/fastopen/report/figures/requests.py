@@ -1,6 +1,7 @@
 """Single loads, request by request: when each started and ended, and what it waited for."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -172,28 +173,16 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """The median loads of a comparison side by side: what each request waited for."""
     loads = _labelled(arms)
-    return Figure(
-        name=f"waterfall-{slug}",
+    return replace(
+        loads_waterfall(page, loads, slug),
         title=f"{page.name}, {place}: what each request waited for",
         caption=f"Median load of each transport. {PATH_CAPTION}",
         alt_text=f"Waterfalls of {page.name} at {place} side by side, {_times_of(loads)}.",
-        **_waterfall(page, loads),
     )
 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
     """Any loads of a page side by side, by what they are called: what each request waited for."""
-    return Figure(
-        name=f"waterfall-{slug}",
-        title=f"{page.name}: what each request waited for",
-        caption=PATH_CAPTION,
-        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
-        **_waterfall(page, loads),
-    )
-
-
-def _waterfall(page: Page, loads: Mapping[str, Shown]) -> dict[str, Any]:
-    """Drawing and rows: queueing, handshake, wait and transfer of each request."""
     rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
     name_rows(page, rows)
     rows += event_rows(loads)
@@ -204,7 +193,14 @@ def _waterfall(page: Page, loads: Mapping[str, Shown]) -> dict[str, Any]:
         row["place"] = places[row["arm"]]
     width = PANEL_WIDTH if len(loads) > 1 else WIDTH
     drawing = _waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width)
-    return {"drawing": drawing, "rows": rows}
+    return Figure(
+        name=f"waterfall-{slug}",
+        title=f"{page.name}: what each request waited for",
+        caption=PATH_CAPTION,
+        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
+        drawing=drawing,
+        rows=rows,
+    )
 
 
 @lru_cache(CHARTS_KEPT)
