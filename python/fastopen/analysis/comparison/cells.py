@@ -77,15 +77,17 @@ class CellChange:
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
+@dataclass(frozen=True)
 class Kinship:
     """The relation of the loads of two runs, which decides how the change of a cell is computed."""
 
-    def __init__(self, before: Side, after: Side, factors: Sequence[Factor]) -> None:
-        """`factors` tell the cells of a page apart."""
-        self._before, self._after, self._factors = before, after, factors
+    before: Side
+    after: Side
+    factors: Sequence[Factor]
+    """They tell the cells of a page apart."""
 
     def change(self, old: CellResult, new: CellResult) -> CellChange:
-        basis, experiment = self._basis(old, new), self._before.results.experiment
+        basis, experiment = self._basis(old, new), self.before.results.experiment
         seed = derive_seed(experiment.seed, "change", old.cell.index)
         drawn = old.varied and new.varied
         plt = change_of(old.plts_ms, new.plts_ms, basis, seed, relative=True, drawn=drawn)
@@ -93,12 +95,12 @@ class Kinship:
         if old.cell.arm.role is not Role.BASELINE:
             both = old.improvements_percent, new.improvements_percent
             saving = change_of(*both, basis, seed, relative=False, drawn=drawn)
-        was, now = (side.attribution for side in (self._before, self._after))
+        was, now = (side.attribution for side in (self.before, self.after))
         means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
         shown = was.shown.get(old.cell.index), now.shown.get(new.cell.index)
         return CellChange(
             page=old.cell.page,
-            where=self._where(old),
+            where=", ".join(self.before.results.factors.phrases(old.cell, self.factors)),
             before=old,
             after=new,
             basis=basis,
@@ -113,7 +115,7 @@ class Kinship:
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
         """Return True if both runs made the same loads, which chance in virtual time does not distinguish."""
-        client = self._before.results.experiment.setups[old.cell.setup].client
+        client = self.before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
 
@@ -121,28 +123,25 @@ class Kinship:
         if old.deterministic and new.deterministic:
             return Basis.EXACT
         repeats = old.plts_ms.keys() & new.plts_ms.keys()
-        was, now = self._before.seeds, self._after.seeds
+        was, now = self.before.seeds, self.after.seeds
         alike = all(was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats)
         return Basis.PAIRED if repeats and alike else Basis.SAMPLES
-
-    def _where(self, old: CellResult) -> str:
-        return ", ".join(self._before.results.factors.phrases(old.cell, self._factors))
 
     def _pieces(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
     ) -> tuple[PieceChange, ...]:
         if was is None or now is None:
             return ()
-        pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
+        pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]
         return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
 
     def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
         """Return the reason for the change, if both runs loaded the same page."""
-        pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
+        pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]
         if was is None or now is None or pages[0].resources != pages[1].resources:
             return ""
         longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
-        rate = self._before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
+        rate = self.before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
         return reason_between(pages[1], was.record, now.record, now.path, rate) if longer else ""
 
 
