@@ -58,14 +58,9 @@ class Payoff:
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
+        names = ("page", "rtt_ms", "arm", "path", "otherwise", "saved_ms", "cost_ms")
         return {
-            "page": self.page,
-            "rtt_ms": self.rtt_ms,
-            "arm": self.arm,
-            "path": self.path,
-            "otherwise": self.otherwise,
-            "saved_ms": self.saved_ms,
-            "cost_ms": self.cost_ms,
+            **{name: getattr(self, name) for name in names},
             "break_even_share": self.break_even_share(),
             "break_even_share_negative_cache": self.break_even_share(visits),
             "one_handshake_share": self.one_handshake_share,

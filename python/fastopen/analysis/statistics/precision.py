@@ -1,9 +1,8 @@
 """The precision of an improvement, and the repeats that a wanted precision needs."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final, Self
+from typing import Final
 
 from fastopen.analysis.statistics.bootstrap import FULL_MIN
 from fastopen.analysis.statistics.cells import CellResult
@@ -18,13 +17,6 @@ class UntilInterval:
 
     half_width_percent: float
     max_repeats: int
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def of_json(cls, document: Mapping[str, Any] | None) -> Self | None:
-        return None if document is None else cls(**document)
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
         """The jobs to do next; none where all is narrow enough or at its maximum."""
