@@ -136,12 +136,12 @@ def summarise(
                 cell,
                 of_cell[cell.index],
                 baselines.get(cell.comparison, none),
+                seed,
                 without_chance=cell.comparison in unchanging,
                 vary=vary,
             )
             for cell in cells
         ]
-        results = _with_intervals(results, seed)
     if asked is None:
         return results
     return [replace(result, asked=asked.get(result.cell.comparison, 0)) for result in results]
@@ -183,13 +183,20 @@ class _Loads:
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
-def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool, vary: bool) -> CellResult:
+def _result(
+    cell: Cell, loads: _Loads, baseline: _Loads, seed: int, *, without_chance: bool, vary: bool
+) -> CellResult:
     plts, others = loads.plts_ms, {} if cell.arm.role is Role.BASELINE else baseline.plts_ms
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
     varied = vary and without_chance
-    exact = next(iter(improvements.values()), None) if deterministic else None
+    if varied:
+        interval = _of_draws([*improvements.values()])
+    elif deterministic:
+        interval = next(((exact, exact) for exact in improvements.values()), None)
+    else:
+        interval = median_interval([*improvements.values()], derive_seed(seed, "interval", cell.index))
     return CellResult(
         cell=cell,
         loads=len(loads.counted),
@@ -198,11 +205,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements.values()) if improvements else None,
-        improvement_ci95=_of_draws([*improvements.values()])
-        if varied
-        else None
-        if exact is None
-        else (exact, exact),
+        improvement_ci95=interval,
         connections=loads.total("connections"),
         syn_data_connections=loads.total("syn_data_connections"),
         saved_ms=median(without - plt for without, plt in pairs.values()) if pairs else None,
@@ -225,21 +228,6 @@ def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
     if len(values) >= FULL_MIN:
         return central(values, 0.95)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
-
-
-def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
-    """Each with the interval of its improvement, from a seed of its own."""
-    return [
-        result
-        if result.deterministic or result.varied
-        else replace(
-            result,
-            improvement_ci95=median_interval(
-                [*result.improvements_percent.values()], derive_seed(seed, "interval", result.cell.index)
-            ),
-        )
-        for result in results
-    ]
 
 
 def central(values: Iterable[float], share: float) -> tuple[float, float] | None:

@@ -121,8 +121,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for page, network, off_us in store.rtts_off():
         rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
-    engines = tuple(dict.fromkeys(one.cell.engine for one in summaries))
-    return Results(
+    results = Results(
         experiment=experiment,
         status=store.status,
         environment=store.environment,
@@ -136,6 +135,6 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         published=published_cells(experiment),
         browser_metrics=browser_metrics(store, experiment, cells, found),
         first_flights=first_flights(store, experiment, cells, found),
-        flight_savings=flight_savings(store, varying_factors(experiment, engines), summaries, found),
         server_use=server_use(store, experiment, cells, found),
     )
+    return replace(results, flight_savings=flight_savings(store, results.factors, results.cells, found))
