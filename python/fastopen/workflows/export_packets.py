@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fastopen.common.errors import InputError
 from fastopen.engines import LoadDone
+from fastopen.experiments import repeats_to_the_byte
 from fastopen.runs import LoadRow, RunReader, stored_plan
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.packets import kept_packets, packets_name
@@ -86,9 +87,7 @@ def _load_again(
     experiment, cells = run.experiment(), run.cells()
     owed: dict[tuple[str, str], LoadRow] = {}
     for row in rows:
-        cell = cells[row.cell]
-        same_again = cell.engine == "virtual" and experiment.setups[cell.setup].client.type.deterministic
-        if row.superseded or not same_again:
+        if row.superseded or not repeats_to_the_byte(experiment, cells[row.cell]):
             found.miss("they were not kept, and the load cannot be repeated exactly")
         else:
             owed[row.job, row.load] = row

@@ -98,6 +98,7 @@ class Kinship:
         was, now = (side.attribution for side in (self.before, self.after))
         means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
         shown = was.shown.get(old.cell.index), now.shown.get(new.cell.index)
+        pieces, reason = self._explained(old, new, *shown)
         return CellChange(
             page=old.cell.page,
             where=", ".join(self.before.results.factors.phrases(old.cell, self.factors)),
@@ -108,8 +109,8 @@ class Kinship:
             saving=saving,
             smallest=experiment.smallest_effect,
             paths=None if means[0] is None or means[1] is None else (means[0], means[1]),
-            pieces=self._pieces(old, new, *shown),
-            reason=self._reason(old, new, *shown),
+            pieces=pieces,
+            reason=reason,
             evidence_changed=self._same_loads(basis, old, new) and _evidence(old) != _evidence(new),
         )
 
@@ -127,22 +128,19 @@ class Kinship:
         alike = all(was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats)
         return Basis.PAIRED if repeats and alike else Basis.SAMPLES
 
-    def _pieces(
+    def _explained(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
-    ) -> tuple[PieceChange, ...]:
+    ) -> tuple[tuple[PieceChange, ...], str]:
+        """Return the pieces that changed, and why the second load is longer, if both are of the same page."""
         if was is None or now is None:
-            return ()
+            return (), ""
         pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]
-        return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
-
-    def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
-        """Return the reason for the change, if both runs loaded the same page."""
-        pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]
-        if was is None or now is None or pages[0].resources != pages[1].resources:
-            return ""
+        pieces = tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
         longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
+        if not longer or pages[0].resources != pages[1].resources:
+            return pieces, ""
         rate = self.before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
-        return reason_between(pages[1], was.record, now.record, now.path, rate) if longer else ""
+        return pieces, reason_between(pages[1], was.record, now.record, now.path, rate)
 
 
 def _evidence(result: CellResult) -> tuple[float | None, ...]:
