@@ -22,12 +22,11 @@ def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
 
 
 def _audit_table(table: Sequence[PrintedCell]) -> list[Finding]:
-    found = improvement_findings(table)
-    units = true_units(table)
-    found += units.findings
+    seconds, wrong_units = true_units(table)
+    found = [*improvement_findings(table), *wrong_units]
     series: dict[tuple[object, ...], list[MeasuredCell]] = defaultdict(list)
     for cell in table:
-        measured = MeasuredCell.of(cell, units.seconds[cell.line])
+        measured = MeasuredCell.of(cell, seconds[cell.line])
         flights = (cell.flight_off, cell.flight_tfo)
         series[cell.page, cell.down_mbit, cell.up_mbit, *flights].append(measured)
     for cells in series.values():
