@@ -27,9 +27,8 @@ from fastopen.report import results_document
 from fastopen.report.summary import verdict_line
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
-from fastopen.workflows.engines import auto_engine, slower_now
+from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
-from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
 
 # What makes a load be done again, in words.

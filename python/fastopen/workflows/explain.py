@@ -10,10 +10,10 @@ from math import prod
 from statistics import fmean
 from typing import Any, Final
 
-from fastopen.analysis.audit import Finding
-from fastopen.analysis.audit.findings import QUESTIONS
+from fastopen.analysis.audit import QUESTIONS, Finding, audit, read_table
 from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.errors import InputError
+from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job, LoadRecord
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import (
@@ -27,10 +27,12 @@ from fastopen.experiments import (
     estimated_s,
     make_plan,
 )
+from fastopen.experiments.published import FILE as PUBLISHED
 from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
-from fastopen.workflows.audit_published import published_findings
 
+# What the audit finds in the times themselves, or asks about them; the rest is wrong with the print.
+OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time that differs by less than this share agrees.
 AGREE_SHARE: Final = 0.1
 # Requests after which a search looks no further than the neighbours of the best rig: about half a minute on
@@ -268,6 +270,21 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
     if not cells:
         raise InputError("has no published figures to compare with", space.source.name, "add [published]")
     return cells
+
+
+def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[Finding, ...]]:
+    """Return what the audit finds of cells, of their times."""
+    folder = packaged_folder("experiments")
+    if folder is None:
+        raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
+    wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
+    found: defaultdict[PublishedCell, list[Finding]] = defaultdict(list)
+    for finding in audit(read_table(folder / PUBLISHED).cells):
+        cell = finding.cell
+        key = (cell.experiment, cell.page, float(cell.rtt_ms), float(cell.down_mbit or 0))
+        if key in wanted and finding.kind in OF_TIMES:
+            found[wanted[key]].append(finding)
+    return {cell: tuple(findings) for cell, findings in found.items()}
 
 
 def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
