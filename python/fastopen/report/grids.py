@@ -61,6 +61,13 @@ DECIDING_CLIENT_BYTES: Final = (
 )
 
 
+def page_grids(results: Results, page: str) -> list[Grid]:
+    """Return the tables of a page: its results or, of many certificates, round trips by their size."""
+    sizes = level_grid(results, page)
+    first = (result_grid(results, page), flight_grid(results, page)) if sizes is None else (sizes,)
+    return [grid for grid in (*first, syn_grid(results, page)) if grid is not None]
+
+
 def result_grid(results: Results, page: str) -> Grid:
     """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
     grid = _results_of(results, [page])

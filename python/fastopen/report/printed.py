@@ -18,9 +18,8 @@ from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grids import paper_grid, published_grid, spread_note, spread_words
+from fastopen.report.grids import page_grids, paper_grid, published_grid, spread_note, spread_words
 from fastopen.report.model import Severity
-from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 
@@ -127,12 +126,11 @@ def _extremes(results: Results) -> Iterator[str]:
 
 
 def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType]:
-    section = page_section(results, page)
-    for number, grid in enumerate(section.grids):
+    for number, grid in enumerate(page_grids(results, page)):
         yield from tabled(grid, width)
         if number:  # the note of the first is below all pages
             yield from filled([grid.note], width, "dim")
-    for finding in section.findings:
+    for finding in page_findings(results, page):
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
     yield Text()
 

@@ -12,10 +12,17 @@ from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
+from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grids import detail_grids, fixed_rates, paper_grid, published_grid, spread_words
+from fastopen.report.grids import (
+    detail_grids,
+    fixed_rates,
+    page_grids,
+    paper_grid,
+    published_grid,
+    spread_words,
+)
 from fastopen.report.method import environment_facts, method_paragraphs
-from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.templates import environment
@@ -117,8 +124,8 @@ def subject(results: Results) -> str:
 
 
 def _page(results: Results, name: str) -> dict[str, Any]:
-    section = page_section(results, name)
-    return {"name": name, "grid": section.grids[0].answer_first(), "findings": section.findings}
+    grid = page_grids(results, name)[0].answer_first()
+    return {"name": name, "grid": grid, "findings": list(page_findings(results, name))}
 
 
 def drawn(figure: Figure) -> Drawn:

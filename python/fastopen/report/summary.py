@@ -1,7 +1,7 @@
 """The beginning of a report: the verdict, the saving, the proof."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -37,21 +37,14 @@ COUNTED: Final = {
 
 
 @dataclass(frozen=True)
-class Tile:
-    """One figure in large type, and what it is."""
-
-    figure: str
-    label: str
-
-
-@dataclass(frozen=True)
 class Summary:
     """The verdict in a few words with its tone, the sentences that carry it, and its figures."""
 
     headline: str
     tone: str
     sentences: tuple[str, ...]
-    tiles: tuple[Tile, ...]
+    tiles: Mapping[str, str]
+    """The figures in large type, by what they are."""
     of_questions: tuple[str, ...] = ()
     """`HTTP/2: worth turning on.`: what the headline leaves open, where verdicts on questions differ."""
 
@@ -60,7 +53,7 @@ def summarise_run(results: Results) -> Summary:
     """Summarise all pages and networks by the headline arm. Each question is judged separately."""
     arms = treatments_of(results.experiment.arms)
     if not arms:
-        return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), ())
+        return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), {})
     questions = questions_of(results, results.cells)
     verdicts = {}
     sentences: list[str] = []
@@ -82,7 +75,7 @@ def summarise_run(results: Results) -> Summary:
         )
     only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
     if not verdicts:
-        return Summary(NO_SYN, "quiet", (), ())
+        return Summary(NO_SYN, "quiet", (), {})
     if only:
         headline = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}."
     else:
@@ -99,7 +92,7 @@ def summarise_run(results: Results) -> Summary:
         headline,
         only.tone if only else "quiet",
         tuple(filter(None, sentences)),
-        tuple(tiles),
+        tiles,
         ()
         if only
         else tuple(f"{capitalised('; '.join(named))}: {words}." for words, named in of_words.items()),
@@ -115,7 +108,7 @@ def verdict_line(results: Results) -> str:
     if summary.of_questions:
         return " ".join((summary.headline, *summary.of_questions))
     unknown = decapitalised(Verdict.UNKNOWN) in decapitalised(summary.headline)
-    if unknown or not any(tile.label == SAVED for tile in summary.tiles):
+    if unknown or SAVED not in summary.tiles:
         return summary.headline
     arms = treatments_of(results.experiment.arms)
     clauses: list[str] = []
@@ -191,17 +184,16 @@ def _carried(cells: Sequence[CellResult]) -> str:
     return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
-def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> list[Tile]:
+def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
     """Savings only where there is one question: a range over several is the answer to none."""
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
-    tiles = []
+    tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]
     if known and one_question:
         saved = [cell.saved_ms or 0.0 for cell in known]
-        tiles.append(Tile(saves(savings_of(known)).removeprefix("saves "), SAVED))
-        tiles.append(Tile(times(min(saved), max(saved)), "saved a load, in the median"))
+        tiles[SAVED] = saves(savings_of(known)).removeprefix("saves ")
+        tiles["saved a load, in the median"] = times(min(saved), max(saved))
     if carried := _carried(known):
-        tiles.append(Tile(carried, "connections sent data in the SYN"))
-    tiles.append(Tile(f"{valid:,} of {loads:,}", "loads valid"))
-    return tiles
+        tiles["connections sent data in the SYN"] = carried
+    return {**tiles, "loads valid": f"{valid:,} of {loads:,}"}

@@ -81,7 +81,7 @@ def test_each_question_has_a_verdict_of_its_own(several_questions: Results) -> N
         "It depends on the version of HTTP and the use of TLS. HTTP/1.1, cleartext: worth turning on."
         " HTTP/1.1, TLS 1.3; HTTP/2, TLS 1.3: no difference."
     )
-    assert not any("saved" in tile.label for tile in summary.tiles)
+    assert not any("saved" in label for label in summary.tiles)
 
 
 def test_the_headline_of_one_question_is_its_verdict(several_questions: Results) -> None:
