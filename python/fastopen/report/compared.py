@@ -159,14 +159,14 @@ def moved(compared: RunComparison) -> list[CellChange]:
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
 
-def path_lines(compared: RunComparison, most: int = NAMED_MAX) -> Iterator[str]:
+def path_lines(compared: RunComparison) -> Iterator[str]:
     """Yield the places on the critical path with the largest changes."""
     cells = moved(compared)
-    for cell in cells[:most]:
+    for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
             yield f"{cell.name}, {_by(cell)}: {text}"
-    if len(cells) > most:
-        yield f"{len(cells) - most} more cells changed; --json and --html list all of them."
+    if len(cells) > NAMED_MAX:
+        yield f"{len(cells) - NAMED_MAX} more cells changed; --json and --html list all of them."
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:

@@ -43,7 +43,6 @@ def export_packets(
     job: str | None = None,
     replace_export: bool = False,
     jobs: int | None = None,
-    inputs: Sequence[str | Path] = (),
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
     """Writes a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
@@ -68,7 +67,7 @@ def export_packets(
                 else:
                     owed.append(row)
             if owed:
-                _load_again(run, owed, unfinished, found, jobs, inputs, watch)
+                _load_again(run, owed, unfinished, found, jobs, watch)
             if not found.written:
                 why = "; ".join(found.missing) or "it has no loads"
                 raise InputError(f"has no packets: {why}", run.place, KEEP_THEM)
@@ -81,7 +80,6 @@ def _load_again(
     place: Path,
     found: ExportedPackets,
     parallel: int | None,
-    inputs: Sequence[str | Path],
     watch: Callable[[int], None],
 ) -> None:
     experiment, cells = run.experiment(), run.cells()
@@ -96,7 +94,7 @@ def _load_again(
     plan = stored_plan(run)
     names = {name for name, _ in owed}
     plan = replace(plan, jobs=tuple(one for one in plan.jobs if one.job.id in names))
-    bodies = bodies_of(plan, pages_of(run, inputs))
+    bodies = bodies_of(plan, pages_of(run))
     engines = EngineSet.of(plan, None, parallel, run.environment)
     # All loads of a job, since each has a client address of its own by its number.
     again = [one.job.model_copy(update={"packets": True}) for one in plan.jobs]

@@ -326,7 +326,7 @@ def _check_same(
         check_bodies(store.options.get("bodies", {}), bodies_of(plan, imported), store.place)
 
 
-def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPage]:
+def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[ImportedPage]:
     """The run's own pages, with recorded bodies read again where it started with some."""
     pages = list(store.pages().values())
     options = store.options

@@ -35,12 +35,11 @@ class Level:
 
 @dataclass(frozen=True)
 class Deciding:
-    """The factor, and how much of the variance of the savings it explains alone, 0 to 1."""
+    """The factor that explains more of the variance of the savings than all else."""
 
     factor: Factor
     together: tuple[Factor, ...]
     """Others that take other values where it does, and the same where it does not: `4g` and `fibre`."""
-    share: float
     levels: tuple[Level, ...]
     """In the order in which they were asked for."""
 
@@ -87,7 +86,7 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
         return None
     together = next(tuple(others) for first, *others in alike.values() if first == most)
-    return Deciding(most, together, shares[most], levels)
+    return Deciding(most, together, levels)
 
 
 def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[Level, ...]:
