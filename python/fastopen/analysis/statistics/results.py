@@ -137,4 +137,4 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         first_flights=first_flights(store, experiment, cells, found),
         server_use=server_use(store, experiment, cells, found),
     )
-    return replace(results, flight_savings=flight_savings(store, results.factors, results.cells, found))
+    return replace(results, flight_savings=flight_savings(store, results, found))
