@@ -1,6 +1,7 @@
 """The packets of kept loads: as the run kept them, or of the same loads done again."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -24,11 +25,7 @@ class ExportedPackets:
 
     copied: int = 0
     again: int = 0
-    missing: dict[str, int] = field(default_factory=dict)
-
-    def miss(self, why: str) -> None:
-        """Counts a load without packets."""
-        self.missing[why] = self.missing.get(why, 0) + 1
+    missing: dict[str, int] = field(default_factory=Counter)
 
     @property
     def written(self) -> int:
@@ -86,7 +83,7 @@ def _load_again(
     owed: dict[tuple[str, str], LoadRow] = {}
     for row in rows:
         if row.superseded or not repeats_to_the_byte(experiment, cells[row.cell]):
-            found.miss("they were not kept, and the load cannot be repeated exactly")
+            found.missing["they were not kept, and the load cannot be repeated exactly"] += 1
         else:
             owed[row.job, row.load] = row
     if not owed:
@@ -107,7 +104,7 @@ def _load_again(
                 continue
             row = owed[load]
             if event.packets is None or event.record != run.load_record(row.job, row.load):
-                found.miss("the repeated loads differ: the version or the kernel is another one")
+                found.missing["the repeated loads differ: the version or the kernel is another one"] += 1
                 continue
             (place / packets_name(row)).write_bytes(event.packets.pcapng)
             found.again += 1
