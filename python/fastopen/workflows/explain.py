@@ -14,7 +14,7 @@ from fastopen.analysis.audit import QUESTIONS, Finding, audit, read_table
 from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
-from fastopen.contract import Job, LoadRecord
+from fastopen.contract import Job
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import (
     BASELINE,
@@ -375,7 +375,7 @@ class _Search:
                 (row, network, [BASELINE.name], 1) for row in fitting for network in row.fitted_to
             )
             for row in fitting:
-                row.improve([records.get((id(row), network, BASELINE.name), []) for network in row.fitted_to])
+                row.improve([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
 
     def _measure(self, rows: Sequence["_Row"]) -> None:
         asked = (
@@ -384,8 +384,7 @@ class _Search:
             for network in self.space.cells_of(row.page.name)
             for arms in row.loaded_together
         )
-        for (number, network, arm), taken in self._run(asked).items():
-            row = next(one for one in rows if id(one) == number)
+        for (row, network, arm), taken in self._run(asked).items():
             row.measured[network, arm] = fmean(taken) if taken else None
         for row in rows:
             if row.setting.fitted == "time":
@@ -393,17 +392,17 @@ class _Search:
 
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
-    ) -> dict[tuple[int, int, ArmName], list[float]]:
+    ) -> dict[tuple["_Row", int, ArmName], list[float]]:
         """Return the times in milliseconds of each row's network and arm; without those that are invalid."""
-        places: dict[str, tuple[int, int, dict[str, ArmName]]] = {}
+        places: dict[str, tuple[_Row, int, dict[str, ArmName]]] = {}
         jobs: list[Job] = []
         for row, network, arms, draws in asked:
             for job, of_load in row.jobs(network, arms, draws):
                 name = str(len(jobs))
-                places[name] = (id(row), network, of_load)
+                places[name] = (row, network, of_load)
                 jobs.append(job.model_copy(update={"id": name}))
         known = self.loads + sum(len(job.loads) for job in jobs)
-        taken: defaultdict[tuple[int, int, ArmName], list[float]] = defaultdict(list)
+        taken: defaultdict[tuple[_Row, int, ArmName], list[float]] = defaultdict(list)
         with closing(self.engine.run(jobs, {})) as events:
             for event in events:
                 if not isinstance(event, LoadDone):
@@ -411,17 +410,14 @@ class _Search:
                 self.loads += 1
                 self.requests += len(event.record.requests)
                 self.watch(self.loads, known)
-                number, network, of_load = places[event.record.job]
-                if (ms := _plt_ms(event.record)) is not None:
-                    taken[number, network, of_load[event.record.id]].append(ms)
+                record = event.record
+                row, network, of_load = places[record.job]
+                if record.valid and record.plt_ns is not None:
+                    taken[row, network, of_load[record.id]].append(record.plt_ns / 1e6)
         return taken
 
 
-def _plt_ms(record: LoadRecord) -> float | None:
-    return record.plt_ns / 1e6 if record.valid and record.plt_ns is not None else None
-
-
-@dataclass
+@dataclass(eq=False)
 class _Row:
     """A page on a rig: its networks in the order of the base's."""
 

@@ -102,17 +102,14 @@ def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: Certi
 
 def _remedy(way: Way, plain: Way) -> str:
     """Return the one remedy of a way in words; empty if it has none, or several."""
-    plain = replace(plain, kind=way.kind)
-    if way == replace(plain, arm=HEADLINE.name):
-        return f"TFO with {HEADLINE.cookies} cookies"
-    if way.session != plain.session and way == replace(plain, session=way.session):
-        return SESSION_WORDS[way.session]
-    if way.compression != plain.compression and way == replace(plain, compression=way.compression):
-        return f"{way.compression} compression"
-    larger = way.window_segments != plain.window_segments
-    if larger and way == replace(plain, window_segments=way.window_segments):
-        return f"an initial window of {way.window_segments} segments"
-    return ""
+    words = {
+        "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
+        "session": SESSION_WORDS[way.session],
+        "compression": f"{way.compression} compression",
+        "window_segments": f"an initial window of {way.window_segments} segments",
+    }
+    changed = [name for name in words if getattr(way, name) != getattr(plain, name)]
+    return words[changed[0]] if len(changed) == 1 else ""
 
 
 def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost]) -> str:
