@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import Results
 from fastopen.common import units
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
@@ -209,9 +210,7 @@ def _queue(limit: RateLimit) -> str:
 
 def _setups(results: Results) -> Iterator[str]:
     setups = results.experiment.setups
-    of_client: dict[str, list[Setup]] = {}
-    for setup in setups:
-        of_client.setdefault(setup.client.label, []).append(setup)
+    of_client = grouped((setup.client.label, setup) for setup in setups)
     versions = results.environment.get("clients", {})
     for number, ones in enumerate(of_client.values()):
         which = "The" if len(of_client) == 1 else "Another" if number else "One"

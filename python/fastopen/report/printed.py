@@ -1,6 +1,5 @@
 """The results of a run as a terminal prints them: tables and sentences by page, then notes on all."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from fastopen.analysis.attribution import where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, plain, tabled
 from fastopen.experiments import Experiment, treatments_of
@@ -138,9 +138,8 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 def _closing(results: Results) -> Iterator[str]:
     experiment = results.experiment
     measured: list[str] = []
-    of_asked: dict[int, list[float]] = defaultdict(list)
-    for (_, index), rtt in results.measured_rtt_ms.items():
-        of_asked[experiment.networks[index].rtt_us].append(rtt)
+    rtts_ms = results.measured_rtt_ms.items()
+    of_asked = grouped((experiment.networks[index].rtt_us, rtt) for (_, index), rtt in rtts_ms)
     for asked_us, rtts in sorted(of_asked.items()):
         ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
         measured.append(f"{' to '.join(ends)} of {asked_us / 1000:g} requested")

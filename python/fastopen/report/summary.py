@@ -7,6 +7,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import capitalised, decapitalised, gain, listed, percents, plural, saves, times
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
@@ -84,10 +85,10 @@ def summarise_run(results: Results) -> Summary:
     if len(questions) == 1:
         headline = f"{as_loaded(results, results.cells)}: {decapitalised(headline)}"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
-    of_words: dict[str, list[str]] = {}
-    for question, verdict in verdicts.items():
-        words = decapitalised(verdict_words(verdict, questions[question]))
-        of_words.setdefault(words, []).append(question)
+    of_words = grouped(
+        (decapitalised(verdict_words(verdict, questions[question])), question)
+        for question, verdict in verdicts.items()
+    )
     return Summary(
         headline,
         only.tone if only else "quiet",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from fastopen.analysis.audit import QUESTIONS, Finding, audit, read_table
 from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.errors import InputError
+from fastopen.common.grouping import grouped
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
@@ -293,10 +294,8 @@ def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
     """Return how many savings agree on the rig that is best for all other pages (or rows, of one page)."""
-    groups: defaultdict[object, list[PublishedCell]] = defaultdict(list)
-    pages = {cell.page for cell in cells}
-    for number, cell in enumerate(cells):
-        groups[cell.page if len(pages) > 1 else number].append(cell)
+    several = len({cell.page for cell in cells}) > 1
+    groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0
     for left_out in groups.values():
         others = [cell for cell in cells if cell not in left_out]

@@ -1,12 +1,12 @@
 """The loads of a run taken apart: the mean critical path of each cell, and one load to be shown whole."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.segments import CriticalPath, Kind
+from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
@@ -59,11 +59,9 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     Which ones is decided by how near they are to the median page load time, so that it is the same each time.
     """
     experiment, pages = store.experiment(), store.pages()
-    of_cell: defaultdict[int, list[LoadRow]] = defaultdict(list)
-    for row in rows:
-        if row.valid and not row.superseded and row.plt_ns is not None:
-            of_cell[row.cell].append(row)
-    cells = {cell.index: cell for cell in store.cells() if of_cell[cell.index]}
+    valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
+    of_cell = grouped((row.cell, row) for row in valid)
+    cells = {cell.index: cell for cell in store.cells() if cell.index in of_cell}
     each = max(1, loads_max // max(len(cells), 1))
     breakdowns: dict[int, Breakdown] = {}
     shown: dict[int, Shown] = {}

@@ -7,6 +7,7 @@ from statistics import linear_regression
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
 from fastopen.analysis.statistics import CellResult, Results, deciding_factor
+from fastopen.common.grouping import grouped
 from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
 
@@ -82,9 +83,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
     """Return the places in rows. The name of a row is empty if there is only one."""
     factors = results.factors
-    rows: dict[tuple[str, ...], list[Place]] = {}
-    for place in places:
-        rows.setdefault(factors.phrases(place.comparison, factors.besides(along)), []).append(place)
+    others = factors.besides(along)
+    rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
     return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
 
 

@@ -9,6 +9,7 @@ from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.link_use import fuller_link
 from fastopen.analysis.attribution.segments import CriticalPath
 from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
@@ -334,9 +335,10 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence for each question and pair of values of COMPARED if the later one is slower."""
-    of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
-    for faster, slower, _ in slower_setups(results, page):
-        of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
+    of_values = grouped(
+        (_values_compared(results, slower, faster), (slower, faster))
+        for faster, slower, _ in slower_setups(results, page)
+    )
     for (later, plainer, *others), pairs in of_values.items():
         known = [
             pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in results.reasons.of_setups

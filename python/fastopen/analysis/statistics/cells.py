@@ -7,7 +7,6 @@ repeated counts only by its last attempt. If each repeat is a sample (`--vary`) 
 chance, the pairs show how far the answer moves, not how sure a median is.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.effect import rank_biserial
 from fastopen.analysis.statistics.outliers import Outlier, find_outliers
 from fastopen.common.collector import collector_paused
+from fastopen.common.grouping import grouped
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
 
@@ -125,10 +125,8 @@ def summarise(
     repeats were to be done (as many as were, if not given).
     """
     with collector_paused():
-        attempts: dict[int, list[LoadRow]] = defaultdict(list)
-        for load in loads:
-            attempts[load.cell].append(load)
-        of_cell = {cell.index: _Loads.of(attempts[cell.index]) for cell in cells}
+        attempts = grouped((load.cell, load) for load in loads)
+        of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
         none = _Loads.of([])
         baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
         results = [
@@ -241,8 +239,5 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
     """A load of several kinds counts in each, of several reasons of one kind once."""
-    struck: dict[str, list[str]] = defaultdict(list)
-    for load in loads:
-        for kind, detail in dict(reversed(load.invalid)).items():
-            struck[kind].append(detail)
+    struck = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.cells import CellResult
+from fastopen.common.grouping import grouped
 from fastopen.contract import Connection, Network
 from fastopen.experiments import Arm, Cell, Experiment, Role, Setup, loaded_with
 from fastopen.runs import LoadRow, RunStore
@@ -64,9 +65,7 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
     treated: dict[int, dict[int, Flight]] = defaultdict(dict)
     plain_of: dict[int, CellResult] = {}
     for group in results.alike(results.cells, *apart, "http"):
-        of_version: dict[str, list[CellResult]] = defaultdict(list)
-        for result in group:
-            of_version[setups[result.cell.setup].origins.http].append(result)
+        of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
         for version, cells in of_version.items():
             over_tcp = of_version.get("2") if version == "3" else None
             plain = _plainest(setups, over_tcp or cells)

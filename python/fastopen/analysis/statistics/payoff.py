@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
+from fastopen.common.grouping import grouped
 from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.experiments.factors import BY_NAME, RTT
@@ -73,9 +74,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
     Runs that draw a share of hosts are left out: their loads mix broken and open paths.
     """
     for results in runs:
-        of_row: dict[tuple[Any, ...], list[Payoff]] = {}
-        for one in _payoffs(results):
-            of_row.setdefault((one.page, one.path, one.rtt_ms, one.arm), []).append(one)
+        of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
         for alike in of_row.values():
             if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
                 yield replace(alike[0], otherwise="")
@@ -85,9 +84,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
     """Return paths of one page and arm that cost the same, to a millisecond, with the cost."""
-    by_path: dict[str, list[Payoff]] = {}
-    for one in found:
-        by_path.setdefault(one.path, []).append(one)
+    by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():
         for paths, others in alike:

@@ -1,6 +1,5 @@
 """Everything that tables, documents and verdicts are made from, read from a run."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from fastopen.analysis.statistics.corpus import Distribution, distributions
 from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights
 from fastopen.analysis.statistics.flight_savings import FlightSaving, flight_savings
 from fastopen.analysis.statistics.listeners import ServerUse, server_use
+from fastopen.common.grouping import grouped
 from fastopen.experiments import (
     ArmName,
     Comparison,
@@ -74,11 +74,9 @@ class Results:
 
     def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
         """Return the cells in groups that differ only in their arms and the factors of these names."""
-        groups: dict[tuple[str, ...], list[CellResult]] = defaultdict(list)
         others = self.factors.besides(*names)
-        for cell in cells:
-            groups[cell.cell.page, *self.factors.phrases(cell.cell, others)].append(cell)
-        return groups.values()
+        keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
+        return grouped(keyed).values()
 
     def metrics_of(self, page: str) -> list[BrowserMetrics]:
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
@@ -118,9 +116,10 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     summaries = summarise(
         cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
     )
-    rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for page, network, off_us in store.rtts_off():
-        rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
+    rtts = grouped(
+        ((page, network), experiment.networks[network].rtt_us + off_us)
+        for page, network, off_us in store.rtts_off()
+    )
     results = Results(
         experiment=experiment,
         status=store.status,

@@ -6,6 +6,7 @@ import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
+from fastopen.common.grouping import grouped
 from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, small_multiples, title_of
@@ -19,9 +20,7 @@ def round_trips_by_size(source: Source) -> Figure | None:
         row for cell in results.cells if cell.cell.page in pages and (row := _row(source, results, cell))
     ]
     # Settings with the same steps are one panel.
-    points: dict[str, list[tuple[Any, ...]]] = {}
-    for row in found:
-        points.setdefault(row["panel"], []).append((row["arm"], row["bytes"], row["rtts"]))
+    points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
     rows, left = first_panels([row for row in found if row["panel"] in first.values()])
     if not rows:

@@ -7,6 +7,7 @@ import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
+from fastopen.common.grouping import grouped
 from fastopen.experiments import HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
@@ -21,10 +22,8 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 def mean_saving_over_paths(source: Source) -> Figure | None:
     """A panel for each page and kind of broken path, a line for each RTT; None where no path costs time."""
-    of_page: dict[str, list[Payoff]] = {}
-    for one in payoffs([source.results]):
-        if one.arm == HEADLINE.name and one.cost_ms > 0:
-            of_page.setdefault(one.page, []).append(one)
+    costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and one.cost_ms > 0)
+    of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]
     rows = [row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(source, one, paths)]
     if not rows:

@@ -7,12 +7,12 @@ from fastopen.analysis.statistics import (
     CONFIDENCE,
     CellResult,
     Effect,
-    Reason,
     Results,
     Verdict,
     effect_of,
     verdict_on,
 )
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, capitalised, decapitalised, listed, percents, plural, saves
 from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
 from fastopen.report.loaded import as_loaded, over_quic
@@ -37,10 +37,7 @@ CLAUSES: Final = {
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
     """The cells by what they ask (version of HTTP, TLS or not, view, client): no verdict mixes these."""
-    found: dict[str, list[CellResult]] = {}
-    for cell in cells:
-        found.setdefault(results.factors.question(cell.cell), []).append(cell)
-    return found
+    return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
 def savings_of(cells: Iterable[CellResult]) -> list[float]:
@@ -65,9 +62,7 @@ def page_verdicts(results: Results, page: str) -> list[str]:
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
     """Return each sentence once, behind the questions that it applies to, unless it applies to all."""
-    of_text: dict[str, list[str]] = {}
-    for question, text in said:
-        of_text.setdefault(text, []).append(question)
+    of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
         for text, named in of_text.items()
@@ -144,10 +139,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
     `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: the rows and arms
     that it concerns, and an example.
     """
-    by_kind: dict[str, list[tuple[CellResult, Reason]]] = {}
-    for cell in cells:
-        for reason in cell.reasons:
-            by_kind.setdefault(reason.kind, []).append((cell, reason))
+    by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
         places = [row for row in rows if any(cell.cell.comparison == row for cell, _ in struck)]
@@ -252,9 +244,7 @@ def _rows(
     names = list(of_name)
     word = results.factors.word
     if effect in (Effect.REDUCES, Effect.INCREASES):
-        alike: dict[str, list[str]] = {}
-        for name, cell in of_name.items():
-            alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
+        alike = grouped((percents([*map(abs, one.stated_percent)]), name) for name, one in of_name.items())
         compound = any("," in name for name in names)
         each = (
             f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {at_rows(word, rows)}"

@@ -9,7 +9,6 @@ No moment of the recording is in the page, and its load event is not either.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
+from fastopen.common.grouping import grouped
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, NameLookup, RateLimit
 from fastopen.contract.origins import SessionStart
@@ -245,10 +245,7 @@ def shared_and_quic_hosts(
 
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
     """Return the hosts for which more than half is true."""
-    of_host: defaultdict[str, list[bool]] = defaultdict(list)
-    for host, one in found:
-        of_host[host].append(one)
-    return [host for host, ones in of_host.items() if 2 * sum(ones) > len(ones)]
+    return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
 def _tls(rules: Rules) -> Tls:
