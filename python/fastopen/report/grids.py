@@ -14,7 +14,6 @@ from fastopen.analysis.statistics import (
     FULL_MIN,
     CellResult,
     Effect,
-    FirstFlight,
     FlightSaving,
     Label,
     Level,
@@ -110,6 +109,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}", proof=True) for name in flights),
         Column("n"),
     )
+    rtts = {index: flight.first_byte_rtts for index, flight in results.first_flights.items()}
     entries = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
@@ -124,7 +124,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
                 *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
                 *([known(bound.percent if bound else None)] if gaining else []),
                 *of_each(with_tfo, _syn_data),
-                *of_each(flights, lambda one: _first_byte(results.first_flights.get(one.cell.index))),
+                *of_each(flights, lambda one: known(rtts.get(one.cell.index), "{:.3f}".format)),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
         )
@@ -251,10 +251,6 @@ def _of_each(
 ) -> Iterator[Entry]:
     """An entry of each arm; a connection over QUIC has none with TFO."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
-
-
-def _first_byte(flight: FirstFlight | None) -> Entry:
-    return known(None if flight is None else flight.first_byte_rtts, "{:.3f}".format)
 
 
 def spread_of(result: CellResult) -> str:

@@ -123,7 +123,7 @@ def _quic(results: Results) -> Iterator[str]:
 def environment_facts(source: Source) -> list[tuple[str, str]]:
     results = source.results
     environment, experiment = results.environment, results.experiment
-    versions = environment.get("versions", {})
+    versions, memory = environment.get("versions", {}), environment.get("memory_bytes")
     facts: list[tuple[str, Any]] = [
         ("run started", environment.get("started")),
         ("status", results.status),
@@ -132,7 +132,7 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
         ("kernel of this machine", environment.get("kernel")),
         ("processor", environment.get("processor")),
         ("cores", environment.get("cores")),
-        ("memory", _memory(environment.get("memory_bytes"))),
+        ("memory", f"{memory / 2**30:.1f} GiB" if isinstance(memory, int) else None),
         ("worlds at once", environment.get("worlds_at_once")),
         ("load average at the start", environment.get("load_average")),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
@@ -215,29 +215,23 @@ def _setups(results: Results) -> Iterator[str]:
     for number, ones in enumerate(of_client.values()):
         which = "The" if len(of_client) == 1 else "Another" if number else "One"
         yield f"{which} client was {_client(ones, versions)}."
-    http = _distinct(_http(setup) for setup in setups)
+    http = _distinct(
+        "the version of HTTP that each host was recorded with"
+        if setup.origins.http == "recorded"
+        else f"HTTP/{setup.origins.http}"
+        for setup in setups
+    )
     scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
     others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
     settings = ", ".join([http, *others])
-    if servers := _server_commands(setups):
+    if servers := [shlex.join(setup.origins.server) for setup in setups if setup.origins.server]:
         yield (
-            f"The client talked to a server of others ({listed(servers)}), which had the page's bodies as"
+            f"The client talked to a server of others ({_distinct(servers)}), which had the page's bodies as"
             " files, and the origins behind it."
         )
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:
         yield f"Each of these {len(setups)} settings has rows of its own in the tables."
-
-
-def _http(setup: Setup) -> str:
-    http = setup.origins.http
-    return "the version of HTTP that each host was recorded with" if http == "recorded" else f"HTTP/{http}"
-
-
-def _server_commands(setups: Sequence[Setup]) -> list[str]:
-    """The command line of each server of others, once."""
-    commands = (setup.origins.server for setup in setups)
-    return list(dict.fromkeys(shlex.join(words) for words in commands if words))
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
@@ -317,7 +311,3 @@ def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:
         settings = [f"Linux {world.kernel}", *(_of_factor(factor, points) for factor in of_part("tcp"))]
         text += f" ({', '.join(settings)}), in network namespaces of their own"
     yield text + "."
-
-
-def _memory(count: object) -> str:
-    return f"{count / 2**30:.1f} GiB" if isinstance(count, int) else ""

@@ -1,6 +1,6 @@
 """Why one load took longer than another of its page: a busy link, or what one request of it met."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
@@ -282,7 +282,8 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         span = _span(request)
         if span is None or request.connection is None:
             continue
-        earlier = list(_earlier(record.requests, request, span[0]))
+        on_it = (one for one in record.requests if one.connection == request.connection)
+        earlier = [one for one in on_it if one.end_ns is not None and one.end_ns <= span[0]]
         carrier = connections.get(request.connection)
         client, origin = (None, None) if carrier is None else (carrier.client, carrier.origin)
         found[request.resource] = _Carried(
@@ -297,13 +298,6 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
             sent_again=(client.retransmits if client else 0, origin.retransmits if origin else 0),
         )
     return found
-
-
-def _earlier(requests: Iterable[Request], request: Request, sent_ns: int) -> Iterator[Request]:
-    """Yield the requests that its connection carried before."""
-    for one in requests:
-        if one.connection == request.connection and one.end_ns is not None and one.end_ns <= sent_ns:
-            yield one
 
 
 def _span(request: Request) -> tuple[int, int] | None:

@@ -96,16 +96,13 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
-    independent = [factor for factor in differing if not _follows(factor, before, after)]
+    """Yield the factors that differ, without those that were set in neither run and follow from others."""
+    every = [*points(before), *points(after)]
+    independent = [one for one in differing if one.natural is None or not one.is_usual(every)]
     for factor in independent or differing:
         texts = [factor.text_at(points(side)[0]) for side in (before, after)]
         named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]
         yield Setting(factor.title, *named)
-
-
-def _follows(factor: Factor, before: Side, after: Side) -> bool:
-    """Return True if the factor was set in neither run, so that it follows from another one."""
-    return factor.natural is not None and all(factor.is_usual(points(side)) for side in (before, after))
 
 
 def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -> str:

@@ -1,6 +1,6 @@
 """Explanations of figures that would surprise a reader of the table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
@@ -18,7 +18,7 @@ from fastopen.analysis.statistics import (
     syn_data_max,
 )
 from fastopen.common.phrases import capitalised, listed, plural
-from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
+from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
 from fastopen.report.findings.verdict import of_arms, questions_of, said_once
 from fastopen.report.model import Finding
@@ -28,8 +28,6 @@ SEVERITY: Final = "note"
 
 # A sweep, whose values are not named one by one.
 MANY_VALUES: Final = 8
-# By the texts of their factors and their arm.
-Loads = Mapping[tuple[object, ...], CellResult]
 IN_THE_CLEAR: Final = (
     "are loaded in cleartext here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
 )
@@ -77,16 +75,13 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
                 # Of some values alone it is another matter whether the factor has an effect.
                 all_alike = len(phrases) == len(of_value)
                 no_effect = f": the {factor.title} has no effect here" if all_alike else ""
+                lost = any(cell.retransmitted for cell in of_value[phrases[-1]].values())
+                only_losses = factor.name == "congestion_control" and not lost
+                why = ", as no segment is retransmitted" if only_losses else ""
                 yield (
                     f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
-                    f"{no_effect}{_no_loss(factor, of_value[phrases[-1]])}."
+                    f"{no_effect}{why}."
                 )
-
-
-def _no_loss(factor: Factor, cells: Loads) -> str:
-    """Why, of what acts on losses alone."""
-    lost = any(cell.retransmitted for cell in cells.values())
-    return ", as no segment is retransmitted" if factor.name == "congestion_control" and not lost else ""
 
 
 def _in_the_clear(results: Results, page: str) -> Iterator[str]:

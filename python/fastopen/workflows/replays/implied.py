@@ -376,13 +376,10 @@ def _as_recorded(
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
     """Return the time the body took beyond what the network explains; else 0."""
-    received = exchange.end - exchange.first_byte
-    return received if received > _explained_ms(exchange.received_bytes, round_trip_ms, rate, window) else 0.0
-
-
-def _explained_ms(size: int, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate."""
-    return slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
+    received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
+    # Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate.
+    explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
+    return received_ms if received_ms > explained_ms else 0.0
 
 
 def _us(ms: float) -> int:
