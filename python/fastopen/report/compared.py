@@ -133,13 +133,8 @@ def verdict_line(compared: RunComparison) -> str:
 
 
 def _most(cells: Sequence[CellChange]) -> str:
-    known = [cell for cell in cells if cell.plt is not None and cell.plt.percent is not None]
-    if not known:
-        return ""
-    most = max(known, key=lambda cell: abs(_percent_of(cell)))
-    if not _percent_of(most):
-        return ""
-    return f"; most: {most.name}: {_by(most)}"
+    most = max(cells, key=lambda cell: abs(_percent_of(cell)))
+    return f"; most: {most.name}: {_by(most)}" if _percent_of(most) else ""
 
 
 def _percent_of(cell: CellChange) -> float:
