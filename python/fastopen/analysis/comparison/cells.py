@@ -7,7 +7,7 @@ from enum import StrEnum
 from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, Shown, changed_pieces, reason_between
 from fastopen.analysis.comparison.change import Basis, Change, change_of
 from fastopen.analysis.comparison.side import Side
-from fastopen.analysis.statistics import CellResult
+from fastopen.analysis.statistics import CellResult, certain_sign
 from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
 
 
@@ -65,12 +65,8 @@ class CellChange:
         if self.basis is Basis.EXACT and plt.difference == 0:
             return Outcome.SAME
         matters = max(self.smallest.percent, 100 * self.smallest.ms / plt.before)
-        low, high = plt.interval
-        if plt.certain:
-            if abs(plt.percent) < matters:
-                return Outcome.HARDLY
-            return Outcome.SLOWER if low > 0 else Outcome.FASTER
-        return Outcome.HARDLY if max(-low, high) < matters else Outcome.UNCLEAR
+        sign = certain_sign(plt.percent, plt.interval, matters)
+        return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
         """By how much each kind of wait on the critical path takes longer; empty where it is not known."""

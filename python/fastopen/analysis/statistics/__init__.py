@@ -18,6 +18,7 @@ from fastopen.analysis.statistics.flight_savings import FlightSaving
 from fastopen.analysis.statistics.judgement import (
     Effect,
     Verdict,
+    certain_sign,
     effect_of,
     saves_in_the_median,
     slower_in_the_median,

@@ -56,7 +56,6 @@ def _is_judged(result: CellResult) -> bool:
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
-PAIRS_MIN: Final = FULL_MIN
 # An estimate from few pairs is a guess: no step asks for more than so many times what there is.
 STEP_MAX: Final = 4
 
@@ -65,7 +64,7 @@ def half_width_percent(result: CellResult) -> float | None:
     """Return half of the improvement's 95 % interval in points; None without one, as for samples."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
-    if result.varied or result.improvement_ci95 is None or result.pairs < PAIRS_MIN:
+    if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:
         return None
     low, high = result.improvement_ci95
     return (high - low) / 2
@@ -78,14 +77,14 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
         return None
     if result.deterministic:
         return 1
-    return max(PAIRS_MIN, ceil(result.pairs * (width / wanted_percent) ** 2))
+    return max(FULL_MIN, ceil(result.pairs * (width / wanted_percent) ** 2))
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
     """Return the number of pairs to add in the next step: 0 if the interval is narrow enough."""
     width = half_width_percent(result)
     if width is None:
-        return max(1, PAIRS_MIN - result.pairs)
+        return max(1, FULL_MIN - result.pairs)
     if width <= wanted_percent:
         return 0
     needed = pairs_needed(result, wanted_percent)
