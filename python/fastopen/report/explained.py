@@ -6,7 +6,6 @@ from dataclasses import replace
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import plural
 from fastopen.experiments import PublishedCell
-from fastopen.experiments.rigs import Property
 from fastopen.report.entries import known
 from fastopen.workflows.explain import AGREE_SHARE, Explained, Times, Tried
 
@@ -59,7 +58,7 @@ def properties_grid(found: Explained) -> Grid:
             Entry(one.name),
             Entry(one.value, mark=" *" if one in found.best.rig else ""),
             known(found.gained(one), "{:+d}".format),
-            known(None if (lost := _lost(found, one)) is None else -lost, "{:+d}".format),
+            known(None if (lost := found.lost_without(one)) is None else -lost, "{:+d}".format),
             known(found.predicted_gained(one), "{:+d}".format),
             Entry(one.source),
         )
@@ -81,8 +80,8 @@ def unreached_grid(found: Explained) -> Grid:
         for cell in found.cells
         if not found.best.agrees(cell)
     )
-    grid = Grid("Savings that the best rig does not give", columns, rows, grouped=True)
-    return grid.hoist_common_factors() if rows else grid
+    title = "Savings that the best rig does not give"
+    return Grid(title, columns, rows, grouped=True).hoist_common_factors()
 
 
 def sentences(found: Explained) -> Iterator[str]:
@@ -127,10 +126,6 @@ def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
 
 def _tone(agrees: bool) -> Tone:
     return "good" if agrees else ""
-
-
-def _lost(found: Explained, one: Property) -> int | None:
-    return found.lost_without(one) if one in found.best.rig else None
 
 
 def _entries(times: Times, *, fitted: bool = False) -> tuple[Entry, Entry]:

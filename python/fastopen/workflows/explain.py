@@ -138,7 +138,9 @@ class Explained:
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree if the best rig does without this property."""
+        """Return how many fewer savings agree if the best rig does without this property that it has."""
+        if one not in self.best.rig:
+            return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
         return None if without is None else self.best.agreeing - without.agreeing
 
@@ -192,7 +194,7 @@ class Explained:
                     "value": one.value,
                     "source": one.source,
                     "cells_gained": self.gained(one),
-                    "cells_lost_without": self.lost_without(one) if one in best.rig else None,
+                    "cells_lost_without": self.lost_without(one),
                     "cells_predicted": self.predicted_gained(one),
                 }
                 for one in self.space.properties
