@@ -21,7 +21,7 @@ from fastopen.report.findings.verdict import of_arms
 from fastopen.report.grids import page_grids, paper_grid, published_grid, spread_note, spread_words
 from fastopen.report.model import Severity
 from fastopen.report.published import comparison_sentences
-from fastopen.report.summary import summarise_run
+from fastopen.report.summary import savings_by_name, summarise_run
 
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
@@ -108,20 +108,15 @@ def _extremes(results: Results) -> Iterator[str]:
     """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
-    known = [(cell.improvement_percent, cell) for cell in judged if cell.improvement_percent is not None]
-    known.sort(key=lambda one: one[0], reverse=True)
+    known = [cell for cell in judged if cell.improvement_percent is not None]
+    known.sort(key=lambda cell: cell.improvement_percent or 0.0, reverse=True)
     if len(known) <= 2 * EXTREMES:
         return
-    where = {cell.index: results.factors.where(cell) for cell in (one.cell for _, one in known)}
-    one_place = len(set(where.values())) == 1
-    for words, cells in (("most", known[:EXTREMES]), ("least", known[: -EXTREMES - 1 : -1])):
-        named = [
-            f"{cell.cell.page}{'' if one_place else f' {where[cell.cell.index]}'} ({with_sign(saving)} %)"
-            for saving, cell in cells
-        ]
+    savings = [f"{name} ({with_sign(saving)} %)" for name, saving in savings_by_name(results, known).items()]
+    for words, named in (("most", savings[:EXTREMES]), ("least", savings[: -EXTREMES - 1 : -1])):
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
-    for saving, cell in reversed(known[-EXTREMES:]):
-        if saving < 0 and (why := where_slower(results, [cell])):
+    for cell in reversed(known[-EXTREMES:]):
+        if (cell.improvement_percent or 0.0) < 0 and (why := where_slower(results, [cell])):
             yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 

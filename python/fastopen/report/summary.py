@@ -164,11 +164,11 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     ]
     headline = arm is treatments_of(results.experiment.arms)[0]
     differ = headline and pages > 1 and len({round(saving, 1) for saving in medians}) > 2
-    middle = f" {in_the_middle(_named(results, cells))}" if differ else ""
+    middle = f" {in_the_middle(savings_by_name(results, cells))}" if differ else ""
     return f"{sentence} ({gain(median(medians))} in the median of {places}): it {listed(counts)}.{middle}"
 
 
-def _named(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
+def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
     """The savings of cells that have one, by page, with the network where that varies."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
