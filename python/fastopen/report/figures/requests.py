@@ -54,13 +54,6 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
         row["name"] = names[row["request"]]
 
 
-def timing_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Start and end of each request that was answered."""
-    for request in shown.record.requests:
-        if request.queued_ns is not None and request.end_ns is not None:
-            yield _row("request", label, request.queued_ns, request.end_ns, request=request.resource)
-
-
 def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """Yield the waits of each request, piece after piece, and the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
@@ -128,7 +121,12 @@ def _pieces(
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
     loads = _labelled(arms)
-    rows = [row for label, shown in loads.items() for row in timing_rows(label, shown)]
+    rows = [
+        _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
+        for label, shown in loads.items()
+        for one in shown.record.requests
+        if one.queued_ns is not None and one.end_ns is not None
+    ]
     name_rows(page, rows)
     rows += event_rows(loads)
     return Figure(
@@ -144,7 +142,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """The chart of `timing_rows` with names, and of `event_rows`."""
+    """The chart of requests with names, and of `event_rows`."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
