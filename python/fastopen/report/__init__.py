@@ -1,5 +1,4 @@
 """Everything that people and programs read of a run: tables, verdicts, findings, and one JSON document."""
 
 from fastopen.report.document import flat_cells, results_document
-from fastopen.report.findings.verdict import page_verdicts
 from fastopen.report.printed import results_renderables

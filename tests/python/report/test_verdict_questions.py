@@ -13,10 +13,10 @@ from fastopen.common.phrases import times
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
-from fastopen.report import page_verdicts, results_renderables
+from fastopen.report import results_renderables
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import surprises_of_pages
-from fastopen.report.findings.verdict import invalid_lines
+from fastopen.report.findings.verdict import findings, invalid_lines
 from fastopen.report.model import Finding
 from fastopen.report.summary import summarise_run, verdict_line
 from fastopen.runs import RunStore, execute
@@ -27,6 +27,10 @@ MakePlan = Callable[..., Plan]
 CLEAR = "In cleartext over HTTP/1.1: "
 SETUPS = [Setup(), Setup(tls=Tls()), Setup(origins=Origins(http="2"), tls=Tls())]
 INTERVALS = {0: (18.0, (17.0, 19.0)), 1: (0.1, (0.1, 0.1)), 2: (-0.2, (-0.3, -0.1))}
+
+
+def page_verdicts(results: Results, page: str) -> list[str]:
+    return [one.sentence for one in findings(results, page)]
 
 
 @pytest.fixture

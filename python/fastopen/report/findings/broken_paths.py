@@ -15,14 +15,14 @@ SEVERITY: Final = "answer"
 NAMED_MAX: Final = 3
 
 
-def payoff_lines(results: Results, page: str) -> list[str]:
-    """A line for each path that breaks TFO, over all networks whose open path was loaded as well; paths that
-    cost the same have one together.
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding for each path that breaks TFO, over all networks whose open path was loaded as well.
 
-    None where the run has no such path. Of the headline arm alone.
+    Paths that cost the same have one together. It is about the headline arm.
     """
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
-    return [" ".join(_sentences(paths, costs)) for paths, costs in by_cost(found)]
+    for paths, costs in by_cost(found):
+        yield Finding("broken_path", " ".join(_sentences(paths, costs)))
 
 
 def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
@@ -57,8 +57,3 @@ def _where(found: Sequence[Payoff]) -> str:
 def place_of(one: Payoff) -> str:
     """The network, and what else makes a difference."""
     return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)
-
-
-def findings(results: Results, page: str) -> Iterator[Finding]:
-    for line in payoff_lines(results, page):
-        yield Finding("broken_path", line)

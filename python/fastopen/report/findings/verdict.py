@@ -49,15 +49,16 @@ def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellR
     return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
 
 
-def page_verdicts(results: Results, page: str) -> list[str]:
-    """The sentences of each question, with its name where there are several."""
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield the verdict on each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
     said = [(question, _sentences(results, cells)) for question, cells in questions.items()]
     if opening:
         said = [(question, opening + decapitalised(text)) for question, text in said if text]
-    return said_once([(question, text) for question, text in said if text], len(questions))
+    for line in said_once([(question, text) for question, text in said if text], len(questions)):
+        yield Finding("verdict", line)
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
@@ -255,8 +256,3 @@ def _rows(
     yield at_rows(word, names)
     if effect is not Effect.UNKNOWN:
         yield f"({saves(savings_of(found))})"
-
-
-def findings(results: Results, page: str) -> Iterator[Finding]:
-    for line in page_verdicts(results, page):
-        yield Finding("verdict", line)
