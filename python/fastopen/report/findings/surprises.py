@@ -43,19 +43,17 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
         for found in _of_question(results, cells):
             of_sentence.setdefault(found.sentence, found)
             said.append((question, found.sentence))
-    for line in _in_the_clear(results, page):
-        yield Finding("https_in_cleartext", line)
+    yield from _in_the_clear(results, page)
     once = said_once(list(dict.fromkeys(said)), len(questions))
     for found, line in zip(of_sentence.values(), once, strict=True):
         yield replace(found, sentence=line)
-    for line in _without_effect(results, of_page):
-        yield Finding("factor_without_effect", line)
+    yield from _without_effect(results, of_page)
     for line in setups_slower(results, page):
         yield Finding("setup_slower", line)
     yield from _medians_apart(results, of_page)
 
 
-def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Values of a factor with which all loads take the same time to the nanosecond, in virtual time."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
@@ -78,19 +76,17 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
                 lost = any(cell.retransmitted for cell in of_value[phrases[-1]].values())
                 only_losses = factor.name == "congestion_control" and not lost
                 why = ", as no segment is retransmitted" if only_losses else ""
-                yield (
-                    f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
-                    f"{no_effect}{why}."
-                )
+                same = f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
+                yield Finding("factor_without_effect", f"{same}{no_effect}{why}.")
 
 
-def _in_the_clear(results: Results, page: str) -> Iterator[str]:
+def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
     """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
     if len(results.pages) == 1 and https_in_the_clear(results, [page]):
         which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
-        yield f"{which} requests of the page are https, and {IN_THE_CLEAR}"
+        yield Finding("https_in_cleartext", f"{which} requests of the page are https, and {IN_THE_CLEAR}")
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
