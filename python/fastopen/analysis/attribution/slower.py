@@ -14,7 +14,7 @@ from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
-from fastopen.experiments import baseline_of, loaded_with, treatments_of
+from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 
@@ -113,26 +113,20 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
     The first has the plainest value, and all of its loads took less time than those of the second.
     """
-    varying = results.factors.varying
-    treatments = {arm.name for arm in treatments_of(results.experiment.arms)}
-    for compared in (factor for factor in varying if factor.name in COMPARED):
-        alike: dict[tuple[object, ...], list[CellResult]] = {}
-        for cell in results.cells:
-            if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
-                point = results.factors.point(cell.cell)
-                if compared.values(point)[0] not in COMPARED[compared.name]:
-                    continue  # a load in cleartext has no session
-                others = results.factors.phrases(cell.cell, results.factors.besides(compared.name))
-                alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
-        order = COMPARED[compared.name].index
+    factors, smallest = results.factors, results.experiment.smallest_effect
+    of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
+    without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
+    for compared in (factor for factor in factors.varying if factor.name in COMPARED):
+        order, others = COMPARED[compared.name], factors.besides(compared.name)
+        values = {cell.cell.index: compared.values(factors.point(cell.cell))[0] for cell in without}
+        # A load in cleartext has no session.
+        having = (cell for cell in without if values[cell.cell.index] in order)
+        alike = grouped(((cell.cell.arm.name, factors.phrases(cell.cell, others)), cell) for cell in having)
         for cells in alike.values():
-            plainest, *later = sorted(
-                cells, key=lambda cell: order(compared.values(results.factors.point(cell.cell))[0])
-            )
+            plainest, *later = sorted(cells, key=lambda cell: order.index(values[cell.cell.index]))
             for cell in later:
                 repeats = sorted(plainest.plts_ms.keys() & cell.plts_ms.keys())
                 least_ms = min(cell.plts_ms.values()) - max(plainest.plts_ms.values())
-                smallest = results.experiment.smallest_effect
                 matters_ms = max(smallest.ms, smallest.percent / 100 * (plainest.plt_ms_median or 0.0))
                 if repeats and least_ms > matters_ms:
                     yield plainest, cell, repeats[0]
