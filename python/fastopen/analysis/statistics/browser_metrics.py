@@ -1,10 +1,10 @@
 """Browser metrics of a cell: requests that its cache answered, and missing screenshots."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Cell, Experiment
 from fastopen.runs import LoadRow, RunStore
@@ -35,11 +35,9 @@ def browser_metrics(
     """By the index of cells: of repeat views, and where screenshots or recorded bodies were asked for."""
     wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
-    records: dict[int, dict[int, LoadRecord]] = defaultdict(dict)
-    for row, record in store.load_records(counted):
-        records[row.cell][row.repeat] = record
+    records = grouped((row.cell, (row.repeat, record)) for row, record in store.load_records(counted))
     repeat = {cell.index for cell in cells if experiment.setups[cell.setup].client.view == "repeat"}
-    return {index: _metrics(found, repeat=index in repeat) for index, found in records.items()}
+    return {index: _metrics(dict(found), repeat=index in repeat) for index, found in records.items()}
 
 
 def _has_metrics(experiment: Experiment, cell: Cell) -> bool:
