@@ -117,25 +117,20 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
 
 def place_word(places: Sequence[Located]) -> str:
     """Return `network` if the points differ in nothing else, otherwise `setting`."""
-    networks = {at.network for at in places}
-    return (
-        "network" if len({(at.network, at.setup, at.engine) for at in places}) == len(networks) else "setting"
-    )
+    points = {(at.network, at.setup, at.engine) for at in places}
+    return "network" if len(points) == len({at.network for at in places}) else "setting"
 
 
 def network_labels(experiment: Experiment) -> list[str]:
     """Return a short and unique label of each network for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
+    others = [factor for factor in varying if factor is not RTT]
+    rtts = (units.format_duration_us(network.rtt_us) for network in experiment.networks)
     return _numbered(
         [
-            ",".join(
-                [
-                    units.format_duration_us(point.network.rtt_us),
-                    *(factor.label_at(point) for factor in varying if factor is not RTT),
-                ]
-            )
-            for point in points
+            ",".join([rtt, *(one.label_at(point) for one in others)])
+            for rtt, point in zip(rtts, points, strict=True)
         ]
     )
 
