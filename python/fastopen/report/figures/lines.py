@@ -54,15 +54,14 @@ def _rows(curve: Curve, along: Factor, panel: str) -> list[dict[str, Any]]:
             if not plts or at is None:
                 continue
             low, high = median_span(plts) or (None, None)
-            seconds = [None if ms is None else ms / 1000 for ms in (median(plts), low, high)]
-            names = ("plt", "low", "high")
+            seconds = {"plt": median(plts), "low": low, "high": high}
             rows.append(
                 {
                     "panel": panel,
                     "x": at,
                     "arm": ARMS[arm].label,
                     "n": len(plts),
-                    **dict(zip(names, seconds, strict=True)),
+                    **{name: None if ms is None else ms / 1000 for name, ms in seconds.items()},
                 }
             )
     return rows
@@ -89,7 +88,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) ->
     axis = alt.Axis(labelFlush=True)
     scale = alt.Scale(domain=[0, 1.06 * top], nice=True)
     y = alt.Y("plt:Q", title=TITLE, scale=scale, axis=axis)
-    lines = base.mark_line(strokeWidth=1.8).encode(y=y)
+    lines = base.mark_line(strokeWidth=1.8).encode(y=y).add_params(zoom(name=f"zoom{number}"))
     bars = base.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q", title=TITLE), y2="high:Q")
     points = base.mark_point(filled=True, size=45, opacity=1).encode(
         y=y,
@@ -102,9 +101,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) ->
             alt.Tooltip("n:Q", title="loads"),
         ),
     )
-    layers = [lines, bars, points] if numbers else [bars, points]
-    if numbers:
-        layers[0] = lines.add_params(zoom(name=f"zoom{number}"))
+    layers = (lines, bars, points) if numbers else (bars, points)
     return alt.layer(*layers).properties(width=280, height=170, title=title)
 
 
