@@ -8,7 +8,7 @@ chance, the pairs show how far the answer moves, not how sure a median is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from statistics import median, quantiles
@@ -129,20 +129,18 @@ def summarise(
         of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
         none = _Loads.of([])
         baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
-        results = [
+        return [
             _result(
                 cell,
                 of_cell[cell.index],
                 baselines.get(cell.comparison, none),
                 seed,
+                len(of_cell[cell.index].counted) if asked is None else asked.get(cell.comparison, 0),
                 without_chance=cell.comparison in unchanging,
                 vary=vary,
             )
             for cell in cells
         ]
-    if asked is None:
-        return results
-    return [replace(result, asked=asked.get(result.cell.comparison, 0)) for result in results]
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class _Loads:
 
 
 def _result(
-    cell: Cell, loads: _Loads, baseline: _Loads, seed: int, *, without_chance: bool, vary: bool
+    cell: Cell, loads: _Loads, baseline: _Loads, seed: int, asked: int, *, without_chance: bool, vary: bool
 ) -> CellResult:
     plts, others = loads.plts_ms, {} if cell.arm.role is Role.BASELINE else baseline.plts_ms
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
@@ -217,7 +215,7 @@ def _result(
         deterministic=deterministic and not varied,
         varied=varied,
         requests=loads.middle("requests"),
-        asked=len(loads.counted),
+        asked=asked,
     )
 
 
