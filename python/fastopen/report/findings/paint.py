@@ -47,13 +47,13 @@ def paint_grid(results: Results) -> Grid | None:
 def findings(results: Results, page: str) -> Iterator[Finding]:
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
-        known = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
-        if len(known) < 2 or known[0] is None or known[1] is None:
+        metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
+        if len(metrics) < 2 or None in metrics:
             continue
         parts: list[str] = []
         figures: dict[str, Value] = {}
         for name, paints in (("first", "first_paints_ms"), ("largest", "largest_paints_ms")):
-            before, after = getattr(known[0], paints), getattr(known[1], paints)
+            before, after = (getattr(one, paints) for one in metrics)
             saved = saved_percent(before, after)
             if saved is not None:
                 ms, pairs = median(before.values()), len(before.keys() & after.keys())
