@@ -174,15 +174,12 @@ class Explained:
     def as_json(self) -> dict[str, Any]:
         """Return the keys that docs/json.md lists."""
         base, best = self.base, self.best
+        rigs = {"base": base, "sourced": self.sourced, "best": best}
         return {
             "experiment": self.space.base.name,
             "cells": len(self.cells),
-            "agree_base": base.agreeing,
-            "agree_sourced": self.sourced.agreeing,
-            "agree_best": best.agreeing,
-            "times_agree_base": base.times_agreeing,
-            "times_agree_sourced": self.sourced.times_agreeing,
-            "times_agree_best": best.times_agreeing,
+            **{f"agree_{name}": one.agreeing for name, one in rigs.items()},
+            **{f"times_agree_{name}": one.times_agreeing for name, one in rigs.items()},
             "predicted": self.predicted,
             "rigs": len(self.tried),
             "rigs_possible": self.space.size,
