@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from fastopen.analysis.attribution import reasons_slower
+from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import FULL_MIN, Results
 from fastopen.cli.commands.report import announce_report
 from fastopen.cli.commands.show import print_results
@@ -27,9 +27,8 @@ from fastopen.report import results_document
 from fastopen.report.summary import verdict_line
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
-from fastopen.workflows.engines import auto_engine, slower_now
+from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
-from fastopen.workflows.several_kernels import kernels_named, on_virtual_engine
 from fastopen.workflows.workers import workers_at
 
 # What makes a load be done again, in words.
@@ -205,7 +204,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
     elif store.shard is not None:
         console().print(_of_shard(store), markup=False, soft_wrap=True)
     else:
-        print_results(results, console(), reasons_slower(store, results), plot=printing.plot)
+        print_results(with_reasons(store, results), console(), plot=printing.plot)
 
 
 def _of_shard(store: RunStore) -> str:

@@ -50,6 +50,12 @@ def signed(value: float) -> str:
     return f"{MINUS if rounded < 0 else ''}{abs(rounded):.1f}"
 
 
+def span(values: Sequence[float], unit: str) -> str:
+    """Format the range of values: `12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
+    ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
+    return f"{' to '.join(ends)}{NBSP}{unit}"
+
+
 def with_sign(value: float, digits: int = 1) -> str:
     """Format a number with its sign: `+3.7`, `-3.7` with a true minus sign, `0.0`."""
     rounded = round(value, digits)

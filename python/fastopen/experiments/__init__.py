@@ -44,6 +44,7 @@ from fastopen.experiments.plan import (
     default_draws,
     draw_of,
     exact,
+    loaded_with,
     make_plan,
     repeats_of,
     repeats_to_the_byte,

@@ -45,26 +45,6 @@ def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
     return (None if tls is None else Tls(certificates=tls.certificates).chain_bytes,)
 
 
-def _bodies_for_client(point: Point) -> tuple[Any, ...]:
-    return (with_bodies_for(point.setup.client, Origins()).bodies,)
-
-
-def _heads_for_client(point: Point) -> tuple[Any, ...]:
-    return (usual_heads(point.setup.client.type),)
-
-
-def _recorded_http(point: Point) -> tuple[Any, ...]:
-    return ("1.1" if point.setup.tls is None else "recorded",)
-
-
-def _todays_tls(_: Point) -> tuple[Any, ...]:
-    return ("1.3",)
-
-
-def _security_by_default(point: Point) -> tuple[Any, ...]:
-    return (None if point.setup.tls is None else "recorded",)
-
-
 _RATES: Final = NAMED_NETWORKS[RATES_BY_DEFAULT]
 
 # fmt: off
@@ -233,7 +213,7 @@ _CLIENT: Final = (
         "request_heads", "client", ("request_heads",), q.TEXT,
         "Heads of Chromium's requests: of the recorded sizes, or its own.",
         example="recorded,own", otherwise="recorded, where the client can", header="heads",
-        phrase="{} heads", natural=_heads_for_client,
+        phrase="{} heads", natural=lambda point: (usual_heads(point.setup.client.type),),
     ),
     Factor(
         "isolate", "client", ("isolate",), q.FLAG,
@@ -257,7 +237,8 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "http", "origins", ("http",), q.TEXT, "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.",
         example="1.1,2", otherwise="recorded, by host; 1.1 in cleartext", header="HTTP",
-        called="version of HTTP", phrase="HTTP/{}", question=True, natural=_recorded_http,
+        called="version of HTTP", phrase="HTTP/{}", question=True,
+        natural=lambda point: ("1.1" if point.setup.tls is None else "recorded",),
     ),
     Factor(
         "http2_hosts", "origins", ("http2_hosts",), q.WORDS,
@@ -270,14 +251,15 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Version of TLS for all origins, or none for cleartext.", example="none,1.3,1.2",
-        otherwise="1.3; none with transports tcp, tfo and with a server", header="TLS", natural=_todays_tls,
-        called="use of TLS", phrase="TLS {}", absent_phrase="cleartext", columns=("tls",), question=True,
+        otherwise="1.3; none with transports tcp, tfo and with a server", header="TLS",
+        natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
+        columns=("tls",), question=True,
     ),
     Factor(
         "security", "tls", ("security",), q.TEXT,
         "URLs served over TLS: tls (all) or recorded (https URLs).",
         example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
-        phrase="security {}", natural=_security_by_default,
+        phrase="security {}", natural=lambda point: (None if point.setup.tls is None else "recorded",),
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,
@@ -387,7 +369,8 @@ _ORIGINS_AND_TLS: Final = (
         "bodies", "origins", ("bodies",), q.TEXT,
         "Content of bodies: synthetic, recorded or filler.",
         example="filler,synthetic",
-        otherwise="what the client needs", header="bodies", phrase="{} bodies", natural=_bodies_for_client,
+        otherwise="what the client needs", header="bodies", phrase="{} bodies",
+        natural=lambda point: (with_bodies_for(point.setup.client, Origins()).bodies,),
     ),
 )
 _TCP: Final = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 from fastopen.common import units
@@ -22,6 +22,11 @@ class NamedNetwork:
     down: str
     up: str
     source: str
+
+    @cached_property
+    def rates(self) -> tuple[int | None, int | None]:
+        """Return the rates to the client and from it, in bit/s."""
+        return (units.parse_rate_bit_per_s(self.down), units.parse_rate_bit_per_s(self.up))
 
 
 NAMED_NETWORKS: Final = {
@@ -48,14 +53,7 @@ RATES_BY_DEFAULT: Final = "broadband"
 
 @cache
 def _by_value() -> dict[tuple[int, int | None, int | None], str]:
-    return {
-        (
-            units.parse_duration_us(one.rtt),
-            units.parse_rate_bit_per_s(one.down),
-            units.parse_rate_bit_per_s(one.up),
-        ): name
-        for name, one in NAMED_NETWORKS.items()
-    }
+    return {(units.parse_duration_us(one.rtt), *one.rates): name for name, one in NAMED_NETWORKS.items()}
 
 
 def name_of(network: Network) -> str | None:
@@ -67,9 +65,8 @@ def name_of(network: Network) -> str | None:
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
     """Return True if these networks have the rates of RATES_BY_DEFAULT."""
-    usual = NAMED_NETWORKS[RATES_BY_DEFAULT]
-    rates = tuple(units.parse_rate_bit_per_s(rate) for rate in (usual.down, usual.up))
-    return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == rates for one in networks)
+    usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
+    return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
 
 
 class _Named(Factor):

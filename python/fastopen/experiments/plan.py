@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
-from fastopen.contract import CONTRACT, EngineName, Job, LoadSpec, Network, Origins, Tls
+from fastopen.contract import CONTRACT, Client, EngineName, Job, LoadSpec, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.experiments.arms import Arm
 from fastopen.experiments.clients import filled_in
@@ -147,6 +147,13 @@ def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw
     return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
 
 
+def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
+    """Return network and client of a cell's loads, with the values that this repeat samples."""
+    network, client = experiment.networks[cell.network], experiment.setups[cell.setup].client
+    drawn = draw_of(experiment, cell.comparison, repeat)
+    return (network, client) if drawn is None else (drawn.network(network), drawn.client(client))
+
+
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
     """Return the plan, in which `auto` is that engine. Raises InputError, also for too many loads."""
     named = _with_unique_names(pages)
@@ -167,8 +174,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
         try:
             usual = _job(experiment, page, comparison, labels)
             for repeat in range(repeats_of(experiment, comparison)):
-                job = usual if repeat == 0 else _repeated(experiment, usual, comparison, labels, repeat)
-                job = _varied(job, page, draw_of(experiment, comparison, repeat))
+                job = _repeated(experiment, usual, page, comparison, labels, repeat)
                 jobs.append(PlannedJob(job, comparison, repeat, of_load))
         except ValidationError as error:
             raise input_error(error, f"page {page.name}") from None
@@ -213,8 +219,7 @@ class _Labels:
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _Labels) -> Job:
-    """Return the job of the first repeat. Raises ValidationError."""
-    world = labels.world(comparison, 0)
+    """Return the job of all repeats, as the first one without a sample. Raises ValidationError."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -227,18 +232,17 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
         for key in ("http2_hosts", "http3_hosts")
     }
     speak |= _served(origins, hosts)
-    loads = [arm.load() for arm in experiment.arms_of(comparison.setup)]
     return Job(
         contract=CONTRACT,
         id=labels.job(comparison, 0),
-        seed=derive_seed(experiment.seed, "world", world),
+        seed=derive_seed(experiment.seed, "world", labels.world(comparison, 0)),
         page=page.explained(page.explanation) if page.explanations else page,
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, origins, setup.tls),
         origins=origins.model_copy(update=speak),
         tls=setup.tls or Tls(),
-        loads=_shuffled(experiment, comparison, world, loads),
+        loads=[arm.load() for arm in experiment.arms_of(comparison.setup)],
         tolerance=experiment.tolerance,
         load_timeout_us=load_timeout_us(page, network),
     )
@@ -255,15 +259,24 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
 
 
 def _repeated(
-    experiment: Experiment, usual: Job, comparison: Comparison, labels: _Labels, repeat: int
+    experiment: Experiment, usual: Job, page: Page, comparison: Comparison, labels: _Labels, repeat: int
 ) -> Job:
-    """Return the same job with seed and order of another repeat. A page is checked only once."""
+    """Return the job with seed, order and sample of a repeat. A page is checked only once."""
     world = labels.world(comparison, repeat)
-    changes = {
+    changes: dict[str, Any] = {
         "id": labels.job(comparison, repeat),
         "seed": derive_seed(experiment.seed, "world", world),
         "loads": _shuffled(experiment, comparison, world, usual.loads),
     }
+    if (drawn := draw_of(experiment, comparison, repeat)) is not None:
+        changes |= {
+            "page": drawn.page(page) if page.explanations else usual.page,
+            "network": drawn.network(usual.network),
+            "client": drawn.client(usual.client),
+            "origins": drawn.origins(usual.origins),
+            "start_phase_us": drawn.start_phase,
+            "shuffle_equal_requests": drawn.order,
+        }
     return usual.model_copy(update=changes)
 
 
@@ -274,20 +287,6 @@ def _shuffled(
     if without_chance(experiment, comparison):
         return [*loads]
     return sorted(loads, key=lambda load: derive_seed(experiment.seed, "arms", world, load.id))
-
-
-def _varied(job: Job, page: Page, drawn: Draw | None) -> Job:
-    if drawn is None:
-        return job
-    changes = {
-        "page": drawn.page(page) if page.explanations else job.page,
-        "network": drawn.network(job.network),
-        "client": drawn.client(job.client),
-        "origins": drawn.origins(job.origins),
-        "start_phase_us": drawn.start_phase,
-        "shuffle_equal_requests": drawn.order,
-    }
-    return job.model_copy(update=changes)
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fastopen.common import units
+from fastopen.common.phrases import listed
 from fastopen.contract import Client, EngineName, Network, Origins, RateLimit
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
 from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
@@ -71,7 +72,7 @@ class Variation(BaseModel):
                 shares.setdefault(share, []).append(words)
         parts = [f"{', '.join(names)} within {100 * share:g} %" for share, names in shares.items()]
         chance = [words for name, words in BY_CHANCE.items() if getattr(self, name)]
-        return ", ".join([*parts, *([f"{_and(chance)} by chance"] if chance else [])])
+        return ", ".join([*parts, *([f"{listed(chance)} by chance"] if chance else [])])
 
 
 # Names in sentences and tables, for sampled values that are numbers.
@@ -155,10 +156,6 @@ def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> 
         start_phase=int(phase * TIMER_WHEEL_PERIOD_US),
         order=vary.order,
     )
-
-
-def _and(words: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _scaled(limit: RateLimit, factor: float) -> RateLimit:

@@ -1,6 +1,6 @@
 """The factors that vary in an experiment, and the names of its networks and setups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
@@ -47,11 +47,7 @@ class VaryingFactors:
 
     def name(self, at: Located) -> str:
         """Return the text that distinguishes a cell on its page: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
-        return self.phrase(self.point(at))
-
-    def phrase(self, point: Point) -> str:
-        """Return the phrase that distinguishes a point: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
-        return self._phrase(point, self.varying)
+        return self.name_by(at, self.varying)
 
     def where(self, at: Located) -> str:
         """Return the phrase with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
@@ -64,18 +60,26 @@ class VaryingFactors:
 
     def question(self, at: Located) -> str:
         """Return the subject of a verdict, such as `HTTP/2, TLS 1.3`; empty if there is only one question."""
+        return ", ".join(self.phrases(at, (factor for factor in self.varying if factor.question)))
+
+    def besides(self, *names: str) -> list[Factor]:
+        """Return the varying factors without those of these names."""
+        return [factor for factor in self.varying if factor.name not in names]
+
+    def phrases(self, at: Located, factors: Iterable[Factor]) -> tuple[str, ...]:
+        """Return the values of these factors at a cell or comparison, as phrases."""
         point = self.point(at)
-        return ", ".join(factor.phrase_at(point) for factor in self.varying if factor.question)
+        return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Located, factor: Factor) -> str:
         """Return the name without one factor, and without the RTT if it does not vary."""
-        point = self.point(at)
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
-        return ", ".join(one.phrase_at(point) for one in named if one is not factor)
+        return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
         """Return the RTT, if it varies or nothing else does, and these factors: `20 ms, 2 Mbit/s down`."""
-        return self._phrase(self.point(at), factors)
+        others = self.phrases(at, (factor for factor in factors if factor is not RTT))
+        return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
         """Return the settings but RTT and rates that are equal at all points but not default, by factor."""
@@ -91,10 +95,6 @@ class VaryingFactors:
             for factor in others
             if factor.name not in STANDS_FOR and not factor.is_usual(points)
         }
-
-    def _phrase(self, point: Point, factors: Sequence[Factor]) -> str:
-        others = [factor.phrase_at(point) for factor in factors if factor is not RTT]
-        return ", ".join([*([RTT.phrase_at(point)] if self.varying_rtt or not others else []), *others])
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
@@ -117,25 +117,20 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
 
 def place_word(places: Sequence[Located]) -> str:
     """Return `network` if the points differ in nothing else, otherwise `setting`."""
-    networks = {at.network for at in places}
-    return (
-        "network" if len({(at.network, at.setup, at.engine) for at in places}) == len(networks) else "setting"
-    )
+    points = {(at.network, at.setup, at.engine) for at in places}
+    return "network" if len(points) == len({at.network for at in places}) else "setting"
 
 
 def network_labels(experiment: Experiment) -> list[str]:
     """Return a short and unique label of each network for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
+    others = [factor for factor in varying if factor is not RTT]
+    rtts = (units.format_duration_us(network.rtt_us) for network in experiment.networks)
     return _numbered(
         [
-            ",".join(
-                [
-                    units.format_duration_us(point.network.rtt_us),
-                    *(factor.label_at(point) for factor in varying if factor is not RTT),
-                ]
-            )
-            for point in points
+            ",".join([rtt, *(one.label_at(point) for one in others)])
+            for rtt, point in zip(rtts, points, strict=True)
         ]
     )
 

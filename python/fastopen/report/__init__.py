@@ -1,5 +1,4 @@
 """Tables, verdicts, findings, `figures` and the JSON document of a run."""
 
 from fastopen.report.document import flat_cells, results_document
-from fastopen.report.findings.verdict import page_verdicts
 from fastopen.report.printed import results_renderables

@@ -32,14 +32,11 @@ def _noise_floor(controls: list[CellResult]) -> Iterator[str]:
 
 
 def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
-    widths = {
-        n: width for n, cell in enumerate(treatments) if (width := half_width_percent(cell)) is not None
-    }
+    widths = [(width, cell) for cell in treatments if (width := half_width_percent(cell)) is not None]
     if not widths:
         return
-    widest = treatments[max(widths, key=lambda n: widths[n])]
+    width, widest = max(widths, key=lambda one: one[0])
     needed = pairs_needed(widest, WANTED_PERCENT)
-    width = max(widths.values())
     where = f"{_name(results, widest)}, {widest.cell.arm.name}"
     if width <= WANTED_PERCENT:
         yield f"No interval is wider than ±{width:.1g} points ({where})."

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -19,9 +20,8 @@ from fastopen.common.phrases import (
     signed,
     with_sign,
 )
-from fastopen.report.entries import of_factor
+from fastopen.report.entries import MISSING, known, of_factor
 
-MISSING: Final = "-"
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
 # Pieces of the critical path that changed by less are not worth a word.
 PIECE_MIN_MS: Final = 0.05
@@ -69,20 +69,16 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
     for cell in cells:
         tone = TONES.get(cell.outcome, "quiet" if cell.outcome is Outcome.SAME else "")
         at = point(cell.before.cell)
-        entries = [of_factor(factor, at) for factor in factors]
-        arm = cell.before.cell.arm.short_label
-        plts = (_figure(one.plt_ms_median, 1) for one in (cell.before, cell.after))
-        saves = (one.improvement_percent for one in (cell.before, cell.after))
-        points = None if cell.saving is None else cell.saving.difference
+        arm, sides = cell.before.cell.arm.short_label, (cell.before, cell.after)
         rows.append(
             (
-                *entries,
+                *(of_factor(factor, at) for factor in factors),
                 Entry(arm, value=arm),
-                *plts,
-                _difference(cell.plt.difference if cell.plt else None, tone),
+                *(known(one.plt_ms_median) for one in sides),
+                known(cell.plt.difference if cell.plt else None, _difference, tone),
                 _percent(cell.plt, tone),
-                *(Entry(MISSING if one is None else with_sign(one), value=one) for one in saves),
-                _difference(points, ""),
+                *(known(one.improvement_percent, with_sign) for one in sides),
+                known(cell.saving.difference if cell.saving else None, _difference),
             )
         )
     return Grid(page, columns, tuple(rows), note=_note(cells)).hoist_common_factors()
@@ -101,14 +97,8 @@ def _note(cells: Sequence[CellChange]) -> str:
     return f"{'; '.join(words[basis] for basis in Basis if basis in bases)}."
 
 
-def _figure(value: float | None, digits: int) -> Entry:
-    return Entry(MISSING if value is None else f"{value:.{digits}f}", value=value)
-
-
-def _difference(value: float | None, tone: Tone) -> Entry:
-    if value is None:
-        return Entry(MISSING)
-    return Entry("=" if value == 0 else nonzero_with_sign(value), tone=tone, value=value)
+def _difference(value: float) -> str:
+    return "=" if value == 0 else nonzero_with_sign(value)
 
 
 def _percent(found: Change | None, tone: Tone) -> Entry:
@@ -117,8 +107,7 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
     aside = ""
     if found.interval is not None and found.interval[0] != found.interval[1]:
         aside = f"[{signed(found.interval[0])} to {signed(found.interval[1])}]"
-    text = "=" if found.percent == 0 else nonzero_with_sign(found.percent)
-    return Entry(text, tone=tone, aside=aside, value=found.percent)
+    return replace(known(found.percent, _difference, tone), aside=aside)
 
 
 def verdict_line(compared: RunComparison) -> str:
@@ -144,13 +133,8 @@ def verdict_line(compared: RunComparison) -> str:
 
 
 def _most(cells: Sequence[CellChange]) -> str:
-    known = [cell for cell in cells if cell.plt is not None and cell.plt.percent is not None]
-    if not known:
-        return ""
-    most = max(known, key=lambda cell: abs(_percent_of(cell)))
-    if not _percent_of(most):
-        return ""
-    return f"; most: {most.name}: {_by(most)}"
+    most = max(cells, key=lambda cell: abs(_percent_of(cell)))
+    return f"; most: {most.name}: {_by(most)}" if _percent_of(most) else ""
 
 
 def _percent_of(cell: CellChange) -> float:
@@ -170,14 +154,14 @@ def moved(compared: RunComparison) -> list[CellChange]:
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
 
-def path_lines(compared: RunComparison, most: int = NAMED_MAX) -> Iterator[str]:
+def path_lines(compared: RunComparison) -> Iterator[str]:
     """Yield the places on the critical path with the largest changes."""
     cells = moved(compared)
-    for cell in cells[:most]:
+    for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
             yield f"{cell.name}, {_by(cell)}: {text}"
-    if len(cells) > most:
-        yield f"{len(cells) - most} more cells changed; --json and --html list all of them."
+    if len(cells) > NAMED_MAX:
+        yield f"{len(cells) - NAMED_MAX} more cells changed; --json and --html list all of them."
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:

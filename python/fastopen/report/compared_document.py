@@ -79,15 +79,7 @@ def _both(cell: CellChange, figure: Any) -> list[Any]:
 def _change(found: Change | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    of = {} if found.percent is None else {"percent": found.percent}
-    interval = None if found.interval is None else list(found.interval)
-    return {
-        "before": found.before,
-        "after": found.after,
-        "difference": found.difference,
-        **of,
-        "interval": interval,
-    }
+    return {key: value for key, value in vars(found).items() if key != "percent" or value is not None}
 
 
 def _path(cell: CellChange) -> dict[str, list[float]] | None:

@@ -18,7 +18,7 @@ from fastopen.report.compared import (
     where_on_the_path,
 )
 from fastopen.report.path_pieces import kind_colours, path_bars, pieces_grid
-from fastopen.report.templates import asset, environment, policy
+from fastopen.report.templates import environment, whole_page
 
 # Cells whose critical paths are drawn, and pieces that are listed of each.
 PATHS_MAX: Final = 60
@@ -28,18 +28,13 @@ PIECES_MAX: Final = 40
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
     """The whole file; `checks` are those of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
-    return (
-        environment()
-        .get_template("compared.html.jinja")
-        .render(
-            subject=listed(pages) if len(pages) < 5 else f"{len(pages)} pages",
-            comparisons=[
-                comparison_section(one, of_one, first=number == 0)
-                for number, (one, of_one) in enumerate(zip(compared, checks, strict=True))
-            ],
-            style=Markup(asset("report.css")),  # noqa: S704  # ours
-            policy=policy(),
-        )
+    return whole_page(
+        "compared.html.jinja",
+        subject=listed(pages) if len(pages) < 5 else f"{len(pages)} pages",
+        comparisons=[
+            comparison_section(one, of_one, first=number == 0)
+            for number, (one, of_one) in enumerate(zip(compared, checks, strict=True))
+        ],
     )
 
 

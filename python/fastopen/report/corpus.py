@@ -7,7 +7,7 @@ from fastopen.analysis.statistics import PROPERTIES, Correlation, Distribution, 
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import treatments_of
-from fastopen.report.entries import of_factor
+from fastopen.report.entries import MISSING, of_factor
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # Correlations that a sentence names.
@@ -174,7 +174,7 @@ def _correlation_grid(judged: Sequence[Distribution], most: int | None) -> Grid:
 
 def _correlation(found: Correlation | None) -> Entry:
     if found is None:
-        return Entry("-")
+        return Entry(MISSING)
     tone: Tone = "quiet" if found.sign == 0 else "good" if found.sign > 0 else "bad"
     return Entry(with_sign(found.rho, 2), tone, _ends(found.interval, 2), value=found.rho)
 

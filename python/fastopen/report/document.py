@@ -1,6 +1,5 @@
 """A run as one JSON document; docs/json.md lists its keys."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from statistics import median
 from typing import Any, Final
@@ -166,17 +165,15 @@ def _sensitivity(results: Results, result: CellResult) -> dict[str, Any] | None:
 
 
 def _browser_metrics(metrics: BrowserMetrics | None) -> dict[str, Any]:
+    known = metrics or BrowserMetrics(None, None, None, ())
+    first, largest = known.first_paints_ms.values(), known.largest_paints_ms.values()
     return {
-        "first_contentful_paint_ms_median": _median(None if metrics is None else metrics.first_paints_ms),
-        "largest_contentful_paint_ms_median": _median(None if metrics is None else metrics.largest_paints_ms),
-        "requests_from_cache_median": None if metrics is None else metrics.from_cache,
-        "requests_revalidated_median": None if metrics is None else metrics.revalidated,
-        "screenshots_missing": [] if metrics is None else list(metrics.missing_screenshots),
+        "first_contentful_paint_ms_median": median(first) if first else None,
+        "largest_contentful_paint_ms_median": median(largest) if largest else None,
+        "requests_from_cache_median": known.from_cache,
+        "requests_revalidated_median": known.revalidated,
+        "screenshots_missing": list(known.missing_screenshots),
     }
-
-
-def _median(of_repeat: Mapping[int, float] | None) -> float | None:
-    return median(of_repeat.values()) if of_repeat else None
 
 
 def _published(cell: PublishedCell | None) -> dict[str, Any] | None:

@@ -1,9 +1,29 @@
-"""Entries of tables that several tables have."""
+"""Columns and entries that several tables have."""
 
-from fastopen.common.grid import Entry
-from fastopen.experiments import Factor, Point
+from collections.abc import Callable
+from typing import Final
+
+from fastopen.common.grid import Column, Entry, Tone
+from fastopen.experiments import ArmName, Factor, Point
+
+MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
     """The value of a factor, in a column of its own or in the words that stand instead of one."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
+
+
+def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "") -> Entry:
+    """Return the entry of a figure, a hyphen if it is not known."""
+    return Entry(MISSING) if value is None else Entry(text(value), tone, value=value)
+
+
+def cell_columns(*figures: str) -> tuple[Column, ...]:
+    """Return the columns of a table with a row for each cell."""
+    heads = (Column(name, "key") for name in ("page", "network", "arm"))
+    return (*heads, *(Column(str(name)) for name in figures))
+
+
+def cell_heads(page: str, place: str, arm: ArmName) -> tuple[Entry, ...]:
+    return (Entry(page), Entry(place), Entry(arm))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import plural
 from fastopen.experiments import PublishedCell
-from fastopen.experiments.rigs import Property
+from fastopen.report.entries import known
 from fastopen.workflows.explain import AGREE_SHARE, Explained, Times, Tried
 
 PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/s", "factor"))
@@ -57,9 +57,9 @@ def properties_grid(found: Explained) -> Grid:
         (
             Entry(one.name),
             Entry(one.value, mark=" *" if one in found.best.rig else ""),
-            _change(found.gained(one)),
-            _change(None if (lost := _lost(found, one)) is None else -lost),
-            _change(found.predicted_gained(one)),
+            known(found.gained(one), "{:+d}".format),
+            known(None if (lost := found.lost_without(one)) is None else -lost, "{:+d}".format),
+            known(found.predicted_gained(one), "{:+d}".format),
             Entry(one.source),
         )
         for one in found.space.properties
@@ -80,8 +80,8 @@ def unreached_grid(found: Explained) -> Grid:
         for cell in found.cells
         if not found.best.agrees(cell)
     )
-    grid = Grid("Savings that the best rig does not give", columns, rows, grouped=True)
-    return grid.hoist_common_factors() if rows else grid
+    title = "Savings that the best rig does not give"
+    return Grid(title, columns, rows, grouped=True).hoist_common_factors()
 
 
 def sentences(found: Explained) -> Iterator[str]:
@@ -128,15 +128,6 @@ def _tone(agrees: bool) -> Tone:
     return "good" if agrees else ""
 
 
-def _change(cells: int | None) -> Entry:
-    return Entry("-" if cells is None else f"{cells:+d}", value=cells)
-
-
-def _lost(found: Explained, one: Property) -> int | None:
-    return found.lost_without(one) if one in found.best.rig else None
-
-
 def _entries(times: Times, *, fitted: bool = False) -> tuple[Entry, Entry]:
-    off = "-" if times.off_ms is None else f"{times.off_ms / 1000:.2f}"
-    saving = times.saving_percent
-    return Entry(off, mark="*" if fitted else ""), Entry("-" if saving is None else f"{saving:+.1f}")
+    off = known(times.off_ms, lambda ms: f"{ms / 1000:.2f}")
+    return replace(off, mark="*" if fitted else ""), known(times.saving_percent, "{:+.1f}".format)

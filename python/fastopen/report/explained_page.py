@@ -1,11 +1,9 @@
 """A search for the rig behind published figures as one HTML file that needs no network and no scripts."""
 
-from markupsafe import Markup
-
 from fastopen.report.explained import explained_grids, sentences
 from fastopen.report.figures.rigs import cells_by_property
 from fastopen.report.sections import drawn
-from fastopen.report.templates import asset, environment, policy
+from fastopen.report.templates import whole_page
 from fastopen.workflows.explain import Explained
 
 
@@ -18,8 +16,8 @@ def explained_html(found: Explained) -> str:
         "agree on the best rig": found.best.agreeing,
         "predicted when left out of the search": found.predicted,
     }
-    template = environment().get_template("explained.html.jinja")
-    return template.render(
+    return whole_page(
+        "explained.html.jinja",
         experiment=experiment,
         cells=len(found.cells),
         best=found.best.agreeing,
@@ -27,6 +25,4 @@ def explained_html(found: Explained) -> str:
         sentences=list(sentences(found)),
         grids=explained_grids(found),
         figure=None if figure is None else drawn(figure),
-        style=Markup(asset("report.css")),  # noqa: S704  # ours
-        policy=policy(),
     )

@@ -14,7 +14,6 @@ from fastopen.analysis.statistics import (
     FULL_MIN,
     CellResult,
     Effect,
-    FirstFlight,
     FlightSaving,
     Label,
     Level,
@@ -36,7 +35,6 @@ from fastopen.experiments import (
     BASELINE,
     RATES_BY_DEFAULT,
     UNKNOWNS,
-    Arm,
     ArmName,
     Comparison,
     Experiment,
@@ -48,12 +46,11 @@ from fastopen.experiments import (
 )
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
-from fastopen.report.entries import of_factor
+from fastopen.report.entries import MISSING, cell_columns, cell_heads, known, of_factor
 from fastopen.report.findings.first_flight import of_first_flight
 from fastopen.report.findings.paint import paint_grid
 from fastopen.report.published import label_texts
 
-MISSING: Final = "-"
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
 # Networks are all that varies in a published table.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
@@ -61,6 +58,13 @@ PUBLISHED_FACTORS: Final = ("down", "rtt")
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "mtu", "ip"),
 )
+
+
+def page_grids(results: Results, page: str) -> list[Grid]:
+    """Return the tables of a page: its results or, of many certificates, round trips by their size."""
+    sizes = level_grid(results, page)
+    first = (result_grid(results, page), flight_grid(results, page)) if sizes is None else (sizes,)
+    return [grid for grid in (*first, syn_grid(results, page)) if grid is not None]
 
 
 def result_grid(results: Results, page: str) -> Grid:
@@ -105,6 +109,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}", proof=True) for name in flights),
         Column("n"),
     )
+    rtts = {index: flight.first_byte_rtts for index, flight in results.first_flights.items()}
     entries = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
@@ -117,9 +122,9 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
                 *(of_factor(factor, point) for factor in factors.varying),
                 *of_each(arms, lambda one: _time(one.plt_ms_median, unit)),
                 *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
-                *([_percent(bound.percent if bound else None)] if gaining else []),
+                *([known(bound.percent if bound else None)] if gaining else []),
                 *of_each(with_tfo, _syn_data),
-                *of_each(flights, lambda one: _first_byte(results.first_flights.get(one.cell.index))),
+                *of_each(flights, lambda one: known(rtts.get(one.cell.index), "{:.3f}".format)),
                 Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
             )
         )
@@ -181,9 +186,8 @@ def syn_grid(results: Results, page: str) -> Grid | None:
     rows = tuple(
         (
             *(of_factor(factor, factors.point(comparison)) for factor in deciding),
-            Entry(f"{sent:,}", value=sent),
-            Entry(f"{room:,}", value=room),
-            Entry(f"{max(0, sent - room):,}", "bad" if sent > room else "", value=max(0, sent - room)),
+            *(known(count, "{:,}".format) for count in (sent, room)),
+            known(max(0, sent - room), "{:,}".format, "bad" if sent > room else ""),
         )
         for (sent, room), comparison in sizes.items()
     )
@@ -239,7 +243,7 @@ def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
     if saving is None:
         return (Entry(MISSING), Entry(MISSING))
     mark = BEYOND_BOUND if saving.beats_bound else ""
-    return (Entry(with_sign(saving.percent), mark=mark, value=saving.percent), _percent(saving.bound.percent))
+    return (Entry(with_sign(saving.percent), mark=mark, value=saving.percent), known(saving.bound.percent))
 
 
 def _of_each(
@@ -247,11 +251,6 @@ def _of_each(
 ) -> Iterator[Entry]:
     """An entry of each arm; a connection over QUIC has none with TFO."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
-
-
-def _first_byte(flight: FirstFlight | None) -> Entry:
-    rtts = None if flight is None else flight.first_byte_rtts
-    return Entry(MISSING if rtts is None else f"{rtts:.3f}", value=rtts)
 
 
 def spread_of(result: CellResult) -> str:
@@ -300,19 +299,16 @@ def sensitivity_grid(results: Results) -> Grid | None:
         if found is None or result.interval is None or result.improvement_percent is None:
             continue
         low, high = result.interval
-        heads = _heads(result.cell.page, results.factors.name(result.cell), result.cell.arm)
+        heads = cell_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm.name)
         figures = [Entry(with_sign(value)) for value in (low, result.improvement_percent, high)]
         moved = [
-            Entry(
-                with_sign(found.correlations[name], 2) if name in found.correlations else MISSING,
-                "notable" if name == found.most else "",
-            )
-            for name in UNKNOWNS
+            known(rho, partial(with_sign, digits=2), "notable" if name == found.most else "")
+            for name, rho in ((name, found.correlations.get(name)) for name in UNKNOWNS)
         ]
         rows.append((*heads, *figures, *moved, Entry(share(found.rest))))
     if not rows:
         return None
-    columns = _columns("5 % of samples below", "median", "95 % below", *UNKNOWNS.values(), "rest")
+    columns = cell_columns("5 % of samples below", "median", "95 % below", *UNKNOWNS.values(), "rest")
     note = (
         "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
         " input decides, near 0 it has no influence. Rest: the share of the variance of ranks that remains"
@@ -354,11 +350,11 @@ def published_grid(results: Results) -> Grid | None:
                 Entry(with_sign(one.theirs.improvement_percent)),
                 _time(one.baseline_ms, "s"),
                 _time(one.headline.plt_ms_median if one.headline else None, "s"),
-                Entry(
-                    MISSING if one.improvement_percent is None else with_sign(one.improvement_percent),
+                replace(
+                    known(one.improvement_percent, with_sign),
                     mark=BEYOND_BOUND if one.headline and one.headline.beats_bound else "",
                 ),
-                _percent(one.at_most_percent),
+                known(one.at_most_percent),
                 Entry(
                     ", ".join(label_texts(one)),
                     "good" if agrees else "notable" if len(one.labels) > 1 else "",
@@ -376,7 +372,7 @@ def path_grid(source: Source) -> Grid:
     """The mean critical path of each cell in milliseconds."""
     rows = [
         (
-            *_heads(page, place.name, ARMS[arm]),
+            *cell_heads(page, place.name, arm),
             *(Entry(f"{ms:.0f}") for ms in (path.plt_ms, *path.kinds_ms.values(), path.ready_ms)),
             Entry(f"{path.handshakes:.1f}"),
             Entry(str(path.loads)),
@@ -388,7 +384,7 @@ def path_grid(source: Source) -> Grid:
         "Means in ms; the kinds add up to the PLT. Ready: time that requests on the path"
         " waited only for a connection. Handshakes: their number on the path."
     )
-    columns = _columns("PLT", *Kind, "ready", "handshakes", "loads")
+    columns = cell_columns("PLT", *Kind, "ready", "handshakes", "loads")
     return Grid("The critical path in figures", columns, tuple(rows), note)
 
 
@@ -401,7 +397,7 @@ def cold_grid(source: Source) -> Grid | None:
         times = (Entry(f"{median(ms):.1f}") for ms in (one.all_ms, one.cold_ms, one.without_ms))
         counts = (Entry(str(count)) for count in (len(one.times_ms), len(one.shares)))
         share_of_cold = Entry(f"{one.share:.1f}", aside=aside, value=one.share)
-        rows.append((Entry(one.place), *counts, *times, share_of_cold, _percent(one.share_of_all)))
+        rows.append((Entry(one.place), *counts, *times, share_of_cold, known(one.share_of_all)))
     if not rows:
         return None
     names = ("requests", "cold", "all ms", "cold ms", "without handshake ms", "of cold %", "of all %")
@@ -423,12 +419,12 @@ def evidence_grid(results: Results) -> Grid:
         part = result.syn_data_connections / result.connections if result.connections else None
         rows.append(
             (
-                *_heads(cell.page, results.factors.name(cell), cell.arm),
+                *cell_heads(cell.page, results.factors.name(cell), cell.arm.name),
                 _syn_data(result),
                 Entry(MISSING if part is None or not cell.arm.fast_open else share(part)),
-                Entry(MISSING if measured is None else f"{measured:.2f}"),
-                Entry(MISSING if result.retransmitted is None else f"{result.retransmitted:g}"),
-                Entry(MISSING if result.effect is None else with_sign(result.effect, 2)),
+                known(measured, "{:.2f}".format),
+                known(result.retransmitted, "{:g}".format),
+                known(result.effect, partial(with_sign, digits=2)),
                 Entry(str(len(result.outliers))),
                 Entry(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
             )
@@ -439,14 +435,14 @@ def evidence_grid(results: Results) -> Grid:
         " all. Retransmitted: segments a load by both ends, median. Effect: matched-pairs rank-biserial"
         " correlation, 1 where every pair got faster. Outliers are in every figure."
     )
-    return Grid("Evidence of each cell", _columns(*columns), tuple(rows), note)
+    return Grid("Evidence of each cell", cell_columns(*columns), tuple(rows), note)
 
 
 def invalid_grid(results: Results) -> Grid | None:
     """Loads that count for nothing, with why: invalid ones, and attempts that were done again."""
     rows = [
         (
-            *_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm),
+            *cell_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm.name),
             *(Entry(text) for text in (what, str(one.loads), one.kind, one.example)),
         )
         for result in results.cells
@@ -455,7 +451,7 @@ def invalid_grid(results: Results) -> Grid | None:
     ]
     if not rows:
         return None
-    columns = (*_columns(), *(Column(name, "words") for name in ("what", "loads", "kind", "for example")))
+    columns = (*cell_columns(), *(Column(name, "words") for name in ("what", "loads", "kind", "for example")))
     return Grid("Loads that do not count", columns, tuple(rows))
 
 
@@ -476,22 +472,14 @@ def cells_grid(source: Source) -> Grid:
     return Grid("Cells", tuple(Column(name) for name in names), tuple(entries))
 
 
-def all_grids(source: Source) -> Iterator[Grid]:
-    """Every table, in order."""
+def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
+    """Yield every table in order; for a paper, the results of all pages are one."""
     results = source.results
-    if results.distributions:
-        yield from corpus_grids(results)
+    yield from corpus_grids(results)
+    if results.distributions or for_paper:
         yield paper_grid(results)
     else:
         yield from (result_grid(results, page) for page in results.pages)
-    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
-
-
-def paper_grids(source: Source) -> Iterator[Grid]:
-    """Every table, the results of all pages in one."""
-    results = source.results
-    yield from corpus_grids(results)
-    yield paper_grid(results)
     yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
 
 
@@ -506,27 +494,9 @@ def detail_grids(source: Source) -> list[Grid]:
     return [grid for grid in made if grid is not None]
 
 
-def _columns(*figures: str) -> tuple[Column, ...]:
-    """Return the columns of a table with a row for each cell."""
-    return (
-        *(Column(name, "key") for name in ("page", "network", "arm")),
-        *(Column(str(name)) for name in figures),
-    )
-
-
-def _heads(page: str, place: str, arm: Arm) -> tuple[Entry, ...]:
-    return (Entry(page), Entry(place), Entry(arm.name))
-
-
 def _time(milliseconds: float | None, unit: str) -> Entry:
     """`1.648` in seconds, `63.4` in milliseconds, or a hyphen."""
-    if milliseconds is None:
-        return Entry(MISSING)
-    return Entry(f"{milliseconds / 1000:.3f}" if unit == "s" else f"{milliseconds:.1f}")
-
-
-def _percent(value: float | None) -> Entry:
-    return Entry(MISSING if value is None else f"{value:.1f}")
+    return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 
 def _syn_data(result: CellResult) -> Entry:

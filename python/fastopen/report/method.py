@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import Results
 from fastopen.common import units
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
@@ -54,11 +55,11 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 def _first_flights(results: Results) -> Iterator[str]:
     """Yield the beginning of connections that have sessions of an earlier visit."""
     setups = [setup for setup in results.experiment.setups if setup.tls is not None]
-    began = {setup.tls.session for setup in setups if setup.tls is not None}
+    encrypted = [setup.tls for setup in setups if setup.tls is not None]
+    began = {tls.session for tls in encrypted}
     if not began - {"none"}:
         return
-    counts = {setup.tls.tickets for setup in setups if setup.tls is not None}
-    tickets = listed([str(count) for count in sorted(counts)])
+    tickets = listed([str(count) for count in sorted({tls.tickets for tls in encrypted})])
     word = "both ends" if all(setup.client.type.ours for setup in setups) else "the origins"
     yield (
         f"TLS sessions came from an earlier visit: {' or '.join(dict.fromkeys(map(_visit, setups)))}."
@@ -68,12 +69,8 @@ def _first_flights(results: Results) -> Iterator[str]:
         " other connection resumed one."
     )
     if "early" in began:
-        rejected = any(setup.tls.rejects_early_data for setup in setups if setup.tls is not None)
-        answered = (
-            " Origins accepted it, where the rows do not say otherwise,"
-            if rejected
-            else " Origins accepted it"
-        )
+        rejected = any(tls.rejects_early_data for tls in encrypted)
+        answered = f" Origins accepted it{', where the rows do not say otherwise,' if rejected else ''}"
         together = " in one write" if all(setup.client.type.ours for setup in setups) else ""
         yield (
             f"With early data the first request of a connection went with the ClientHello{together}, if its"
@@ -99,12 +96,8 @@ def _quic(results: Results) -> Iterator[str]:
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
-    windows = listed(
-        [
-            f"{bytes_:,}"
-            for bytes_ in sorted({one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups})
-        ]
-    )
+    window_bytes = {one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups}
+    windows = listed([f"{count:,}" for count in sorted(window_bytes)])
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
     others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
     ends = (
@@ -130,7 +123,7 @@ def _quic(results: Results) -> Iterator[str]:
 def environment_facts(source: Source) -> list[tuple[str, str]]:
     results = source.results
     environment, experiment = results.environment, results.experiment
-    versions = environment.get("versions", {})
+    versions, memory = environment.get("versions", {}), environment.get("memory_bytes")
     facts: list[tuple[str, Any]] = [
         ("run started", environment.get("started")),
         ("status", results.status),
@@ -139,7 +132,7 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
         ("kernel of this machine", environment.get("kernel")),
         ("processor", environment.get("processor")),
         ("cores", environment.get("cores")),
-        ("memory", _memory(environment.get("memory_bytes"))),
+        ("memory", f"{memory / 2**30:.1f} GiB" if isinstance(memory, int) else None),
         ("worlds at once", environment.get("worlds_at_once")),
         ("load average at the start", environment.get("load_average")),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
@@ -207,11 +200,8 @@ def _distinct(texts: Iterable[str]) -> str:
 
 
 def _rate(limit: RateLimit) -> str:
-    return (
-        "a trace"
-        if limit.trace_ms is not None
-        else units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
-    )
+    rate = units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
+    return rate if limit.trace_ms is None else "a trace"
 
 
 def _queue(limit: RateLimit) -> str:
@@ -220,36 +210,28 @@ def _queue(limit: RateLimit) -> str:
 
 def _setups(results: Results) -> Iterator[str]:
     setups = results.experiment.setups
-    of_client: dict[str, list[Setup]] = {}
-    for setup in setups:
-        of_client.setdefault(setup.client.label, []).append(setup)
+    of_client = grouped((setup.client.label, setup) for setup in setups)
     versions = results.environment.get("clients", {})
     for number, ones in enumerate(of_client.values()):
         which = "The" if len(of_client) == 1 else "Another" if number else "One"
         yield f"{which} client was {_client(ones, versions)}."
-    http = _distinct(_http(setup) for setup in setups)
+    http = _distinct(
+        "the version of HTTP that each host was recorded with"
+        if setup.origins.http == "recorded"
+        else f"HTTP/{setup.origins.http}"
+        for setup in setups
+    )
     scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
     others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
     settings = ", ".join([http, *others])
-    if servers := _server_commands(setups):
+    if servers := [shlex.join(setup.origins.server) for setup in setups if setup.origins.server]:
         yield (
-            f"The client talked to a server of others ({listed(servers)}), which had the page's bodies as"
+            f"The client talked to a server of others ({_distinct(servers)}), which had the page's bodies as"
             " files, and the origins behind it."
         )
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:
         yield f"Each of these {len(setups)} settings has rows of its own in the tables."
-
-
-def _http(setup: Setup) -> str:
-    http = setup.origins.http
-    return "the version of HTTP that each host was recorded with" if http == "recorded" else f"HTTP/{http}"
-
-
-def _server_commands(setups: Sequence[Setup]) -> list[str]:
-    """The command line of each server of others, once."""
-    commands = (setup.origins.server for setup in setups)
-    return list(dict.fromkeys(shlex.join(words) for words in commands if words))
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
@@ -329,7 +311,3 @@ def _stack(results: Results, world: WorldRecord | None) -> Iterator[str]:
         settings = [f"Linux {world.kernel}", *(_of_factor(factor, points) for factor in of_part("tcp"))]
         text += f" ({', '.join(settings)}), in network namespaces of their own"
     yield text + "."
-
-
-def _memory(count: object) -> str:
-    return f"{count / 2**30:.1f} GiB" if isinstance(count, int) else ""

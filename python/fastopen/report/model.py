@@ -1,10 +1,10 @@
-"""A report as data: sections of blocks, which terminal, HTML, Markdown and JSON each render."""
+"""A finding as data, which terminal, HTML, Markdown and JSON each render."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fastopen.common.grid import Grid, Value
+from fastopen.common.grid import Value
 
 Severity = Literal["answer", "note", "warning", "detail"]
 """`answer`: of the reader's question; `note`: explains it; `warning`: casts doubt on it; `detail`: others."""
@@ -22,12 +22,3 @@ class Finding:
     severity: Severity = "note"
     subject: str = ""
     """The page; empty: the whole run."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """The tables of a subject and what was found in them."""
-
-    title: str
-    grids: tuple[Grid, ...]
-    findings: tuple[Finding, ...]

@@ -10,7 +10,7 @@ from fastopen.report.figures import Figure, median_loads, overview_figures
 from fastopen.report.figures.requests import timing_breakdown, waterfall
 from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.report.sections import PARTS, drawn, part_html, subject
-from fastopen.report.templates import asset, environment, policy
+from fastopen.report.templates import asset, whole_page
 from fastopen.report.vega import library
 
 # What single loads may take of the file: a report opens on a phone, too.
@@ -29,8 +29,9 @@ def html(source: Source) -> str:
     )
     scripts = {"library": library(), "own": asset("report.js"), "data": data}
     first = loads[0][1] if loads else ()
-    template = environment().get_template("report.html.jinja")
-    return template.render(
+    return whole_page(
+        "report.html.jinja",
+        *(scripts["library"], scripts["own"]),
         experiment=results.experiment,
         environment=results.environment,
         status=results.status,
@@ -41,9 +42,7 @@ def html(source: Source) -> str:
         loads=[one[0] for one in loads],
         first_load=[drawn(figure) for figure in first],
         left_out=left_out,
-        style=Markup(asset("report.css")),  # noqa: S704  # ours
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # ours, or script_json
-        policy=policy(scripts["library"], scripts["own"]),
     )
 
 

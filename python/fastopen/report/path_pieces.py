@@ -39,11 +39,6 @@ def kinds_of(path: CriticalPath) -> dict[Kind, float]:
 
 def segments_grid(page: Page, path: CriticalPath) -> Grid:
     """The pieces of one path in order of time."""
-    columns = (
-        Column("request", "key"),
-        Column("waits for", "words"),
-        *(Column(header) for header in ("from ms", "to ms", "ms")),
-    )
     rows = tuple(
         (
             Entry(request_name(page, one.resource)),
@@ -52,16 +47,13 @@ def segments_grid(page: Page, path: CriticalPath) -> Grid:
         )
         for one in path.segments
     )
-    return Grid("Critical path", columns, rows, "The pieces add up to the page load time.")
+    return Grid(
+        "Critical path", _columns("from ms", "to ms", "ms"), rows, "The pieces add up to the page load time."
+    )
 
 
 def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
     """Return the changes from one path to another as a table."""
-    columns = (
-        Column("request", "key"),
-        Column("waits for", "words"),
-        *(Column(header) for header in ("A ms", "B ms", "B - A ms")),
-    )
     rows = tuple(
         (
             Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),
@@ -71,4 +63,8 @@ def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
         )
         for piece in pieces
     )
-    return Grid("Pieces that changed", columns, rows)
+    return Grid("Pieces that changed", _columns("A ms", "B ms", "B - A ms"), rows)
+
+
+def _columns(*figures: str) -> tuple[Column, ...]:
+    return (Column("request", "key"), Column("waits for", "words"), *map(Column, figures))

@@ -1,6 +1,5 @@
 """The results of a run as a terminal prints them: tables and sentences by page, then notes on all."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
@@ -8,8 +7,9 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.analysis.attribution import Reasons, where_slower
+from fastopen.analysis.attribution import where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, plain, tabled
 from fastopen.experiments import Experiment, treatments_of
@@ -18,11 +18,10 @@ from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grids import paper_grid, published_grid, spread_note, spread_words
+from fastopen.report.grids import page_grids, paper_grid, published_grid, spread_note, spread_words
 from fastopen.report.model import Severity
-from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
-from fastopen.report.summary import summarise_run
+from fastopen.report.summary import savings_by_name, summarise_run
 
 # More pages are one table, with a row for each page and network.
 PAGES_APART: Final = 8
@@ -39,22 +38,20 @@ STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
 EXTREMES: Final = 3
 
 
-def results_renderables(
-    results: Results, width: int, reasons: Reasons | None = None
-) -> Iterator[RenderableType]:
-    """Yield all that is printed of a run, for a terminal of this width. `reasons` explain slow cells."""
+def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
+    """Yield all that is printed of a run, for a terminal of this width."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
         return
     pages = [page for page in results.pages if page in loaded]
     if results.distributions:
-        yield from _of_corpus(results, width, reasons or Reasons())
+        yield from _of_corpus(results, width)
     elif len(pages) <= PAGES_APART:
         for page in pages:
-            yield from _of_page(results, page, width, reasons)
+            yield from _of_page(results, page, width)
     else:
-        yield from _of_pages(results, pages, width, reasons or Reasons())
+        yield from _of_pages(results, pages, width)
     if len(pages) > 1:
         summary = summarise_run(results)
         name = "Both pages" if len(pages) == 2 else f"All {len(pages)} pages"
@@ -73,27 +70,25 @@ def results_renderables(
     yield from filled(_closing(results), width, "dim")
 
 
-def _of_pages(
-    results: Results, pages: Sequence[str], width: int, reasons: Reasons
-) -> Iterator[RenderableType]:
+def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
     """Many pages in one table, and what is wrong with any of them."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
         yield from filled([f"{page}: {one.sentence}" for one in warnings], width, *STYLES["warning"])
     yield from filled(surprises_of_pages(results, pages), width)
-    yield from filled(_extremes(results, reasons), width)
+    yield from filled(_extremes(results), width)
     yield from filled(["The saving of each page and its reason: fastopen report."], width, "dim")
     yield Text()
 
 
-def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[RenderableType]:
+def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
     """Too many pages for a table: what is saved over them, what goes with it, and the extremes."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
     yield from filled([*corpus_sentences(results), *surprises_of_pages(results, pages)], width)
-    yield from filled(_extremes(results, reasons), width)
+    yield from filled(_extremes(results), width)
     warnings = [one for page in pages for one in page_findings(results, page, severity="warning")]
     for exceeding in (True, False):
         found = [one for one in warnings if (one.kind == "beyond_bound") is exceeding]
@@ -109,34 +104,28 @@ def _of_corpus(results: Results, width: int, reasons: Reasons) -> Iterator[Rende
     yield Text()
 
 
-def _extremes(results: Results, reasons: Reasons) -> Iterator[str]:
+def _extremes(results: Results) -> Iterator[str]:
     """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
-    known = [(cell.improvement_percent, cell) for cell in judged if cell.improvement_percent is not None]
-    known.sort(key=lambda one: one[0], reverse=True)
+    known = [cell for cell in judged if cell.improvement_percent is not None]
+    known.sort(key=lambda cell: cell.improvement_percent or 0.0, reverse=True)
     if len(known) <= 2 * EXTREMES:
         return
-    where = {cell.index: results.factors.where(cell) for cell in (one.cell for _, one in known)}
-    one_place = len(set(where.values())) == 1
-    for words, cells in (("most", known[:EXTREMES]), ("least", known[: -EXTREMES - 1 : -1])):
-        named = [
-            f"{cell.cell.page}{'' if one_place else f' {where[cell.cell.index]}'} ({with_sign(saving)} %)"
-            for saving, cell in cells
-        ]
+    savings = [f"{name} ({with_sign(saving)} %)" for name, saving in savings_by_name(results, known).items()]
+    for words, named in (("most", savings[:EXTREMES]), ("least", savings[: -EXTREMES - 1 : -1])):
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
-    for saving, cell in reversed(known[-EXTREMES:]):
-        if saving < 0 and (why := where_slower(results, [cell], reasons)):
+    for cell in reversed(known[-EXTREMES:]):
+        if (cell.improvement_percent or 0.0) < 0 and (why := where_slower(results, [cell])):
             yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
-def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -> Iterator[RenderableType]:
-    section = page_section(results, page, reasons)
-    for number, grid in enumerate(section.grids):
+def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType]:
+    for number, grid in enumerate(page_grids(results, page)):
         yield from tabled(grid, width)
         if number:  # the note of the first is below all pages
             yield from filled([grid.note], width, "dim")
-    for finding in section.findings:
+    for finding in page_findings(results, page):
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
     yield Text()
 
@@ -144,9 +133,8 @@ def _of_page(results: Results, page: str, width: int, reasons: Reasons | None) -
 def _closing(results: Results) -> Iterator[str]:
     experiment = results.experiment
     measured: list[str] = []
-    of_asked: dict[int, list[float]] = defaultdict(list)
-    for (_, index), rtt in results.measured_rtt_ms.items():
-        of_asked[experiment.networks[index].rtt_us].append(rtt)
+    rtts_ms = results.measured_rtt_ms.items()
+    of_asked = grouped((experiment.networks[index].rtt_us, rtt) for (_, index), rtt in rtts_ms)
     for asked_us, rtts in sorted(of_asked.items()):
         ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
         measured.append(f"{' to '.join(ends)} of {asked_us / 1000:g} requested")

@@ -12,10 +12,17 @@ from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
+from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grids import detail_grids, fixed_rates, paper_grid, published_grid, spread_words
+from fastopen.report.grids import (
+    detail_grids,
+    fixed_rates,
+    page_grids,
+    paper_grid,
+    published_grid,
+    spread_words,
+)
 from fastopen.report.method import environment_facts, method_paragraphs
-from fastopen.report.parts import page_section
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import summarise_run
 from fastopen.report.templates import environment
@@ -51,14 +58,14 @@ def _rendered(part: Part, content: Mapping[str, Any] | None) -> Markup:
     return Markup(section(**content))  # noqa: S704  # a macro of a template that escapes
 
 
-def _verdict(source: Source) -> dict[str, Any]:
-    return {"summary": summarise_run(source.results)}
-
-
 def _results(source: Source) -> dict[str, Any]:
     results = source.results
     corpus = list(corpus_grids(results))
-    pages = [_all_pages(results)] if corpus else [_page(source, name) for name in results.pages]
+    pages: list[dict[str, Any]]
+    if corpus:
+        pages = [{"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}]
+    else:
+        pages = [_page(results, name) for name in results.pages]
     notes = {page["grid"].note for page in pages}
     return {
         "corpus": corpus,
@@ -88,21 +95,16 @@ def _answers(source: Source) -> dict[str, Any]:
     }
 
 
-def _evidence(source: Source) -> dict[str, Any]:
-    return {"grids": detail_grids(source)}
-
-
-def _method(source: Source) -> dict[str, Any]:
-    return {"method": list(method_paragraphs(source)), "facts": environment_facts(source)}
-
-
 _CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
-    "verdict": _verdict,
+    "verdict": lambda source: {"summary": summarise_run(source.results)},
     "results": _results,
     "published": _published,
     "answers": _answers,
-    "evidence": _evidence,
-    "method": _method,
+    "evidence": lambda source: {"grids": detail_grids(source)},
+    "method": lambda source: {
+        "method": list(method_paragraphs(source)),
+        "facts": environment_facts(source),
+    },
 }
 
 
@@ -121,13 +123,9 @@ def subject(results: Results) -> str:
     return "; ".join(parts)
 
 
-def _all_pages(results: Results) -> dict[str, Any]:
-    return {"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}
-
-
-def _page(source: Source, name: str) -> dict[str, Any]:
-    section = page_section(source.results, name, source.reasons)
-    return {"name": name, "grid": section.grids[0].answer_first(), "findings": section.findings}
+def _page(results: Results, name: str) -> dict[str, Any]:
+    grid = page_grids(results, name)[0].answer_first()
+    return {"name": name, "grid": grid, "findings": list(page_findings(results, name))}
 
 
 def drawn(figure: Figure) -> Drawn:

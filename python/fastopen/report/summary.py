@@ -1,12 +1,13 @@
 """The beginning of a report: the verdict, the saving, the proof."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import capitalised, decapitalised, gain, listed, percents, plural, saves, times
 from fastopen.experiments import Arm, place_word, treatments_of
 from fastopen.report.corpus import in_the_middle
@@ -18,6 +19,7 @@ from fastopen.report.findings.verdict import (
     invalid_lines,
     of_arms,
     questions_of,
+    savings_of,
     verdict_words,
 )
 from fastopen.report.loaded import as_loaded, over_quic
@@ -36,21 +38,14 @@ COUNTED: Final = {
 
 
 @dataclass(frozen=True)
-class Tile:
-    """One figure in large type, and what it is."""
-
-    figure: str
-    label: str
-
-
-@dataclass(frozen=True)
 class Summary:
     """The verdict in a few words with its tone, the sentences that carry it, and its figures."""
 
     headline: str
     tone: str
     sentences: tuple[str, ...]
-    tiles: tuple[Tile, ...]
+    tiles: Mapping[str, str]
+    """The figures in large type, by what they are."""
     of_questions: tuple[str, ...] = ()
     """`HTTP/2: worth turning on.`: what the headline leaves open, where verdicts on questions differ."""
 
@@ -59,7 +54,7 @@ def summarise_run(results: Results) -> Summary:
     """Summarise all pages and networks by the headline arm. Each question is judged separately."""
     arms = treatments_of(results.experiment.arms)
     if not arms:
-        return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), ())
+        return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), {})
     questions = questions_of(results, results.cells)
     verdicts = {}
     sentences: list[str] = []
@@ -81,21 +76,24 @@ def summarise_run(results: Results) -> Summary:
         )
     only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
     if not verdicts:
-        return Summary(NO_SYN, "quiet", (), ())
-    alike = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}." if only else ""
-    headline = alike or f"It depends on {listed(_asked_by(results))}."
+        return Summary(NO_SYN, "quiet", (), {})
+    if only:
+        headline = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}."
+    else:
+        asking = [f"the {factor.title}" for factor in results.factors.varying if factor.question]
+        headline = f"It depends on {listed(asking)}."
     if len(questions) == 1:
         headline = f"{as_loaded(results, results.cells)}: {decapitalised(headline)}"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
-    of_words: dict[str, list[str]] = {}
-    for question, verdict in verdicts.items():
-        words = decapitalised(verdict_words(verdict, questions[question]))
-        of_words.setdefault(words, []).append(question)
+    of_words = grouped(
+        (decapitalised(verdict_words(verdict, questions[question])), question)
+        for question, verdict in verdicts.items()
+    )
     return Summary(
         headline,
         only.tone if only else "quiet",
         tuple(filter(None, sentences)),
-        tuple(tiles),
+        tiles,
         ()
         if only
         else tuple(f"{capitalised('; '.join(named))}: {words}." for words, named in of_words.items()),
@@ -111,24 +109,19 @@ def verdict_line(results: Results) -> str:
     if summary.of_questions:
         return " ".join((summary.headline, *summary.of_questions))
     unknown = decapitalised(Verdict.UNKNOWN) in decapitalised(summary.headline)
-    if unknown or not any(tile.label == SAVED for tile in summary.tiles):
+    if unknown or SAVED not in summary.tiles:
         return summary.headline
     arms = treatments_of(results.experiment.arms)
     clauses: list[str] = []
     for arm, cells in zip(arms, of_arms(results.cells, arms), strict=True):
         if known := [cell for cell in cells if cell.saved_ms is not None]:
-            saved = saves(_savings(known))
+            saved = saves(savings_of(known))
             clauses.append(
                 f"{decapitalised(arm.condition)} {saved.removeprefix('saves ')}"
                 if clauses
                 else f"{arm.condition} TFO {saved} of page load time"
             )
     return f"{summary.headline} {', '.join(clauses)}."
-
-
-def _asked_by(results: Results) -> list[str]:
-    """`the version of HTTP`: the factors that tell the questions apart."""
-    return [f"the {factor.title}" for factor in results.factors.varying if factor.question]
 
 
 def _sentences(
@@ -145,13 +138,9 @@ def _sentences(
     return sentences
 
 
-def _savings(cells: Sequence[CellResult]) -> list[float]:
-    return [saving for cell in cells for saving in cell.stated_percent]
-
-
 def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     """`On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
-    savings, medians = _savings(cells), [cell.improvement_percent or 0.0 for cell in cells]
+    savings, medians = savings_of(cells), [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     on_visit = f"On {arm.visit} TFO"
     if effects[Effect.NONE] == len(cells):
@@ -160,7 +149,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
         sentence = f"{on_visit} {saves(savings)} of page load time"
     else:
         word = "reduces" if max(savings) > 0 else "increases"
-        sentence = f"{on_visit} {word} page load time by {percents([abs(saving) for saving in savings])}"
+        sentence = f"{on_visit} {word} page load time by {percents([*map(abs, savings)])}"
     if len(cells) == 1:
         return f"{sentence}."
     pages = len({cell.cell.page for cell in cells})
@@ -175,11 +164,11 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
     ]
     headline = arm is treatments_of(results.experiment.arms)[0]
     differ = headline and pages > 1 and len({round(saving, 1) for saving in medians}) > 2
-    middle = f" {in_the_middle(_named(results, cells))}" if differ else ""
+    middle = f" {in_the_middle(savings_by_name(results, cells))}" if differ else ""
     return f"{sentence} ({gain(median(medians))} in the median of {places}): it {listed(counts)}.{middle}"
 
 
-def _named(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
+def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
     """The savings of cells that have one, by page, with the network where that varies."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
@@ -196,17 +185,16 @@ def _carried(cells: Sequence[CellResult]) -> str:
     return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
-def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> list[Tile]:
+def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
     """Savings only where there is one question: a range over several is the answer to none."""
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
-    tiles = []
+    tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]
     if known and one_question:
         saved = [cell.saved_ms or 0.0 for cell in known]
-        tiles.append(Tile(saves(_savings(known)).removeprefix("saves "), SAVED))
-        tiles.append(Tile(times(min(saved), max(saved)), "saved a load, in the median"))
+        tiles[SAVED] = saves(savings_of(known)).removeprefix("saves ")
+        tiles["saved a load, in the median"] = times(min(saved), max(saved))
     if carried := _carried(known):
-        tiles.append(Tile(carried, "connections sent data in the SYN"))
-    tiles.append(Tile(f"{valid:,} of {loads:,}", "loads valid"))
-    return tiles
+        tiles["connections sent data in the SYN"] = carried
+    return {**tiles, "loads valid": f"{valid:,} of {loads:,}"}

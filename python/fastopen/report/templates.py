@@ -4,9 +4,10 @@ import base64
 import hashlib
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from fastopen.common.phrases import plural
 
@@ -23,6 +24,12 @@ def policy(*scripts: str) -> str:
 def asset(name: str, package: str = HERE) -> str:
     """A file of the package's `assets/`."""
     return (resources.files(package) / "assets" / name).read_text(encoding="utf-8")
+
+
+def whole_page(template: str, *scripts: str, **content: Any) -> str:
+    """Return a page of a template, with the style, that runs these scripts and no other."""
+    style = Markup(asset("report.css"))  # noqa: S704  # ours
+    return environment().get_template(template).render(style=style, policy=policy(*scripts), **content)
 
 
 @cache

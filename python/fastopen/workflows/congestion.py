@@ -12,7 +12,7 @@ from fastopen.contract import CONTRACT, Job, Network, RateLimit, Tcp
 from fastopen.engines import Engine
 from fastopen.engines.base import WorldBuilt
 from fastopen.experiments import BASELINE, EngineName, Experiment
-from fastopen.pages import Page, Resource
+from fastopen.pages import load_pages, packaged_pages
 
 # Every Linux has it, whatever it was built with.
 ALWAYS: Final = "reno"
@@ -50,22 +50,14 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 
 
 def _job(congestion_control: str) -> Job:
-    """The smallest there is."""
-    resource = Resource(url="http://check.test/", type="document", body_bytes=1, initiator=None)
-    page = Page(
-        format="fastopen-page/1",
-        name="check",
-        url=resource.url,
-        source="made here",
-        initiators="declared",
-        resources=[resource],
-    )
+    """Return the smallest job that there is."""
+    (imported,) = load_pages([packaged_pages()["one-request"]])
     free = RateLimit(rate_bit_per_s=None, queue_bytes=None)
     return Job(
         contract=CONTRACT,
         id="check",
         seed=0,
-        page=page,
+        page=imported.page,
         network=Network(rtt_us=0, down=free, up=free),
         tcp=Tcp(congestion_control=congestion_control),
         loads=[BASELINE.load()],

@@ -28,7 +28,7 @@ from fastopen.engines import (
 )
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.kernels.store import VARIABLE
-from fastopen.experiments import EngineName, Plan, repeats_of, slowed_down
+from fastopen.experiments import EngineName, Experiment, Plan, repeats_of, slowed_down
 from fastopen.runs import describe_environment
 
 NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
@@ -42,6 +42,29 @@ def auto_engine(kernel: str | None) -> EngineName:
     """Return the engine that `auto` means here: `virtual` if a kernel is installed or named, else `host`."""
     named = kernel is not None or bool(os.environ.get(VARIABLE))
     return "virtual" if named or kernels.installed() else "host"
+
+
+def kernels_named(text: str | None) -> dict[str, str]:
+    """Map names to kernels of a list with commas; empty for one. Raises MachineError, InputError."""
+    asked = [one.strip() for one in (text or "").split(",")]
+    if len(asked) < 2:
+        return {}
+    named: dict[str, str] = {}
+    for one in asked:
+        if not one:
+            raise InputError(f"{text!r} has an empty name in it", "--kernel", "use NAME,NAME")
+        name = kernels.find(one).name
+        if name in named:
+            raise InputError(f"{name} appears twice", "--kernel", "fastopen kernel list lists the kernels")
+        named[name] = one
+    return named
+
+
+def on_virtual_engine(experiment: Experiment) -> Experiment:
+    """The experiment on the virtual engine alone. Raises InputError where another was asked for."""
+    if "host" in experiment.engines:
+        raise InputError("several kernels need the virtual engine", "--kernel", "use --engine virtual")
+    return experiment.model_copy(update={"engines": ["virtual"]})
 
 
 def is_busy() -> bool:

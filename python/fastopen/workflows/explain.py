@@ -10,11 +10,12 @@ from math import prod
 from statistics import fmean
 from typing import Any, Final
 
-from fastopen.analysis.audit import Finding
-from fastopen.analysis.audit.findings import QUESTIONS
+from fastopen.analysis.audit import QUESTIONS, Finding, audit, read_table
 from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.errors import InputError
-from fastopen.contract import Job, LoadRecord
+from fastopen.common.grouping import grouped
+from fastopen.common.resources import packaged_folder
+from fastopen.contract import Job
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import (
     BASELINE,
@@ -27,10 +28,12 @@ from fastopen.experiments import (
     estimated_s,
     make_plan,
 )
+from fastopen.experiments.published import FILE as PUBLISHED
 from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
-from fastopen.workflows.audit_published import published_findings
 
+# What the audit finds in the times themselves, or asks about them; the rest is wrong with the print.
+OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time that differs by less than this share agrees.
 AGREE_SHARE: Final = 0.1
 # Requests after which a search looks no further than the neighbours of the best rig: about half a minute on
@@ -135,7 +138,9 @@ class Explained:
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree if the best rig does without this property."""
+        """Return how many fewer savings agree if the best rig does without this property that it has."""
+        if one not in self.best.rig:
+            return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
         return None if without is None else self.best.agreeing - without.agreeing
 
@@ -169,16 +174,12 @@ class Explained:
     def as_json(self) -> dict[str, Any]:
         """Return the keys that docs/json.md lists."""
         base, best = self.base, self.best
-        unreached = [cell for cell in self.cells if not best.agrees(cell)]
+        rigs = {"base": base, "sourced": self.sourced, "best": best}
         return {
             "experiment": self.space.base.name,
             "cells": len(self.cells),
-            "agree_base": base.agreeing,
-            "agree_sourced": self.sourced.agreeing,
-            "agree_best": best.agreeing,
-            "times_agree_base": base.times_agreeing,
-            "times_agree_sourced": self.sourced.times_agreeing,
-            "times_agree_best": best.times_agreeing,
+            **{f"agree_{name}": one.agreeing for name, one in rigs.items()},
+            **{f"times_agree_{name}": one.times_agreeing for name, one in rigs.items()},
             "predicted": self.predicted,
             "rigs": len(self.tried),
             "rigs_possible": self.space.size,
@@ -190,16 +191,14 @@ class Explained:
                     "value": one.value,
                     "source": one.source,
                     "cells_gained": self.gained(one),
-                    "cells_lost_without": self.lost_without(one) if one in best.rig else None,
+                    "cells_lost_without": self.lost_without(one),
                     "cells_predicted": self.predicted_gained(one),
                 }
                 for one in self.space.properties
             ],
             "table": [
                 {
-                    "page": cell.page,
-                    "rtt_ms": cell.rtt_ms,
-                    "down_mbit": cell.down_mbit,
+                    **_place(cell),
                     "theirs": _figures(Times(cell.off_ms, cell.tfo_ms)),
                     "base": _figures(base.times[cell]),
                     "best": _figures(best.times[cell]),
@@ -210,15 +209,15 @@ class Explained:
                 for cell in self.cells
             ],
             "unreached": [
-                {
-                    "page": cell.page,
-                    "rtt_ms": cell.rtt_ms,
-                    "down_mbit": cell.down_mbit,
-                    "why": self.why_unreached(cell),
-                }
-                for cell in unreached
+                {**_place(cell), "why": self.why_unreached(cell)}
+                for cell in self.cells
+                if not best.agrees(cell)
             ],
         }
+
+
+def _place(cell: PublishedCell) -> dict[str, str | float]:
+    return {"page": cell.page, "rtt_ms": cell.rtt_ms, "down_mbit": cell.down_mbit}
 
 
 def _figures(times: Times) -> dict[str, float | None]:
@@ -273,16 +272,29 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
     return cells
 
 
+def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[Finding, ...]]:
+    """Return what the audit finds of cells, of their times."""
+    folder = packaged_folder("experiments")
+    if folder is None:
+        raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
+    wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
+    found: defaultdict[PublishedCell, list[Finding]] = defaultdict(list)
+    for finding in audit(read_table(folder / PUBLISHED).cells):
+        cell = finding.cell
+        key = (cell.experiment, cell.page, float(cell.rtt_ms), float(cell.down_mbit or 0))
+        if key in wanted and finding.kind in OF_TIMES:
+            found[wanted[key]].append(finding)
+    return {cell: tuple(findings) for cell, findings in found.items()}
+
+
 def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
     return max(tried, key=lambda one: one.score(cells))
 
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
     """Return how many savings agree on the rig that is best for all other pages (or rows, of one page)."""
-    groups: defaultdict[object, list[PublishedCell]] = defaultdict(list)
-    pages = {cell.page for cell in cells}
-    for number, cell in enumerate(cells):
-        groups[cell.page if len(pages) > 1 else number].append(cell)
+    several = len({cell.page for cell in cells}) > 1
+    groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0
     for left_out in groups.values():
         others = [cell for cell in cells if cell not in left_out]
@@ -361,7 +373,7 @@ class _Search:
                 (row, network, [BASELINE.name], 1) for row in fitting for network in row.fitted_to
             )
             for row in fitting:
-                row.improve([records.get((id(row), network, BASELINE.name), []) for network in row.fitted_to])
+                row.improve([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
 
     def _measure(self, rows: Sequence["_Row"]) -> None:
         asked = (
@@ -370,8 +382,7 @@ class _Search:
             for network in self.space.cells_of(row.page.name)
             for arms in row.loaded_together
         )
-        for (number, network, arm), taken in self._run(asked).items():
-            row = next(one for one in rows if id(one) == number)
+        for (row, network, arm), taken in self._run(asked).items():
             row.measured[network, arm] = fmean(taken) if taken else None
         for row in rows:
             if row.setting.fitted == "time":
@@ -379,17 +390,17 @@ class _Search:
 
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
-    ) -> dict[tuple[int, int, ArmName], list[float]]:
+    ) -> dict[tuple["_Row", int, ArmName], list[float]]:
         """Return the times in milliseconds of each row's network and arm; without those that are invalid."""
-        places: dict[str, tuple[int, int, dict[str, ArmName]]] = {}
+        places: dict[str, tuple[_Row, int, dict[str, ArmName]]] = {}
         jobs: list[Job] = []
         for row, network, arms, draws in asked:
             for job, of_load in row.jobs(network, arms, draws):
                 name = str(len(jobs))
-                places[name] = (id(row), network, of_load)
+                places[name] = (row, network, of_load)
                 jobs.append(job.model_copy(update={"id": name}))
         known = self.loads + sum(len(job.loads) for job in jobs)
-        taken: defaultdict[tuple[int, int, ArmName], list[float]] = defaultdict(list)
+        taken: defaultdict[tuple[_Row, int, ArmName], list[float]] = defaultdict(list)
         with closing(self.engine.run(jobs, {})) as events:
             for event in events:
                 if not isinstance(event, LoadDone):
@@ -397,17 +408,14 @@ class _Search:
                 self.loads += 1
                 self.requests += len(event.record.requests)
                 self.watch(self.loads, known)
-                number, network, of_load = places[event.record.job]
-                if (ms := _plt_ms(event.record)) is not None:
-                    taken[number, network, of_load[event.record.id]].append(ms)
+                record = event.record
+                row, network, of_load = places[record.job]
+                if record.valid and record.plt_ns is not None:
+                    taken[row, network, of_load[record.id]].append(record.plt_ns / 1e6)
         return taken
 
 
-def _plt_ms(record: LoadRecord) -> float | None:
-    return record.plt_ns / 1e6 if record.valid and record.plt_ns is not None else None
-
-
-@dataclass
+@dataclass(eq=False)
 class _Row:
     """A page on a rig: its networks in the order of the base's."""
 

@@ -1,6 +1,7 @@
 """The packets of kept loads: as the run kept them, or of the same loads done again."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from fastopen.common.errors import InputError
 from fastopen.engines import LoadDone
+from fastopen.experiments import repeats_to_the_byte
 from fastopen.runs import LoadRow, RunReader, stored_plan
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.packets import kept_packets, packets_name
@@ -23,11 +25,7 @@ class ExportedPackets:
 
     copied: int = 0
     again: int = 0
-    missing: dict[str, int] = field(default_factory=dict)
-
-    def miss(self, why: str) -> None:
-        """Counts a load without packets."""
-        self.missing[why] = self.missing.get(why, 0) + 1
+    missing: dict[str, int] = field(default_factory=Counter)
 
     @property
     def written(self) -> int:
@@ -42,7 +40,6 @@ def export_packets(
     job: str | None = None,
     replace_export: bool = False,
     jobs: int | None = None,
-    inputs: Sequence[str | Path] = (),
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
     """Writes a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
@@ -67,7 +64,7 @@ def export_packets(
                 else:
                     owed.append(row)
             if owed:
-                _load_again(run, owed, unfinished, found, jobs, inputs, watch)
+                _load_again(run, owed, unfinished, found, jobs, watch)
             if not found.written:
                 why = "; ".join(found.missing) or "it has no loads"
                 raise InputError(f"has no packets: {why}", run.place, KEEP_THEM)
@@ -80,16 +77,13 @@ def _load_again(
     place: Path,
     found: ExportedPackets,
     parallel: int | None,
-    inputs: Sequence[str | Path],
     watch: Callable[[int], None],
 ) -> None:
     experiment, cells = run.experiment(), run.cells()
     owed: dict[tuple[str, str], LoadRow] = {}
     for row in rows:
-        cell = cells[row.cell]
-        same_again = cell.engine == "virtual" and experiment.setups[cell.setup].client.type.deterministic
-        if row.superseded or not same_again:
-            found.miss("they were not kept, and the load cannot be repeated exactly")
+        if row.superseded or not repeats_to_the_byte(experiment, cells[row.cell]):
+            found.missing["they were not kept, and the load cannot be repeated exactly"] += 1
         else:
             owed[row.job, row.load] = row
     if not owed:
@@ -97,7 +91,7 @@ def _load_again(
     plan = stored_plan(run)
     names = {name for name, _ in owed}
     plan = replace(plan, jobs=tuple(one for one in plan.jobs if one.job.id in names))
-    bodies = bodies_of(plan, pages_of(run, inputs))
+    bodies = bodies_of(plan, pages_of(run))
     engines = EngineSet.of(plan, None, parallel, run.environment)
     # All loads of a job, since each has a client address of its own by its number.
     again = [one.job.model_copy(update={"packets": True}) for one in plan.jobs]
@@ -110,7 +104,7 @@ def _load_again(
                 continue
             row = owed[load]
             if event.packets is None or event.record != run.load_record(row.job, row.load):
-                found.miss("the repeated loads differ: the version or the kernel is another one")
+                found.missing["the repeated loads differ: the version or the kernel is another one"] += 1
                 continue
             (place / packets_name(row)).write_bytes(event.packets.pcapng)
             found.again += 1

@@ -91,7 +91,7 @@ class RunOptions:
     def as_json(self) -> dict[str, Any]:
         """Return the options that resuming the run needs."""
         return {
-            "until": None if self.until is None else self.until.as_json(),
+            "until": None if self.until is None else asdict(self.until),
             "inputs": [_absolute(path) for path in self.inputs],
             "library": [_absolute(path) for path in self.library],
             "lenient": self.lenient,
@@ -242,7 +242,8 @@ def resume_run(
     """
     RunStore.put_in_order(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
-        until = options.until or UntilInterval.of_json(store.options.get("until"))
+        kept = store.options.get("until")
+        until = options.until or (UntilInterval(**kept) if kept else None)
         if store.status == "finished" and not store.pending():
             return ExecutedRun(store, collect(store), until, None)
     store.close()
@@ -325,7 +326,7 @@ def _check_same(
         check_bodies(store.options.get("bodies", {}), bodies_of(plan, imported), store.place)
 
 
-def pages_of(store: RunReader, inputs: Sequence[str | Path]) -> list[ImportedPage]:
+def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[ImportedPage]:
     """The run's own pages, with recorded bodies read again where it started with some."""
     pages = list(store.pages().values())
     options = store.options

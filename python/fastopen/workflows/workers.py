@@ -126,7 +126,8 @@ class DaskExecutor(Executor):
             if time.monotonic() - last > self._without_workers_s:
                 for future in list(self._open):
                     words = f"the scheduler had no workers for {self._without_workers_s:.0f} s"
-                    _settle(future, _raising(BrokenExecutor(words)))
+                    with suppress(Exception):
+                        future.set_exception(BrokenExecutor(words))
 
 
 def _settle(future: Future[Result], result: Callable[[], Result]) -> None:
@@ -139,13 +140,6 @@ def _settle(future: Future[Result], result: Callable[[], Result]) -> None:
     else:
         with suppress(Exception):
             future.set_result(value)
-
-
-def _raising(error: Exception) -> Callable[[], Any]:
-    def result() -> Any:
-        raise error
-
-    return result
 
 
 def _runs(name: str, dask_worker: Any) -> bool:

@@ -41,7 +41,7 @@ def source(run: Path) -> Source:
 
 def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(source: Source) -> None:
     target = io.StringIO()
-    print_results(source.results, Console(width=80, file=target), source.reasons)
+    print_results(source.results, Console(width=80, file=target))
     printed = target.getvalue()
     assert "Saved over the pages" in printed
     assert "Properties of pages that correlate with the saving" in printed

@@ -45,7 +45,7 @@ class Text(HTMLParser):
 
 def rendered(source: Source) -> Iterator[tuple[str, str]]:
     target = Console(file=io.StringIO(), width=100, highlight=False)
-    for renderable in results_renderables(source.results, target.width, source.reasons):
+    for renderable in results_renderables(source.results, target.width):
         target.print(renderable)
     assert isinstance(target.file, io.StringIO)
     yield "terminal", target.file.getvalue()
@@ -63,7 +63,7 @@ def letters(text: str) -> str:
 
 
 def test_all_renderers_show_all_findings(source: Source) -> None:
-    found = list(page_findings(source.results, PAGE, source.reasons))
+    found = list(page_findings(source.results, PAGE))
     assert {"verdict", "first_flight"} <= {one.kind for one in found}
     assert all(one.subject == PAGE for one in found)
     for name, text in rendered(source):
@@ -72,7 +72,7 @@ def test_all_renderers_show_all_findings(source: Source) -> None:
 
 
 def test_a_module_is_all_that_a_finding_takes(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    def new(results: Results, page: str, _: object) -> Iterator[Finding]:
+    def new(results: Results, page: str) -> Iterator[Finding]:
         yield Finding("new", f"{page} has {len(results.cells)} new things.")
 
     module = SimpleNamespace(RANK=35, SEVERITY="note", findings=new)

@@ -14,7 +14,7 @@ from fastopen.common.grid import Value
 from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read_asked
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
-from fastopen.report.findings.first_flight import first_flight_lines
+from fastopen.report.findings.first_flight import findings
 from fastopen.report.grids import result_grid
 from fastopen.report.method import method_paragraphs
 from fastopen.report.summary import verdict_line
@@ -44,7 +44,7 @@ def results(sessions: list[str], repeats: int = 1, engine: str = "virtual", **se
 
 
 def said(found: Results) -> str:
-    return " ".join(first_flight_lines(found, "small")).replace("\xa0", " ")
+    return " ".join(one.sentence for one in findings(found, "small")).replace("\xa0", " ")
 
 
 def test_the_best_first_flight_is_named_with_what_it_saves_of_the_plainest() -> None:

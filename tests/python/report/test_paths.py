@@ -11,7 +11,7 @@ from fastopen.analysis.statistics import Results, collect
 from fastopen.common.phrases import NBSP
 from fastopen.experiments import networks_asked
 from fastopen.report.figures.payoff import LINES, mean_saving_over_paths
-from fastopen.report.findings.broken_paths import payoff_lines
+from fastopen.report.findings.broken_paths import findings
 from fastopen.runs import RunStore
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -28,7 +28,7 @@ def results(folder: Path, path: str, saved_ms: dict[str, float]) -> Results:
 
 def lines(folder: Path, saved_ms: dict[str, float]) -> list[str]:
     found = results(folder, ",".join(saved_ms), saved_ms)
-    return [line.replace(NBSP, " ") for line in payoff_lines(found, "p")]
+    return [one.sentence.replace(NBSP, " ") for one in findings(found, "p")]
 
 
 def test_a_path_that_drops_has_its_price_the_share_and_what_the_literature_says(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_networks_on_which_it_pays_are_named_where_they_are_few(tmp_path: Pa
         replace(one, saved_ms=10.0) if one.saved_ms == 100.0 and one.cell.network not in far else one
         for one in found.cells
     ]
-    (line,) = payoff_lines(replace(found, cells=cells), "p")
+    (line,) = (one.sentence for one in findings(replace(found, cells=cells), "p"))
     assert "it pays at 100 ms, and not at 20 ms." in line.replace(NBSP, " ")
 
 

@@ -18,8 +18,8 @@ from fastopen.common.terminal import below_table, fitting_table
 from fastopen.engines import HostEngine
 from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
-from fastopen.report import page_verdicts, results_document, results_renderables
-from fastopen.report.findings.verdict import how_sure
+from fastopen.report import results_document, results_renderables
+from fastopen.report.findings.verdict import findings, how_sure
 from fastopen.report.grids import fixed_rates, paper_grid, result_grid
 from fastopen.report.latex import escaped, latex
 from fastopen.report.summary import verdict_line
@@ -29,6 +29,10 @@ from made_up_run import fill, made_up_page, made_up_plan
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
+
+
+def page_verdicts(results: Results, page: str) -> list[str]:
+    return [one.sentence for one in findings(results, page)]
 
 
 def compare(name: str, text: str) -> None:

@@ -24,7 +24,7 @@ from fastopen.report import latex, markdown
 from fastopen.report.embedding import script_json
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.paint import paint_grid
-from fastopen.report.grids import all_grids, cells_grid, paper_grids
+from fastopen.report.grids import all_grids, cells_grid
 from fastopen.report.method import method_paragraphs
 from fastopen.report.page import html
 from fastopen.report.sheet import csv_text
@@ -274,7 +274,7 @@ def test_latex_shows_any_text_as_text(text: str) -> None:
 
 
 def test_the_table_of_a_single_page_names_it_in_latex() -> None:
-    text = latex.latex(paper_grids(source_of(made_up_plan([made_up_page("front", 6)]))))
+    text = latex.latex(all_grids(source_of(made_up_plan([made_up_page("front", 6)])), for_paper=True))
     assert r"TCP Fast Open. front; cleartext; 4 Mbit/s down" in text
 
 
@@ -331,10 +331,10 @@ def test_a_run_with_many_loads_has_a_small_report(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_paper_gets_the_results_of_all_pages_in_one_table_with_a_label(source: Source) -> None:
-    first, *_ = paper_grids(source)
+    first, *_ = all_grids(source, for_paper=True)
     assert [column.heading for column in first.columns][:2] == ["page", "RTT ms"]
     assert [row[0].text for row in first.rows] == ["small", "small", "large", "large"]
-    text = latex.latex(paper_grids(source), [], "a_run")
+    text = latex.latex(all_grids(source, for_paper=True), [], "a_run")
     labels = [line.strip() for line in text.splitlines() if r"\label{" in line]
     assert labels[0] == r"\label{tab:a-run-page-load-time-without-and-with-tcp-fast-open}"
     assert len(labels) == len(set(labels)) == text.count(r"\begin{table}")

@@ -13,10 +13,10 @@ from fastopen.common.phrases import times
 from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
-from fastopen.report import page_verdicts, results_renderables
+from fastopen.report import results_renderables
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import surprises_of_pages
-from fastopen.report.findings.verdict import invalid_lines
+from fastopen.report.findings.verdict import findings, invalid_lines
 from fastopen.report.model import Finding
 from fastopen.report.summary import summarise_run, verdict_line
 from fastopen.runs import RunStore, execute
@@ -27,6 +27,10 @@ MakePlan = Callable[..., Plan]
 CLEAR = "In cleartext over HTTP/1.1: "
 SETUPS = [Setup(), Setup(tls=Tls()), Setup(origins=Origins(http="2"), tls=Tls())]
 INTERVALS = {0: (18.0, (17.0, 19.0)), 1: (0.1, (0.1, 0.1)), 2: (-0.2, (-0.3, -0.1))}
+
+
+def page_verdicts(results: Results, page: str) -> list[str]:
+    return [one.sentence for one in findings(results, page)]
 
 
 @pytest.fixture
@@ -81,7 +85,7 @@ def test_each_question_has_a_verdict_of_its_own(several_questions: Results) -> N
         "It depends on the version of HTTP and the use of TLS. HTTP/1.1, cleartext: worth turning on."
         " HTTP/1.1, TLS 1.3; HTTP/2, TLS 1.3: no difference."
     )
-    assert not any("saved" in tile.label for tile in summary.tiles)
+    assert not any("saved" in label for label in summary.tiles)
 
 
 def test_the_headline_of_one_question_is_its_verdict(several_questions: Results) -> None:

@@ -1,14 +1,14 @@
 """The loads of a run taken apart: the mean critical path of each cell, and one load to be shown whole."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.segments import CriticalPath, Kind
+from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
-from fastopen.experiments import draw_of
+from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
 # A load of fifty requests takes two milliseconds to read and take apart; more loads would change no mean.
@@ -59,20 +59,17 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
     Which ones is decided by how near they are to the median page load time, so that it is the same each time.
     """
     experiment, pages = store.experiment(), store.pages()
-    of_cell: defaultdict[int, list[LoadRow]] = defaultdict(list)
-    for row in rows:
-        if row.valid and not row.superseded and row.plt_ns is not None:
-            of_cell[row.cell].append(row)
-    cells = {cell.index: cell for cell in store.cells() if of_cell[cell.index]}
+    valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
+    of_cell = grouped((row.cell, row) for row in valid)
+    cells = {cell.index: cell for cell in store.cells() if cell.index in of_cell}
     each = max(1, loads_max // max(len(cells), 1))
     breakdowns: dict[int, Breakdown] = {}
     shown: dict[int, Shown] = {}
     for index, cell in cells.items():
-        page, client = pages[cell.page], experiment.setups[cell.setup].client
         taken = []
         for row, record in store.load_records(_nearest_the_median(of_cell[index], each)):
-            drawn = draw_of(experiment, cell.comparison, row.repeat)
-            path = critical_path(page, record, client if drawn is None else drawn.client(client))
+            _, client = loaded_with(experiment, cell, row.repeat)
+            path = critical_path(pages[cell.page], record, client)
             if path is None:
                 # Seen at the origins alone, as the other loads of its cell.
                 break

@@ -7,6 +7,7 @@ from statistics import linear_regression
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
 from fastopen.analysis.statistics import CellResult, Results, deciding_factor
+from fastopen.common.grouping import grouped
 from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
 
@@ -82,29 +83,22 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
     """Return the places in rows. The name of a row is empty if there is only one."""
     factors = results.factors
-    rows: dict[tuple[str, ...], list[Place]] = {}
-    for place in places:
-        point = factors.point(place.comparison)
-        rest = tuple(factor.phrase_at(point) for factor in factors.varying if factor.name != along)
-        rows.setdefault(rest, []).append(place)
+    others = factors.besides(along)
+    rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
     return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
 
 
 def _in_order(places: list[Place], along: str) -> list[Place]:
     """Numbers grow; words stay in the order in which they were asked for."""
-    known = [position(place, along) for place in places]
-    return places if None in known else sorted(places, key=lambda place: position(place, along) or 0.0)
+    if any(along not in place.numbers for place in places):
+        return places
+    return sorted(places, key=lambda place: place.numbers[along])
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
     """The values of those factors that are numbers. A version is none, whatever its name looks like."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
-
-
-def position(place: Place, along: str) -> float | None:
-    """Its place on the axis of a factor, in the unit of the column; None where that is no number."""
-    return place.numbers.get(along)
 
 
 def axis_of(results: Results) -> Factor:

@@ -1,19 +1,20 @@
 """Why one load took longer than another of its page: a busy link, or what one request of it met."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
 
 from fastopen.analysis.attribution.critical_path import critical_path
 from fastopen.analysis.attribution.link_use import fuller_link
 from fastopen.analysis.attribution.segments import CriticalPath
-from fastopen.analysis.statistics import CellResult, Results, slower_in_the_median
+from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, plural, size, time
 from fastopen.contract import LoadRecord
 from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
-from fastopen.experiments import baseline_of, draw_of, treatments_of
+from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 
@@ -52,19 +53,8 @@ class _Carried:
     """Segments of its connection, of the client and of the origin."""
 
 
-@dataclass(frozen=True)
-class Reasons:
-    """Why loads took longer than one would think."""
-
-    of_cells: Mapping[int, str] = field(default_factory=dict)
-    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
-    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """By the indices of the slower and of the faster cell: with a session than without, or over a later
-    version of HTTP than over an earlier one."""
-
-
-def reasons_slower(store: RunStore, results: Results) -> Reasons:
-    """Return the reasons why cells are slower, from the pair of loads nearest to the median."""
+def with_reasons(store: RunStore, results: Results) -> Results:
+    """Return the results with the reasons why cells are slower, from the loads nearest to the median."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -83,7 +73,7 @@ def reasons_slower(store: RunStore, results: Results) -> Reasons:
     of_setups = {
         (pair[1].cell.index, pair[0].cell.index): reason for pair in setups if (reason := why(*pair))
     }
-    return Reasons(of_cells, of_setups)
+    return replace(results, reasons=Reasons(of_cells, of_setups))
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
@@ -106,12 +96,7 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
 def _sooner_over_longer_rtt(
     results: Results, baselines: Sequence[CellResult]
 ) -> Iterator[tuple[CellResult, CellResult, int]]:
-    series: dict[tuple[str, ...], list[CellResult]] = {}
-    for cell in baselines:
-        point = results.factors.point(cell.cell)
-        others = [factor for factor in results.factors.varying if factor.name != "rtt"]
-        series.setdefault(tuple(factor.phrase_at(point) for factor in others), []).append(cell)
-    for cells in series.values():
+    for cells in results.alike(baselines, "rtt"):
         ordered = sorted(cells, key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
         for shorter, longer in pairwise(ordered):
             repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
@@ -128,26 +113,20 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
     The first has the plainest value, and all of its loads took less time than those of the second.
     """
-    varying = results.factors.varying
-    treatments = {arm.name for arm in treatments_of(results.experiment.arms)}
-    for compared in (factor for factor in varying if factor.name in COMPARED):
-        alike: dict[tuple[object, ...], list[CellResult]] = {}
-        for cell in results.cells:
-            if cell.cell.page == page and cell.plts_ms and cell.cell.arm.name not in treatments:
-                point = results.factors.point(cell.cell)
-                if compared.values(point)[0] not in COMPARED[compared.name]:
-                    continue  # a load in cleartext has no session
-                others = [factor.phrase_at(point) for factor in varying if factor is not compared]
-                alike.setdefault((cell.cell.arm.name, *others), []).append(cell)
-        order = COMPARED[compared.name].index
+    factors, smallest = results.factors, results.experiment.smallest_effect
+    of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
+    without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
+    for compared in (factor for factor in factors.varying if factor.name in COMPARED):
+        order, others = COMPARED[compared.name], factors.besides(compared.name)
+        values = {cell.cell.index: compared.values(factors.point(cell.cell))[0] for cell in without}
+        # A load in cleartext has no session.
+        having = (cell for cell in without if values[cell.cell.index] in order)
+        alike = grouped(((cell.cell.arm.name, factors.phrases(cell.cell, others)), cell) for cell in having)
         for cells in alike.values():
-            plainest, *later = sorted(
-                cells, key=lambda cell: order(compared.values(results.factors.point(cell.cell))[0])
-            )
+            plainest, *later = sorted(cells, key=lambda cell: order.index(values[cell.cell.index]))
             for cell in later:
                 repeats = sorted(plainest.plts_ms.keys() & cell.plts_ms.keys())
                 least_ms = min(cell.plts_ms.values()) - max(plainest.plts_ms.values())
-                smallest = results.experiment.smallest_effect
                 matters_ms = max(smallest.ms, smallest.percent / 100 * (plainest.plt_ms_median or 0.0))
                 if repeats and least_ms > matters_ms:
                     yield plainest, cell, repeats[0]
@@ -162,11 +141,7 @@ def _reason(
     after: LoadRecord,
 ) -> str:
     """Return the reason: more bytes on a busy link, else the request that became slower."""
-    network = results.experiment.networks[slower.cell.network]
-    client = results.experiment.setups[slower.cell.setup].client
-    drawn = draw_of(results.experiment, slower.cell.comparison, repeat)
-    if drawn is not None:
-        network, client = drawn.network(network), drawn.client(client)
+    network, client = loaded_with(results.experiment, slower.cell, repeat)
     if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
         return why
     page = results.pages[slower.cell.page]
@@ -295,46 +270,28 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
     """Return the connection of each request that was answered completely."""
-    with_data = {
-        connection.id
-        for connection in record.connections
-        if connection.client is not None and connection.client.syn_data_acked
-    }
-    syn_sent_again = {
-        connection.id
-        for connection in record.connections
-        if connection.client is not None and connection.client.fastopen_client_fail == TFO_SYN_RETRANSMITTED
-    }
-    sent_again = {
-        one.id: (
-            0 if one.client is None else one.client.retransmits,
-            0 if one.origin is None else one.origin.retransmits,
-        )
-        for one in record.connections
-    }
+    connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
         span = _span(request)
         if span is None or request.connection is None:
             continue
-        earlier = list(_earlier(record.requests, request, span[0]))
+        on_it = (one for one in record.requests if one.connection == request.connection)
+        earlier = [one for one in on_it if one.end_ns is not None and one.end_ns <= span[0]]
+        carrier = connections.get(request.connection)
+        client, origin = (None, None) if carrier is None else (carrier.client, carrier.origin)
         found[request.resource] = _Carried(
             took_ns=span[1] - span[0],
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
-            syn_data=request.connection in with_data,
-            syn_sent_again=not earlier and request.connection in syn_sent_again,
+            syn_data=client is not None and client.syn_data_acked,
+            syn_sent_again=not earlier
+            and client is not None
+            and client.fastopen_client_fail == TFO_SYN_RETRANSMITTED,
             reused=bool(earlier),
             transfer_ns=span[1] - (span[0] if request.first_byte_ns is None else request.first_byte_ns),
-            sent_again=sent_again.get(request.connection, (0, 0)),
+            sent_again=(client.retransmits if client else 0, origin.retransmits if origin else 0),
         )
     return found
-
-
-def _earlier(requests: Iterable[Request], request: Request, sent_ns: int) -> Iterator[Request]:
-    """Yield the requests that its connection carried before."""
-    for one in requests:
-        if one.connection == request.connection and one.end_ns is not None and one.end_ns <= sent_ns:
-            yield one
 
 
 def _span(request: Request) -> tuple[int, int] | None:
@@ -350,32 +307,37 @@ def request_name(page: Page, index: int) -> str:
     return f"request{NBSP}{index} {shown}"
 
 
-def where_slower(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> str:
+def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
     """Return ` at 20 ms: why` for the slowest of these cells; empty if no cell has a reason."""
-    known = [cell for cell in cells if cell.cell.index in reasons.of_cells]
+    known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
     # Cells without TFO, slower over a shorter RTT, have no improvement: nothing is said of the largest.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
-    return f"{f' {results.factors.word} {place}' if place else ''}: {reasons.of_cells[worst.cell.index]}"
+    return (
+        f"{f' {results.factors.word} {place}' if place else ''}: {results.reasons.of_cells[worst.cell.index]}"
+    )
 
 
-def setups_slower(results: Results, page: str, reasons: Reasons) -> Iterator[str]:
+def setups_slower(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence for each question and pair of values of COMPARED if the later one is slower."""
-    of_values: dict[tuple[str, ...], list[tuple[CellResult, CellResult]]] = {}
-    for faster, slower, _ in slower_setups(results, page):
-        of_values.setdefault(_values_compared(results, slower, faster), []).append((slower, faster))
+    of_values = grouped(
+        (_values_compared(results, slower, faster), (slower, faster))
+        for faster, slower, _ in slower_setups(results, page)
+    )
     for (later, plainer, *others), pairs in of_values.items():
-        known = [pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in reasons.of_setups]
+        known = [
+            pair for pair in pairs if (pair[0].cell.index, pair[1].cell.index) in results.reasons.of_setups
+        ]
         if known:
             slower, faster = worst = max(known, key=_longer_ms)
             place = _place(results, slower, _longer_ms(worst), *map(_longer_ms, pairs))
             places = ", ".join(filter(None, [place, *others]))
             where = f" {results.factors.word} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
-            why = reasons.of_setups[slower.cell.index, faster.cell.index]
+            why = results.reasons.of_setups[slower.cell.index, faster.cell.index]
             yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."
 
 

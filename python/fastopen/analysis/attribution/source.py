@@ -1,11 +1,11 @@
 """The source of figures and reports: the results of a run and the breakdown of its loads."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fastopen.analysis.attribution.breakdown import Attribution, attribute
 from fastopen.analysis.attribution.curves import Place, places_of
-from fastopen.analysis.attribution.slower import Reasons, reasons_slower
+from fastopen.analysis.attribution.slower import with_reasons
 from fastopen.analysis.statistics import Results, collect
 from fastopen.contract import WorldRecord
 from fastopen.runs import RunStore
@@ -19,8 +19,6 @@ class Source:
     attribution: Attribution
     world: WorldRecord | None
     """The first world that was built: kernel and settings."""
-    reasons: Reasons = field(default_factory=Reasons)
-    """Why cells are slower than one would think."""
 
     def places(self, page: str) -> list[Place]:
         return places_of(self.results, self.attribution, page)
@@ -35,4 +33,4 @@ def read_source(store: RunStore, results: Results | None = None) -> Source:
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)
     world = worlds[0] if worlds else None
-    return Source(results, attribute(store, rows), world, reasons_slower(store, results))
+    return Source(with_reasons(store, results), attribute(store, rows), world)

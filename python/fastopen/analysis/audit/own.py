@@ -26,12 +26,10 @@ def is_own(columns: Sequence[str]) -> bool:
 
 
 def printed_rows(
-    columns: Sequence[str], rows: Sequence[Mapping[str, str]], path: str
+    columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows in the form of experiments/published.csv, each with its line, the columns' being the first.
-
-    `rows` have a field for each column. Raises InputError.
-    """
+    """The rows in the form of experiments/published.csv, each with its line. Raises InputError."""
+    rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
@@ -41,7 +39,7 @@ def printed_rows(
         )
         series += [name] if len(with_it) > len(without) else []
     baselines = {tuple(row[name] for name in factors): row for row in rows if not row["improvement_percent"]}
-    for line, row in enumerate(rows, start=2):
+    for line, row in numbered:
         baseline = baselines.get(tuple(row[name] for name in factors))
         if baseline is None or not (row["improvement_percent"] and row["plt_ms_median"]):
             continue

@@ -87,53 +87,42 @@ class PrintedTable:
 
 def read_table(path: Path) -> PrintedTable:
     """The rows of a file, in its order. Raises InputError naming file, line and column."""
-    text = io.StringIO(read_text(path, "save the table as UTF-8"), newline="")
-    return _table(csv.reader(text, strict=True), str(path))
-
-
-def _table(rows: Iterator[list[str]], path: str) -> PrintedTable:
-    cells: list[PrintedCell] = []
-    number, columns, ignored = 1, None, []
-    try:
-        for number, row in enumerate(rows, start=1):
-            # A quoted field may go over several lines; the reader counts them.
-            number = getattr(rows, "line_num", number)
-            place = f"{path}: line {number}"
-            if columns is None:
-                columns = row
-                if is_own(row):
-                    return _own_table(row, rows, path)
-                ignored = _ignored_columns(row, place)
-            elif row:
-                cells.append(_cell(columns, row, place, number))
-            if number > LINES_MAX:
-                raise InputError(f"more than {LINES_MAX} lines", path)
-    except csv.Error as error:
-        raise InputError(f"malformed CSV: {error}", f"{path}: line {number + 1}") from None
+    place = str(path)
+    rows = _rows(read_text(path, "save the table as UTF-8"), place)
+    first, columns = next(rows, (0, list[str]()))
+    own, ignored = is_own(columns), list[str]()
+    if first and not own:
+        ignored = _ignored_columns(columns, f"{place}: line {first}")
+    found = ((line, _fields(columns, row, f"{place}: line {line}")) for line, row in rows if row)
+    cells = [
+        _cell(fields, f"{place}: line {line}", line)
+        for line, fields in (printed_rows(columns, [*found], place) if own else found)
+    ]
+    if not cells and own:
+        raise InputError("no row with TFO has a matching row without TFO", place)
     if not cells:
-        raise InputError(
-            "has no rows", path, f"write a header with {', '.join(REQUIRED)}, then a line for each row"
-        )
+        remedy = f"write a header with {', '.join(REQUIRED)}, then a line for each row"
+        raise InputError("has no rows", place, remedy)
     return PrintedTable(cells, ignored)
 
 
-def _own_table(columns: list[str], rows: Iterator[list[str]], path: str) -> PrintedTable:
-    """Read a CSV file of `fastopen report`. Its other columns are not about the two times."""
-    read: list[dict[str, str]] = []
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(columns):
-            raise InputError(
-                f"{len(row)} fields, but the header has {len(columns)}", f"{path}: line {number}"
-            )
-        if number > LINES_MAX:
-            raise InputError(f"more than {LINES_MAX} lines", path)
-        read.append(dict(zip(columns, row, strict=True)))
-    cells: list[PrintedCell] = []
-    for number, fields in printed_rows(columns, read, path):
-        cells.append(_cell(list(fields), list(fields.values()), f"{path}: line {number}", number))
-    if not cells:
-        raise InputError("no row with TFO has a matching row without TFO", path)
-    return PrintedTable(cells, [])
+def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with its last line: a quoted field may go over several."""
+    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    try:
+        for row in reader:
+            line = reader.line_num
+            if line > LINES_MAX:
+                raise InputError(f"more than {LINES_MAX} lines", path)
+            yield line, row
+    except csv.Error as error:
+        raise InputError(f"malformed CSV: {error}", f"{path}: line {line + 1}") from None
+
+
+def _fields(columns: list[str], row: list[str], place: str) -> dict[str, str]:
+    if len(row) != len(columns):
+        raise InputError(f"{len(row)} fields, but the header has {len(columns)}", place)
+    return {name: text.strip() for name, text in zip(columns, row, strict=True)}
 
 
 def _ignored_columns(columns: list[str], place: str) -> list[str]:
@@ -154,10 +143,7 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
     return unknown
 
 
-def _cell(columns: list[str], row: list[str], place: str, line: int) -> PrintedCell:
-    if len(row) != len(columns):
-        raise InputError(f"{len(row)} fields, but the header has {len(columns)}", place)
-    fields = {name: text.strip() for name, text in zip(columns, row, strict=True)}
+def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
     for name in REQUIRED:
         if not fields[name]:
             raise InputError("empty", f"{place}: {name}")

@@ -6,7 +6,6 @@ times are in the other unit.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import median
 from typing import Final
@@ -21,17 +20,13 @@ LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
-@dataclass
-class TrueUnits:
-    """`seconds` maps the line of a cell to the unit that its times are really in, in seconds."""
+def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[Finding]]:
+    """Return the unit, in seconds, that the times of each line are really in, and the findings on that.
 
-    seconds: dict[int, Decimal] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-
-def true_units(table: Sequence[PrintedCell]) -> TrueUnits:
-    """Judges the table as a whole first, then single cells that stand out of it."""
-    result = TrueUnits()
+    Judges the table as a whole first, then single cells that stand out of it.
+    """
+    seconds: dict[int, Decimal] = {}
+    findings: list[Finding] = []
     # The median time, not one odd cell, says what unit a table was written in.
     absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
     impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
@@ -41,10 +36,10 @@ def true_units(table: Sequence[PrintedCell]) -> TrueUnits:
         too_short = cell.unit == "ms" and impossible
         wrong = (too_long or too_short) and not _impossible(cell, other)
         wrong = wrong and _longest(cell, other) <= _plausible_s(cell)
-        result.seconds[cell.line] = UNITS_S[other if wrong else cell.unit]
+        seconds[cell.line] = UNITS_S[other if wrong else cell.unit]
         if wrong:
-            result.findings.append(_finding(cell, other, whole_table=absurd or impossible))
-    return result
+            findings.append(_finding(cell, other, whole_table=absurd or impossible))
+    return seconds, findings
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:

@@ -1,6 +1,6 @@
 """Runs compared: the cells that two runs share, what changed in each, and where on the critical path."""
 
-from fastopen.analysis.comparison.cells import CellChange, Kinship, Outcome
+from fastopen.analysis.comparison.cells import CellChange, Outcome
 from fastopen.analysis.comparison.change import Basis, Change
 from fastopen.analysis.comparison.compare import RunComparison, compare_runs
 from fastopen.analysis.comparison.limits import Check, Limit, Verdict, checks_of, parse_limit

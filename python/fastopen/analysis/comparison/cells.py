@@ -7,7 +7,7 @@ from enum import StrEnum
 from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, Shown, changed_pieces, reason_between
 from fastopen.analysis.comparison.change import Basis, Change, change_of
 from fastopen.analysis.comparison.side import Side
-from fastopen.analysis.statistics import CellResult
+from fastopen.analysis.statistics import CellResult, certain_sign
 from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
 
 
@@ -65,27 +65,25 @@ class CellChange:
         if self.basis is Basis.EXACT and plt.difference == 0:
             return Outcome.SAME
         matters = max(self.smallest.percent, 100 * self.smallest.ms / plt.before)
-        low, high = plt.interval
-        if plt.certain:
-            if abs(plt.percent) < matters:
-                return Outcome.HARDLY
-            return Outcome.SLOWER if low > 0 else Outcome.FASTER
-        return Outcome.HARDLY if max(-low, high) < matters else Outcome.UNCLEAR
+        sign = certain_sign(plt.percent, plt.interval, matters)
+        return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
         """By how much each kind of wait on the critical path takes longer; empty where it is not known."""
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
+@dataclass(frozen=True)
 class Kinship:
     """The relation of the loads of two runs, which decides how the change of a cell is computed."""
 
-    def __init__(self, before: Side, after: Side, factors: Sequence[Factor]) -> None:
-        """`factors` tell the cells of a page apart."""
-        self._before, self._after, self._factors = before, after, factors
+    before: Side
+    after: Side
+    factors: Sequence[Factor]
+    """They tell the cells of a page apart."""
 
     def change(self, old: CellResult, new: CellResult) -> CellChange:
-        basis, experiment = self._basis(old, new), self._before.results.experiment
+        basis, experiment = self._basis(old, new), self.before.results.experiment
         seed = derive_seed(experiment.seed, "change", old.cell.index)
         drawn = old.varied and new.varied
         plt = change_of(old.plts_ms, new.plts_ms, basis, seed, relative=True, drawn=drawn)
@@ -93,18 +91,13 @@ class Kinship:
         if old.cell.arm.role is not Role.BASELINE:
             both = old.improvements_percent, new.improvements_percent
             saving = change_of(*both, basis, seed, relative=False, drawn=drawn)
-        indices = old.cell.index, new.cell.index
-        means = [
-            side.attribution.breakdowns.get(index)
-            for side, index in zip((self._before, self._after), indices, strict=True)
-        ]
-        shown = (
-            self._before.attribution.shown.get(indices[0]),
-            self._after.attribution.shown.get(indices[1]),
-        )
+        was, now = (side.attribution for side in (self.before, self.after))
+        means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
+        shown = was.shown.get(old.cell.index), now.shown.get(new.cell.index)
+        pieces, reason = self._explained(old, new, *shown)
         return CellChange(
             page=old.cell.page,
-            where=self._where(old),
+            where=", ".join(self.before.results.factors.phrases(old.cell, self.factors)),
             before=old,
             after=new,
             basis=basis,
@@ -112,50 +105,38 @@ class Kinship:
             saving=saving,
             smallest=experiment.smallest_effect,
             paths=None if means[0] is None or means[1] is None else (means[0], means[1]),
-            pieces=self._pieces(old, new, *shown),
-            reason=self._reason(old, new, *shown),
+            pieces=pieces,
+            reason=reason,
             evidence_changed=self._same_loads(basis, old, new) and _evidence(old) != _evidence(new),
         )
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
         """Return True if both runs made the same loads, which chance in virtual time does not distinguish."""
-        client = self._before.results.experiment.setups[old.cell.setup].client
+        client = self.before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
 
     def _basis(self, old: CellResult, new: CellResult) -> Basis:
         if old.deterministic and new.deterministic:
             return Basis.EXACT
-        repeats = sorted(old.plts_ms.keys() & new.plts_ms.keys())
-        seeds = [
-            (
-                self._before.seeds.get((old.cell.index, repeat)),
-                self._after.seeds.get((new.cell.index, repeat)),
-            )
-            for repeat in repeats
-        ]
-        return Basis.PAIRED if repeats and all(was == now for was, now in seeds) else Basis.SAMPLES
+        repeats = old.plts_ms.keys() & new.plts_ms.keys()
+        was, now = self.before.seeds, self.after.seeds
+        alike = all(was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats)
+        return Basis.PAIRED if repeats and alike else Basis.SAMPLES
 
-    def _where(self, old: CellResult) -> str:
-        point = self._before.results.factors.point(old.cell)
-        return ", ".join(factor.phrase_at(point) for factor in self._factors)
-
-    def _pieces(
+    def _explained(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
-    ) -> tuple[PieceChange, ...]:
+    ) -> tuple[tuple[PieceChange, ...], str]:
+        """Return the pieces that changed, and why the second load is longer, if both are of the same page."""
         if was is None or now is None:
-            return ()
-        pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
-        return tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
-
-    def _reason(self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None) -> str:
-        """Return the reason for the change, if both runs loaded the same page."""
-        pages = self._before.results.pages[old.cell.page], self._after.results.pages[new.cell.page]
-        if was is None or now is None or pages[0].resources != pages[1].resources:
-            return ""
+            return (), ""
+        pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]
+        pieces = tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
         longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
-        rate = self._before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
-        return reason_between(pages[1], was.record, now.record, now.path, rate) if longer else ""
+        if not longer or pages[0].resources != pages[1].resources:
+            return pieces, ""
+        rate = self.before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
+        return pieces, reason_between(pages[1], was.record, now.record, now.path, rate)
 
 
 def _evidence(result: CellResult) -> tuple[float | None, ...]:

@@ -37,11 +37,6 @@ class Change:
         """Return the figure that `interval` belongs to."""
         return self.difference if self.percent is None else self.percent
 
-    @property
-    def certain(self) -> bool:
-        """Return True if the interval leaves no doubt that something changed."""
-        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
-
 
 def change_of(
     before: Mapping[int, float],

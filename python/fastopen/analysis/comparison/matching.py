@@ -96,16 +96,13 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
-    independent = [factor for factor in differing if not _follows(factor, before, after)]
+    """Yield the factors that differ, without those that were set in neither run and follow from others."""
+    every = [*points(before), *points(after)]
+    independent = [one for one in differing if one.natural is None or not one.is_usual(every)]
     for factor in independent or differing:
         texts = [factor.text_at(points(side)[0]) for side in (before, after)]
         named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]
         yield Setting(factor.title, *named)
-
-
-def _follows(factor: Factor, before: Side, after: Side) -> bool:
-    """Return True if the factor was set in neither run, so that it follows from another one."""
-    return factor.natural is not None and all(factor.is_usual(points(side)) for side in (before, after))
 
 
 def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -> str:
@@ -133,39 +130,32 @@ DIGEST_SHOWN: Final = 8
 
 def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[Setting, ...]:
     """The factors first, then what the runs were made with, then their pages."""
-    return (
-        *matching.settings,
-        *_software(before.environment, after.environment),
-        *_kernels(before, after, matching),
-        *_machine(before.environment, after.environment, matching),
-        *_chance(before, after, matching),
-        *_pages(before, after, matching),
-    )
+    known = (*_made_with(before, after, matching), *_loaded(before, after, matching))
+    others = (Setting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
+    return (*matching.settings, *others)
 
 
-def _different(name: str, before: object, after: object) -> Iterator[Setting]:
-    if before != after:
-        yield Setting(name, str(before or ""), str(after or ""))
-
-
-def _software(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Setting]:
-    was, now = before.get("versions", {}), after.get("versions", {})
-    for name in ("fastopen", "fastopen-world"):
-        yield from _different(name, was.get(name), now.get(name))
-    was, now = before.get("clients") or {}, after.get("clients") or {}
-    for name in (name for name in was if name in now):
-        yield from _different(name, _in_words(was[name]), _in_words(now[name]))
-
-
-def _kernels(before: Side, after: Side, matching: Matching) -> Iterator[Setting]:
-    engines = _engines(matching)
+def _made_with(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
+    """Yield programs, kernels, machines and seeds of both runs, as far as they matter to these cells."""
+    old, new = before.environment, after.environment
+    was, now = (side.get("versions", {}) for side in (old, new))
+    yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
+    was, now = (side.get("clients") or {} for side in (old, new))
+    yield from ((name, _in_words(was[name]), _in_words(now[name])) for name in was if name in now)
+    engines = {result.cell.engine for pair in matching.pairs for result in pair}
     if "virtual" in engines:
-        was, now = (side.environment.get("virtual_kernel") or {} for side in (before, after))
-        if was.get("sha256") != now.get("sha256"):
-            yield Setting("kernel of the virtual engine", _kernel(was), _kernel(now))
+        was, now = (_kernel(side.get("virtual_kernel") or {}) for side in (old, new))
+        yield "kernel of the virtual engine", was, now
     if "host" in engines:
-        was, now = (side.environment.get("kernel") for side in (before, after))
-        yield from _different("kernel", was, now)
+        # Virtual time knows no machine.
+        yield from ((name, old.get(name), new.get(name)) for name in ("kernel", "processor", "cores"))
+    if not all(result.deterministic for pair in matching.pairs for result in pair):
+        experiments = [side.results.experiment for side in (before, after)]
+        first, second = (one.vary for one in experiments)
+        yield "seed", str(experiments[0].seed), str(experiments[1].seed)
+        if first != second:
+            other = "no draws" if second is None else "draws" if first is None else "other draws"
+            yield "vary", "no draws" if first is None else "draws", other
 
 
 def _kernel(known: Mapping[str, Any]) -> str:
@@ -173,40 +163,16 @@ def _kernel(known: Mapping[str, Any]) -> str:
     return f"{known.get('name', '')} ({digest})" if digest else str(known.get("name", ""))
 
 
-def _machine(before: Mapping[str, Any], after: Mapping[str, Any], matching: Matching) -> Iterator[Setting]:
-    """Whose work takes time on the host; virtual time knows no machine."""
-    if "host" in _engines(matching):
-        for name in ("processor", "cores"):
-            yield from _different(name, before.get(name), after.get(name))
-
-
-def _engines(matching: Matching) -> set[str]:
-    return {result.cell.engine for pair in matching.pairs for result in pair}
-
-
-def _chance(before: Side, after: Side, matching: Matching) -> Iterator[Setting]:
-    was, now = (side.results.experiment for side in (before, after))
-    if not all(result.deterministic for pair in matching.pairs for result in pair):
-        yield from _different("seed", str(was.seed), str(now.seed))
-        drawn = ["no draws" if one.vary is None else "draws" for one in (was, now)]
-        if was.vary != now.vary:
-            yield Setting("vary", drawn[0], drawn[1] if drawn[0] != drawn[1] else "other draws")
-
-
-def _pages(before: Side, after: Side, matching: Matching) -> Iterator[Setting]:
+def _loaded(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
+    """Yield names, content and recorded bodies of the pages of both runs."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in matching.pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
-        if old_name != new_name:
-            yield Setting(f"the name of {old.url}", old_name, new_name)
+        yield f"the name of {old.url}", old_name, new_name
         digests = [page.model_copy(update={"name": ""}).digest() for page in (old, new)]
-        if digests[0] != digests[1]:
-            yield Setting(f"page {old_name}", _facts(old, digests[0]), _facts(new, digests[1]))
-        bodies = (
-            before.bodies.get(old_name, "")[:DIGEST_SHOWN],
-            after.bodies.get(new_name, "")[:DIGEST_SHOWN],
-        )
-        yield from _different(f"recorded bodies of {old_name}", *bodies)
+        yield f"page {old_name}", _facts(old, digests[0]), _facts(new, digests[1])
+        was, now = before.bodies.get(old_name, ""), after.bodies.get(new_name, "")
+        yield f"recorded bodies of {old_name}", was[:DIGEST_SHOWN], now[:DIGEST_SHOWN]
 
 
 def _facts(page: Page, digest: str) -> str:

@@ -1,10 +1,10 @@
 """Browser metrics of a cell: requests that its cache answered, and missing screenshots."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
+from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Cell, Experiment
 from fastopen.runs import LoadRow, RunStore
@@ -35,11 +35,9 @@ def browser_metrics(
     """By the index of cells: of repeat views, and where screenshots or recorded bodies were asked for."""
     wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
-    records: dict[int, dict[int, LoadRecord]] = defaultdict(dict)
-    for row, record in store.load_records(counted):
-        records[row.cell][row.repeat] = record
+    records = grouped((row.cell, (row.repeat, record)) for row, record in store.load_records(counted))
     repeat = {cell.index for cell in cells if experiment.setups[cell.setup].client.view == "repeat"}
-    return {index: _metrics(found, repeat=index in repeat) for index, found in records.items()}
+    return {index: _metrics(dict(found), repeat=index in repeat) for index, found in records.items()}
 
 
 def _has_metrics(experiment: Experiment, cell: Cell) -> bool:
@@ -49,33 +47,22 @@ def _has_metrics(experiment: Experiment, cell: Cell) -> bool:
 
 
 def _metrics(of_repeat: Mapping[int, LoadRecord], *, repeat: bool) -> BrowserMetrics:
-    made = _caching([*of_repeat.values()], repeat=repeat)
-    painted = {
-        number: record.browser
-        for number, record in sorted(of_repeat.items())
-        if record.valid and record.browser is not None
-    }
-    first = {number: one.first_contentful_paint_ns for number, one in painted.items()}
-    largest = {number: one.largest_contentful_paint_ns for number, one in painted.items()}
-    return replace(made, first_paints_ms=_ms(first), largest_paints_ms=_ms(largest))
+    records, browsers = of_repeat.values(), [one.browser for one in of_repeat.values() if one.browser]
+    valid = {number: record for number, record in sorted(of_repeat.items()) if record.valid}
+    caching = [[request.cache for request in record.requests] for record in valid.values() if repeat]
 
+    def paints_ms(name: str) -> dict[int, float]:
+        times_ns = {number: getattr(one.browser, name) for number, one in valid.items() if one.browser}
+        return {number: ns / 1e6 for number, ns in times_ns.items() if ns is not None}
 
-def _ms(times_ns: Mapping[int, int | None]) -> dict[int, float]:
-    return {number: ns / 1e6 for number, ns in times_ns.items() if ns is not None}
-
-
-def _caching(records: Sequence[LoadRecord], *, repeat: bool) -> BrowserMetrics:
-    browsers = [record.browser for record in records if record.browser is not None]
-    missing = tuple(one.screenshot_error for one in browsers if one.screenshot_error is not None)
-    unmatched = tuple(dict.fromkeys(one for record in records for one in record.unmatched))
-    valid = [record for record in records if record.valid]
-    if not repeat or not valid:
-        return BrowserMetrics(None, None, None, missing, unmatched)
-    caching = [[request.cache for request in record.requests] for record in valid]
     return BrowserMetrics(
-        requests=median(len(one) for one in caching),
-        from_cache=median(one.count("fresh") for one in caching),
-        revalidated=median(one.count("revalidated") for one in caching),
-        missing_screenshots=missing,
-        unmatched=unmatched,
+        requests=median(map(len, caching)) if caching else None,
+        from_cache=median(one.count("fresh") for one in caching) if caching else None,
+        revalidated=median(one.count("revalidated") for one in caching) if caching else None,
+        missing_screenshots=tuple(
+            one.screenshot_error for one in browsers if one.screenshot_error is not None
+        ),
+        unmatched=tuple(dict.fromkeys(one for record in records for one in record.unmatched)),
+        first_paints_ms=paints_ms("first_contentful_paint_ns"),
+        largest_paints_ms=paints_ms("largest_contentful_paint_ns"),
     )

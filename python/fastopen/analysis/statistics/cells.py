@@ -7,9 +7,8 @@ repeated counts only by its last attempt. If each repeat is a sample (`--vary`) 
 chance, the pairs show how far the answer moves, not how sure a median is.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from statistics import median, quantiles
@@ -19,6 +18,7 @@ from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.effect import rank_biserial
 from fastopen.analysis.statistics.outliers import Outlier, find_outliers
 from fastopen.common.collector import collector_paused
+from fastopen.common.grouping import grouped
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
 
@@ -125,26 +125,22 @@ def summarise(
     repeats were to be done (as many as were, if not given).
     """
     with collector_paused():
-        attempts: dict[int, list[LoadRow]] = defaultdict(list)
-        for load in loads:
-            attempts[load.cell].append(load)
-        of_cell = {cell.index: _Loads.of(attempts[cell.index]) for cell in cells}
+        attempts = grouped((load.cell, load) for load in loads)
+        of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
         none = _Loads.of([])
         baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
-        results = [
+        return [
             _result(
                 cell,
                 of_cell[cell.index],
                 baselines.get(cell.comparison, none),
+                seed,
+                len(of_cell[cell.index].counted) if asked is None else asked.get(cell.comparison, 0),
                 without_chance=cell.comparison in unchanging,
                 vary=vary,
             )
             for cell in cells
         ]
-        results = _with_intervals(results, seed)
-    if asked is None:
-        return results
-    return [replace(result, asked=asked.get(result.cell.comparison, 0)) for result in results]
 
 
 @dataclass(frozen=True)
@@ -183,13 +179,20 @@ class _Loads:
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
-def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool, vary: bool) -> CellResult:
+def _result(
+    cell: Cell, loads: _Loads, baseline: _Loads, seed: int, asked: int, *, without_chance: bool, vary: bool
+) -> CellResult:
     plts, others = loads.plts_ms, {} if cell.arm.role is Role.BASELINE else baseline.plts_ms
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
     varied = vary and without_chance
-    exact = next(iter(improvements.values()), None) if deterministic else None
+    if varied:
+        interval = _of_draws([*improvements.values()])
+    elif deterministic:
+        interval = next(((exact, exact) for exact in improvements.values()), None)
+    else:
+        interval = median_interval([*improvements.values()], derive_seed(seed, "interval", cell.index))
     return CellResult(
         cell=cell,
         loads=len(loads.counted),
@@ -198,11 +201,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         plt_ms_median=median(plts.values()) if plts else None,
         pairs=len(pairs),
         improvement_percent=median(improvements.values()) if improvements else None,
-        improvement_ci95=_of_draws([*improvements.values()])
-        if varied
-        else None
-        if exact is None
-        else (exact, exact),
+        improvement_ci95=interval,
         connections=loads.total("connections"),
         syn_data_connections=loads.total("syn_data_connections"),
         saved_ms=median(without - plt for without, plt in pairs.values()) if pairs else None,
@@ -216,7 +215,7 @@ def _result(cell: Cell, loads: _Loads, baseline: _Loads, *, without_chance: bool
         deterministic=deterministic and not varied,
         varied=varied,
         requests=loads.middle("requests"),
-        asked=len(loads.counted),
+        asked=asked,
     )
 
 
@@ -225,21 +224,6 @@ def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
     if len(values) >= FULL_MIN:
         return central(values, 0.95)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
-
-
-def _with_intervals(results: list[CellResult], seed: int) -> list[CellResult]:
-    """Each with the interval of its improvement, from a seed of its own."""
-    return [
-        result
-        if result.deterministic or result.varied
-        else replace(
-            result,
-            improvement_ci95=median_interval(
-                [*result.improvements_percent.values()], derive_seed(seed, "interval", result.cell.index)
-            ),
-        )
-        for result in results
-    ]
 
 
 def central(values: Iterable[float], share: float) -> tuple[float, float] | None:
@@ -253,8 +237,5 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
     """A load of several kinds counts in each, of several reasons of one kind once."""
-    struck: dict[str, list[str]] = defaultdict(list)
-    for load in loads:
-        for kind, detail in dict(reversed(load.invalid)).items():
-            struck[kind].append(detail)
+    struck = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))

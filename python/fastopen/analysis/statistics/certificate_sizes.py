@@ -39,7 +39,7 @@ def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[A
     Empty if a run has few sizes, or if links have a rate, with which times grow with each byte.
     """
     factors = results.factors
-    others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
+    others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]
     if len(others) == len(factors.varying) or any(rate is not None for rate in rates):
         return {}

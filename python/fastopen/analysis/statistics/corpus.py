@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastopen.analysis.statistics.bootstrap import CONFIDENCE, median_interval
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.judgement import Effect, effect_of
+from fastopen.common.grouping import grouped
 from fastopen.experiments import Arm, Comparison, derive_seed, treatments_of
 from fastopen.pages import Page
 from fastopen.pages.index import page_facts
@@ -91,9 +92,7 @@ def distributions(results: "Results") -> list[Distribution]:
     """For each place and treatment what is saved over pages; none of fewer than PAGES_MIN pages."""
     if len(results.pages) < PAGES_MIN:
         return []
-    of_place: dict[tuple[str, str], list[CellResult]] = defaultdict(list)
-    for cell in results.cells:
-        of_place[results.factors.name(cell.cell), cell.cell.arm.name].append(cell)
+    of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
     arms = treatments_of(results.experiment.arms)
     properties = {name: properties_of(page) for name, page in results.pages.items()}
     places = dict.fromkeys(place for place, _ in of_place)

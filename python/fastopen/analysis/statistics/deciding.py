@@ -1,13 +1,13 @@
 """The factor that decides the saving: main effects of all factors by their share of the variance."""
 
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
+from fastopen.common.grouping import grouped
 from fastopen.experiments import Factor, treatments_of
 
 # A factor decides if it alone explains more than everything else together.
@@ -35,12 +35,11 @@ class Level:
 
 @dataclass(frozen=True)
 class Deciding:
-    """The factor, and how much of the variance of the savings it explains alone, 0 to 1."""
+    """The factor that explains more of the variance of the savings than all else."""
 
     factor: Factor
     together: tuple[Factor, ...]
     """Others that take other values where it does, and the same where it does not: `4g` and `fibre`."""
-    share: float
     levels: tuple[Level, ...]
     """In the order in which they were asked for."""
 
@@ -60,17 +59,15 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
         if cell.improvement_percent is not None and cell.cell.arm.name in [arm.name for arm in arms]
     ]
     levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
-    alike: dict[frozenset[frozenset[int]], list[Factor]] = defaultdict(list)
-    for factor, levels in levels_of.items():
-        if len(levels) > 1:
-            parts = frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels)
-            alike[parts].append(factor)
+    alike = grouped(
+        (frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels), factor)
+        for factor, levels in levels_of.items()
+        if len(levels) > 1
+    )
     varying = [of_part[0] for of_part in alike.values()]
     if len(varying) < 2:
         return None
-    of_page: dict[Hashable, list[float]] = defaultdict(list)
-    for cell in judged:
-        of_page[cell.cell.page].append(cell.improvement_percent or 0.0)
+    of_page = grouped((cell.cell.page, cell.improvement_percent or 0.0) for cell in judged)
     centred = {
         cell.cell.index: (cell.improvement_percent or 0.0) - fmean(of_page[cell.cell.page]) for cell in judged
     }
@@ -87,11 +84,9 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
         return None
     together = next(tuple(others) for first, *others in alike.values() if first == most)
-    return Deciding(most, together, shares[most], levels)
+    return Deciding(most, together, levels)
 
 
 def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[Level, ...]:
-    found: dict[str, list[CellResult]] = defaultdict(list)
-    for cell in cells:
-        found[factor.phrase_at(results.factors.point(cell.cell))].append(cell)
+    found = grouped((factor.phrase_at(results.factors.point(cell.cell)), cell) for cell in cells)
     return tuple(Level(phrase, tuple(of_level)) for phrase, of_level in found.items())

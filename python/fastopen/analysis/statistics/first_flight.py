@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.contract import Connection, LoadRecord, Network
+from fastopen.contract import Connection, LoadRecord, Network, Request
 from fastopen.contract.load_record import TlsSession
 from fastopen.contract.network import IP_HEADER_BYTES
-from fastopen.experiments import Cell, Experiment, draw_of
+from fastopen.experiments import Cell, Experiment, loaded_with
 from fastopen.pages.model import Resource
 from fastopen.runs import LoadRow, RunStore
 
@@ -61,31 +61,27 @@ def first_flights(
     return {
         row.cell: _first_flight(
             record,
-            _network(experiment, of_index[row.cell], row.repeat),
+            loaded_with(experiment, of_index[row.cell], row.repeat)[0],
             pages[of_index[row.cell].page].resources[0],
         )
         for row, record in store.load_records(first.values())
     }
 
 
-def _network(experiment: Experiment, cell: Cell, repeat: int) -> Network:
-    """Return the network of the load, whose repeat may have sampled another RTT."""
-    network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, repeat)
-    return network if drawn is None else drawn.network(network)
-
-
 def _first_flight(record: LoadRecord, network: Network, document: Resource) -> FirstFlight:
     handshakes = [one.tls for one in record.connections if one.tls is not None]
     to_host = Counter(one.host for one in record.connections if one.tls is not None)
     origins = [one.origin for one in handshakes if one.origin is not None]
+    request = next((one for one in record.requests if one.resource == 0), None)
+    carrier = next((one for one in record.connections if request and one.id == request.connection), None)
     return FirstFlight(
         client_hello_bytes=min((one.hello_bytes for one in handshakes if one.hello_bytes), default=None),
         secured_connections=len(handshakes),
         most_to_a_host=max(to_host.values(), default=0),
         resumed_connections=sum(one.resumed for one in handshakes),
         early_connections=sum(one.early_bytes > 0 for one in origins),
-        first_byte_rtts=_first_byte_rtts(record, network),
-        client_bytes=_client_bytes(record, document),
+        first_byte_rtts=_first_byte_rtts(record, network, request, carrier),
+        client_bytes=_client_bytes(document, carrier),
         early_beyond_syn_bytes=tuple(_early_beyond_syn(record.connections, network)),
     )
 
@@ -106,9 +102,7 @@ def _with_early_data(tls: TlsSession) -> int:
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
 
 
-def _client_bytes(record: LoadRecord, document: Resource) -> int | None:
-    request = next((one for one in record.requests if one.resource == 0), None)
-    connection = next((one for one in record.connections if request and one.id == request.connection), None)
+def _client_bytes(document: Resource, connection: Connection | None) -> int | None:
     if connection is None or connection.quic is not None:
         return None
     if connection.tls is not None:
@@ -118,12 +112,15 @@ def _client_bytes(record: LoadRecord, document: Resource) -> int | None:
     return None if connection.multiplexed else whole
 
 
-def _first_byte_rtts(record: LoadRecord, network: Network) -> float | None:
-    document = next((one for one in record.requests if one.resource == 0), None)
-    if record.seen_at == "origins" or document is None or document.first_byte_ns is None:
-        return None
-    connection = next((one for one in record.connections if one.id == document.connection), None)
-    if connection is None:
+def _first_byte_rtts(
+    record: LoadRecord, network: Network, document: Request | None, connection: Connection | None
+) -> float | None:
+    if (
+        record.seen_at == "origins"
+        or document is None
+        or connection is None
+        or document.first_byte_ns is None
+    ):
         return None
     rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
     took_us = (document.first_byte_ns - connection.opened_ns) / 1000

@@ -4,18 +4,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.cells import CellResult
+from fastopen.common.grouping import grouped
 from fastopen.contract import Connection, Network
-from fastopen.experiments import Arm, Cell, Role, Setup, VaryingFactors, draw_of
+from fastopen.experiments import Arm, Cell, Experiment, Role, Setup, loaded_with
 from fastopen.runs import LoadRow, RunStore
 from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, of_tcp
 
+if TYPE_CHECKING:
+    from fastopen.analysis.statistics.results import Results
+
 SESSIONS: Final = ("none", "resumed", "early")
 """From the plainest."""
-Others = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -53,33 +56,29 @@ class FlightSaving:
         return self.bound.beaten_by(self.percent)
 
 
-def flight_savings(
-    store: RunStore, factors: VaryingFactors, results: Sequence[CellResult], loads: Iterable[LoadRow]
-) -> dict[int, FlightSaving]:
+def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
     """Return the saving of each cell that has a plainer one, by its index."""
-    setups = factors.experiment.setups
-    if not any(factor.first_flight for factor in factors.varying) and (
-        len({setup.origins.all_quic for setup in setups}) == 1
-    ):
+    setups = results.experiment.setups
+    apart = [factor.name for factor in results.factors.varying if factor.first_flight]
+    if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
         return {}
-    groups: dict[tuple[str, str, Others], dict[int, CellResult]] = defaultdict(dict)
-    for result in results:
-        http = setups[result.cell.setup].origins.http
-        groups[http, result.cell.page, _others(factors, result.cell)][result.cell.index] = result
     treated: dict[int, dict[int, Flight]] = defaultdict(dict)
     plain_of: dict[int, CellResult] = {}
-    for (version, page, others), of_group in groups.items():
-        over_tcp = groups.get(("2", page, others)) if version == "3" else None
-        plain = _plainest(setups, over_tcp or of_group)
-        for index, result in of_group.items():
-            flight = Flight.of(setups[result.cell.setup], result.cell.arm)
-            if plain is None or flight is None or plain.cell.index == index or not result.plt_ms_median:
-                continue
-            plain_of[index] = plain
-            treated[plain.cell.index][index] = flight
-    bounds = _bounds(store, factors, {one.cell.index: one.cell for one in plain_of.values()}, treated, loads)
+    for group in results.alike(results.cells, *apart, "http"):
+        of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
+        for version, cells in of_version.items():
+            over_tcp = of_version.get("2") if version == "3" else None
+            plain = _plainest(setups, over_tcp or cells)
+            for result in cells:
+                flight = Flight.of(setups[result.cell.setup], result.cell.arm)
+                if flight is None or plain is None or plain is result or not result.plt_ms_median:
+                    continue
+                plain_of[result.cell.index] = plain
+                treated[plain.cell.index][result.cell.index] = flight
+    cells_of = {one.cell.index: one.cell for one in plain_of.values()}
+    bounds = _bounds(store, results.experiment, cells_of, treated, loads)
     found: dict[int, FlightSaving] = {}
-    for result in results:
+    for result in results.cells:
         plain, bound = plain_of.get(result.cell.index), bounds.get(result.cell.index)
         if plain is not None and bound is not None and plain.plt_ms_median and result.plt_ms_median:
             percent = 100 * (plain.plt_ms_median - result.plt_ms_median) / plain.plt_ms_median
@@ -87,44 +86,29 @@ def flight_savings(
     return found
 
 
-def _others(factors: VaryingFactors, cell: Cell) -> Others:
-    """Return the factors of a cell but for its first flight and version of HTTP."""
-    point = factors.point(cell)
-    return tuple(
-        factor.phrase_at(point)
-        for factor in factors.varying
-        if not factor.first_flight and factor.name != "http"
-    )
-
-
-def _plainest(setups: Sequence[Setup], of_group: Mapping[int, CellResult]) -> CellResult | None:
-    def session(result: CellResult) -> int | None:
-        tls = setups[result.cell.setup].tls
-        return None if tls is None else SESSIONS.index(tls.session)
-
-    plain = [
-        (at, result.cell.index)
-        for result in of_group.values()
-        if result.cell.arm.role is Role.BASELINE and (at := session(result)) is not None
-    ]
-    return of_group[min(plain)[1]] if plain else None
+def _plainest(setups: Sequence[Setup], cells: Iterable[CellResult]) -> CellResult | None:
+    plain = {
+        (SESSIONS.index(tls.session), result.cell.index): result
+        for result in cells
+        if result.cell.arm.role is Role.BASELINE and (tls := setups[result.cell.setup].tls) is not None
+    }
+    return plain[min(plain)] if plain else None
 
 
 def _bounds(
     store: RunStore,
-    factors: VaryingFactors,
+    experiment: Experiment,
     plain: Mapping[int, Cell],
     treated: Mapping[int, Mapping[int, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
     """By the index of the treated cell, from the records of the plain cells' valid loads."""
-    experiment, pages = factors.experiment, store.pages()
+    pages = store.pages()
     waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
     for row, record in store.load_records(rows):
         cell = plain[row.cell]
-        network, drawn = experiment.networks[cell.network], draw_of(experiment, cell.comparison, row.repeat)
-        network = network if drawn is None else drawn.network(network)
+        network, _ = loaded_with(experiment, cell, row.repeat)
         base = Flight.of(experiment.setups[cell.setup], cell.arm)
         assert base is not None
         for flight in set(treated[row.cell].values()):

@@ -55,13 +55,16 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
+    sign = certain_sign(saving, interval, _matters_percent(result, smallest))
+    return {1: Effect.REDUCES, -1: Effect.INCREASES, 0: Effect.NONE, None: Effect.UNCLEAR}[sign]
+
+
+def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
+    """Return 1 or -1 if the interval supports it, 0 if no more than `matters`, None if it is unclear."""
     low, high = interval
-    matters = _matters_percent(result, smallest)
     if low > 0 or high < 0:
-        if abs(saving) < matters:
-            return Effect.NONE
-        return Effect.REDUCES if low > 0 else Effect.INCREASES
-    return Effect.NONE if max(-low, high) < matters else Effect.UNCLEAR
+        return 0 if abs(value) < matters else 1 if low > 0 else -1
+    return 0 if max(-low, high) < matters else None
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:

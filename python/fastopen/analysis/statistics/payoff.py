@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
+from fastopen.common.grouping import grouped
 from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.experiments.factors import BY_NAME, RTT
@@ -58,14 +59,9 @@ class Payoff:
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
+        names = ("page", "rtt_ms", "arm", "path", "otherwise", "saved_ms", "cost_ms")
         return {
-            "page": self.page,
-            "rtt_ms": self.rtt_ms,
-            "arm": self.arm,
-            "path": self.path,
-            "otherwise": self.otherwise,
-            "saved_ms": self.saved_ms,
-            "cost_ms": self.cost_ms,
+            **{name: getattr(self, name) for name in names},
             "break_even_share": self.break_even_share(),
             "break_even_share_negative_cache": self.break_even_share(visits),
             "one_handshake_share": self.one_handshake_share,
@@ -78,9 +74,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
     Runs that draw a share of hosts are left out: their loads mix broken and open paths.
     """
     for results in runs:
-        of_row: dict[tuple[Any, ...], list[Payoff]] = {}
-        for one in _payoffs(results):
-            of_row.setdefault((one.page, one.path, one.rtt_ms, one.arm), []).append(one)
+        of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
         for alike in of_row.values():
             if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
                 yield replace(alike[0], otherwise="")
@@ -90,9 +84,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
     """Return paths of one page and arm that cost the same, to a millisecond, with the cost."""
-    by_path: dict[str, list[Payoff]] = {}
-    for one in found:
-        by_path.setdefault(one.path, []).append(one)
+    by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():
         for paths, others in alike:
@@ -138,5 +130,5 @@ def _payoffs(results: Results) -> Iterator[Payoff]:
             path=network.path,
             saved_ms=free.saved_ms,
             cost_ms=-result.saved_ms,
-            otherwise=", ".join(one.phrase_at(results.factors.point(result.cell)) for one in others),
+            otherwise=", ".join(results.factors.phrases(result.cell, others)),
         )

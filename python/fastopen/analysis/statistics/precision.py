@@ -1,9 +1,8 @@
 """The precision of an improvement, and the repeats that a wanted precision needs."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final, Self
+from typing import Final
 
 from fastopen.analysis.statistics.bootstrap import FULL_MIN
 from fastopen.analysis.statistics.cells import CellResult
@@ -18,13 +17,6 @@ class UntilInterval:
 
     half_width_percent: float
     max_repeats: int
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def of_json(cls, document: Mapping[str, Any] | None) -> Self | None:
-        return None if document is None else cls(**document)
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
         """The jobs to do next; none where all is narrow enough or at its maximum."""
@@ -64,7 +56,6 @@ def _is_judged(result: CellResult) -> bool:
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
-PAIRS_MIN: Final = FULL_MIN
 # An estimate from few pairs is a guess: no step asks for more than so many times what there is.
 STEP_MAX: Final = 4
 
@@ -73,7 +64,7 @@ def half_width_percent(result: CellResult) -> float | None:
     """Return half of the improvement's 95 % interval in points; None without one, as for samples."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
-    if result.varied or result.improvement_ci95 is None or result.pairs < PAIRS_MIN:
+    if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:
         return None
     low, high = result.improvement_ci95
     return (high - low) / 2
@@ -86,14 +77,14 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
         return None
     if result.deterministic:
         return 1
-    return max(PAIRS_MIN, ceil(result.pairs * (width / wanted_percent) ** 2))
+    return max(FULL_MIN, ceil(result.pairs * (width / wanted_percent) ** 2))
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
     """Return the number of pairs to add in the next step: 0 if the interval is narrow enough."""
     width = half_width_percent(result)
     if width is None:
-        return max(1, PAIRS_MIN - result.pairs)
+        return max(1, FULL_MIN - result.pairs)
     if width <= wanted_percent:
         return 0
     needed = pairs_needed(result, wanted_percent)

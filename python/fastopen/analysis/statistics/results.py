@@ -1,7 +1,6 @@
 """Everything that tables, documents and verdicts are made from, read from a run."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -14,6 +13,7 @@ from fastopen.analysis.statistics.corpus import Distribution, distributions
 from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights
 from fastopen.analysis.statistics.flight_savings import FlightSaving, flight_savings
 from fastopen.analysis.statistics.listeners import ServerUse, server_use
+from fastopen.common.grouping import grouped
 from fastopen.experiments import (
     ArmName,
     Comparison,
@@ -26,6 +26,17 @@ from fastopen.experiments import (
 )
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why loads took longer than one would think."""
+
+    of_cells: Mapping[int, str] = field(default_factory=dict)
+    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
+    of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """By the indices of the slower and of the faster cell: with a session than without, or over a later
+    version of HTTP than over an earlier one."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class Results:
     """By the index of its cell, where first flights vary."""
     server_use: ServerUse | None = None
     """What the kernel says of a server of others; None where there is none."""
+    reasons: Reasons = field(default_factory=Reasons)
+    """Empty unless the attribution of the run has looked for them."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
@@ -58,6 +71,12 @@ class Results:
             if result.cell.page == page:
                 rows.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
         return rows
+
+    def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
+        """Return the cells in groups that differ only in their arms and the factors of these names."""
+        others = self.factors.besides(*names)
+        keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
+        return grouped(keyed).values()
 
     def metrics_of(self, page: str) -> list[BrowserMetrics]:
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
@@ -97,11 +116,11 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     summaries = summarise(
         cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
     )
-    rtts: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for page, network, off_us in store.rtts_off():
-        rtts[page, network].append(experiment.networks[network].rtt_us + off_us)
-    engines = tuple(dict.fromkeys(one.cell.engine for one in summaries))
-    return Results(
+    rtts = grouped(
+        ((page, network), experiment.networks[network].rtt_us + off_us)
+        for page, network, off_us in store.rtts_off()
+    )
+    results = Results(
         experiment=experiment,
         status=store.status,
         environment=store.environment,
@@ -115,6 +134,6 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         published=published_cells(experiment),
         browser_metrics=browser_metrics(store, experiment, cells, found),
         first_flights=first_flights(store, experiment, cells, found),
-        flight_savings=flight_savings(store, varying_factors(experiment, engines), summaries, found),
         server_use=server_use(store, experiment, cells, found),
     )
+    return replace(results, flight_savings=flight_savings(store, results, found))

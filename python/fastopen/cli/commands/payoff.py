@@ -13,7 +13,7 @@ from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.experiments import ARMS
-from fastopen.report.findings.broken_paths import payoff_lines
+from fastopen.report.findings.broken_paths import findings
 from fastopen.runs import RunStore, find_run
 
 PANEL: Final = "Read a result"
@@ -68,8 +68,8 @@ def _share(share: float | None) -> str:
 def _sentences(runs: Sequence[Results], visits: int) -> Iterator[str]:
     for results in runs:
         for page in results.pages:
-            for line in payoff_lines(results, page):
-                yield f"{page}: {line}"
+            for one in findings(results, page):
+                yield f"{page}: {one.sentence}"
     yield (
         "Pays below: the share of broken paths below which TFO saves time on average. Cached: the same for a "
         f"client that pays once for a failure and avoids TFO on that path for {visits} visits (RFC 7413, "

@@ -58,7 +58,7 @@ def report_text(store: RunStore, form: Form) -> str:
     """The report of a run in one of the forms."""
     # Altair and Vega take a second to import, which no other command should wait for.
     from fastopen.analysis.attribution import read_source
-    from fastopen.report.grids import cells_grid, paper_grids
+    from fastopen.report.grids import all_grids, cells_grid
     from fastopen.report.latex import latex
     from fastopen.report.markdown import markdown
     from fastopen.report.page import html
@@ -72,4 +72,4 @@ def report_text(store: RunStore, form: Form) -> str:
     if form == "csv":
         return csv_text(cells_grid(source))
     experiment = source.results.experiment
-    return latex(paper_grids(source), filter(None, [experiment.title]), experiment.name)
+    return latex(all_grids(source, for_paper=True), filter(None, [experiment.title]), experiment.name)

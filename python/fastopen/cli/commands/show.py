@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from fastopen.analysis.attribution import Reasons, reasons_slower
+from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import Results, collect
 from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
 from fastopen.cli.shared_options import JsonOption, PlotOption
@@ -38,30 +38,31 @@ def command(
             words = f"only shard {store.shard}; loads of other shards are missing (fastopen merge)"
             errors_console().print(words, markup=False, soft_wrap=True)
         results = collect(store)
-        reasons = Reasons() if json else reasons_slower(store, results)
+        if not json:
+            results = with_reasons(store, results)
     if svg is not None:
-        write_svg(results, svg, reasons)
+        write_svg(results, svg)
     elif json:
         run_facts = {"folder": str(store.folder), "environment": results.environment}
         print_json({**results_document(results), "run": run_facts})
     else:
-        print_results(results, console(), reasons, plot=plot)
+        print_results(results, console(), plot=plot)
 
 
-def print_results(results: Results, target: Console, reasons: Reasons, *, plot: bool = False) -> None:
+def print_results(results: Results, target: Console, *, plot: bool = False) -> None:
     """The tables and the text with them, and the ladder of page load times."""
-    for renderable in results_renderables(results, target.width, reasons):
+    for renderable in results_renderables(results, target.width):
         target.print(renderable)
     if plot:
         for line in ladder(results, target.width, target.encoding):
             target.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def write_svg(results: Results, path: Path, reasons: Reasons) -> None:
+def write_svg(results: Results, path: Path) -> None:
     """Write the tables as a picture of a terminal. Raises InputError if the file cannot be written."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
-    print_results(results, recorder, reasons)
+    print_results(results, recorder)
     svg = recorder.export_svg(title=f"fastopen {results.experiment.name}")
     write_file(path, FONTS.sub("", svg))

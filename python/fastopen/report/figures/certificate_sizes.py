@@ -1,16 +1,15 @@
 """Round trips to the first byte against the size of the certificate chain."""
 
-from typing import Any, Final
+from typing import Any
 
 import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
-from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
-
-WIDTH: Final = 300
+from fastopen.common.grouping import grouped
+from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import first_panels, small_multiples, title_of
 
 
 def round_trips_by_size(source: Source) -> Figure | None:
@@ -21,15 +20,11 @@ def round_trips_by_size(source: Source) -> Figure | None:
         row for cell in results.cells if cell.cell.page in pages and (row := _row(source, results, cell))
     ]
     # Settings with the same steps are one panel.
-    points: dict[str, list[tuple[Any, ...]]] = {}
-    for row in found:
-        points.setdefault(row["panel"], []).append((row["arm"], row["bytes"], row["rtts"]))
+    points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
-    titles = [title for title in points if title in first.values()]
-    rows = [row for row in found if row["panel"] in titles[:PANELS_MAX]]
+    rows, left = first_panels([row for row in found if row["panel"] in first.values()])
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
     return Figure(
         name="certificate-sizes",
         title="Round trips to the first byte by size of the certificates",
@@ -38,7 +33,7 @@ def round_trips_by_size(source: Source) -> Figure | None:
         " full congestion window; over QUIC it is the limit of three times the received bytes, a full"
         f" window, or pacing.{left}",
         alt_text="Step charts of round trips to the first byte against bytes of the certificate chain: "
-        + ", ".join(titles[:PANELS_MAX]),
+        + ", ".join(dict.fromkeys(row["panel"] for row in rows)),
         drawing=Drawing(_chart(rows)),
         rows=rows,
     )
@@ -50,18 +45,17 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     if point.setup.tls is None or flight is None or flight.first_byte_rtts is None:
         return None
     factors = results.factors
-    apart = ("chain_bytes",) if factors.varying_rtt else ("chain_bytes", "rtt")
-    others = [one for one in factors.varying if one.name not in apart]
+    others = factors.besides("chain_bytes", *(() if factors.varying_rtt else ("rtt",)))
     return {
         "page": result.cell.page,
-        "panel": title_of(source, result.cell.page, ", ".join(one.phrase_at(point) for one in others)),
+        "panel": title_of(source, result.cell.page, ", ".join(factors.phrases(result.cell, others))),
         "arm": result.cell.arm.label,
         "bytes": point.setup.tls.chain_bytes,
         "rtts": flight.first_byte_rtts,
     }
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     tooltip = arm_tooltip(
         alt.Tooltip("bytes:Q", title="bytes", format=","), alt.Tooltip("rtts:Q", title="RTTs", format=".3f")
     )
@@ -76,10 +70,4 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
             tooltip=tooltip,
         )
     )
-    chart: alt.FacetChart = (
-        alt.layer(lines)
-        .properties(width=WIDTH, height=120)
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
-        .resolve_axis(x="independent")
-    )
-    return chart
+    return small_multiples(alt.layer(lines), rows, 300, 120).resolve_axis(x="independent")

@@ -6,15 +6,13 @@ import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.attribution.cold import cold_requests
-from fastopen.report.figures.encodings import panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples
 from fastopen.report.figures.spread import distribution
 
 GROUPS: Final = ("all requests", "cold requests", "cold requests without the handshake")
 COLOURS: Final = ("#737373", "#d55e00", "#0072b2")
 DASHES: Final = ([2, 2], [1, 0], [6, 3])
-WIDTH: Final = 260
 
 
 def cold_distribution(source: Source) -> Figure | None:
@@ -28,7 +26,7 @@ def cold_distribution(source: Source) -> Figure | None:
     ]
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(found)} panels are shown." if len(found) > PANELS_MAX else ""
+    left = left_out(len(found))
     shares = ", ".join(f"{one.share:.0f} % of {len(one.shares)} ({one.place})" for one in found[:PANELS_MAX])
     return Figure(
         name="cold-requests",
@@ -42,7 +40,7 @@ def cold_distribution(source: Source) -> Figure | None:
     )
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     domain = [*GROUPS]
     colour = alt.Scale(domain=domain, range=[*COLOURS])
     # Symbols long enough to show their dashes.
@@ -50,7 +48,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     dash = alt.StrokeDash(
         "group:N", title=None, scale=alt.Scale(domain=domain, range=[*DASHES]), legend=legend
     )
-    chart: alt.FacetChart = (
+    lines = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.8)
         .encode(
@@ -69,8 +67,5 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
                 alt.Tooltip("share:Q", title="share", format=".0%"),
             ],
         )
-        .properties(width=WIDTH, height=140)
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
-        .resolve_axis(x="independent")
     )
-    return chart
+    return small_multiples(lines, rows, 260, 140).resolve_axis(x="independent")

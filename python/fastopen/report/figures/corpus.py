@@ -7,9 +7,9 @@ import altair as alt
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import PROPERTIES, Distribution
 from fastopen.experiments import ARMS
-from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_shape, arm_tooltip, panels, zoom
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of
+from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_shape, arm_tooltip, zoom
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples
 from fastopen.report.figures.spread import distribution
 
 WIDTH: Final = 260
@@ -25,7 +25,7 @@ def savings_over_pages(source: Source) -> Figure | None:
     ]
     if not rows:
         return None
-    chart = (
+    lines = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.8)
         .encode(
@@ -39,15 +39,13 @@ def savings_over_pages(source: Source) -> Figure | None:
             ),
         )
         .add_params(zoom("x"))
-        .properties(width=WIDTH, height=140)
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
     )
     return Figure(
         name="corpus-savings",
         title="Saving over the pages",
         caption=f"Share of pages that save at most this much; below zero a page gets slower.{left}",
         alt_text="Cumulative distributions over pages of the saving, one line for each transport.",
-        drawing=Drawing(chart),
+        drawing=Drawing(small_multiples(lines, rows, WIDTH, 140)),
         rows=rows,
     )
 
@@ -91,18 +89,14 @@ def properties_and_savings(source: Source) -> Figure | None:
     zero = alt.Chart().mark_rule(strokeWidth=1, opacity=0.5).encode(x=alt.datum(0))
     spans = base.mark_rule(strokeWidth=1.6).encode(x=axis, x2="high:Q")
     points = base.mark_point(filled=True, size=45).encode(x="rho:Q", shape=arm_shape(rows))
-    chart = (
-        alt.layer(zero, spans, points)
-        .properties(width=WIDTH, height=alt.Step(11))
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH + 130), data=ROWS)
-    )
+    layers = alt.layer(zero, spans, points)
     return Figure(
         name="corpus-properties",
         title="Properties of pages that correlate with the saving",
         caption="Spearman's rank correlation over pages with its 95 % interval (bootstrap)."
         f" Right: pages with more of it save more. Left: they save less.{left}",
         alt_text="Rank correlations of properties of pages with the saving, a row for each property.",
-        drawing=Drawing(chart),
+        drawing=Drawing(small_multiples(layers, rows, WIDTH, alt.Step(11), labels=130)),
         rows=rows,
     )
 
@@ -112,5 +106,4 @@ def _shown(source: Source) -> tuple[list[Distribution], str]:
     found = source.results.distributions
     places = list(dict.fromkeys(one.place for one in found))
     shown = places[:PANELS_MAX]
-    left = f" The first {PANELS_MAX} of {len(places)} panels are shown." if len(places) > PANELS_MAX else ""
-    return [one for one in found if one.place in shown], left
+    return [one for one in found if one.place in shown], left_out(len(places))

@@ -6,18 +6,18 @@ import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.experiments import ARMS
-from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, panels, zoom
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import columns_of, title_of
+from fastopen.report.figures.encodings import arm_colour, arm_dash, arm_tooltip, zoom
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 from fastopen.report.figures.spread import distribution
 
-PANELS_MAX: Final = 24
 # A distribution of two loads is none.
 LOADS_MIN: Final = 3
 # What spreads less than this, of the fastest load, is drawn as an upright line by any eye.
 SPREAD_MIN: Final = 0.001
 # Of a letter of a panel's title.
 TITLE_WIDTH: Final = 6
+WIDTH: Final = 200
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
@@ -39,21 +39,19 @@ def cumulative_distribution(source: Source) -> Figure | None:
             ]
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {count} panels are shown." if count > PANELS_MAX else ""
     return Figure(
         name="distribution",
         title="Cumulative distribution of page load times",
         caption=f"Share of valid loads that are complete by this time, with outliers. Pages whose loads took"
-        f" the same time are left out.{left}",
+        f" the same time are left out.{left_out(count)}",
         alt_text="Cumulative distributions of page load time, one line for each transport.",
         drawing=Drawing(_chart(rows)),
         rows=rows,
     )
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
-    longest = max(len(row["panel"]) for row in rows)
-    chart: alt.FacetChart = (
+def _chart(rows: list[dict[str, Any]]) -> Any:
+    lines = (
         alt.Chart()
         .mark_line(interpolate="step-after", strokeWidth=1.8)
         .encode(
@@ -72,8 +70,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
             ),
         )
         .add_params(zoom("x"))
-        .properties(width=200, height=110)
-        .facet(panels("panel", rows), columns=columns_of(rows, max(200, TITLE_WIDTH * longest)), data=ROWS)
-        .resolve_scale(x="independent")
     )
-    return chart
+    longest = max(len(row["panel"]) for row in rows)
+    beyond = max(0, TITLE_WIDTH * longest - WIDTH)
+    return small_multiples(lines, rows, WIDTH, 110, labels=beyond).resolve_scale(x="independent")

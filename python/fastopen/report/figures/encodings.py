@@ -53,11 +53,6 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
     return alt.Color("kind:N", scale=scale, title=None)
 
 
-def panels(field: str, rows: list[dict[str, Any]]) -> alt.Facet:
-    """A panel for each value of a field, in the order of the rows."""
-    return alt.Facet(f"{field}:N", sort=list(dict.fromkeys(row[field] for row in rows)))
-
-
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
     """With the shift key held: the wheel zooms, dragging moves, a double click shows everything again."""
     held = "[event.shiftKey]"

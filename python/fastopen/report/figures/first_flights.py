@@ -7,11 +7,10 @@ import altair as alt
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.experiments import http_words
-from fastopen.report.figures.encodings import arm_colour, arm_shape, arm_tooltip, panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
+from fastopen.report.figures.encodings import arm_colour, arm_shape, arm_tooltip
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import first_panels, small_multiples, title_of
 
-WIDTH: Final = 210
 BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
@@ -22,13 +21,9 @@ def first_flight_ladder(source: Source) -> Figure | None:
     kinds = {(one.tls.session, one.origins.all_quic) for one in secured if one.tls is not None}
     if len(kinds) < 2:
         return None
-    rows = [row for cell in results.cells if (row := _row(source, results, cell))]
-    titles = list(dict.fromkeys(row["panel"] for row in rows))
-    shown = titles[:PANELS_MAX]
-    rows = [row for row in rows if row["panel"] in shown]
+    rows, left = first_panels([row for cell in results.cells if (row := _row(source, results, cell))])
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
     return Figure(
         name="first-flights",
         title="Page load time by first flight",
@@ -37,7 +32,7 @@ def first_flight_ladder(source: Source) -> Figure | None:
         " the plainest one (over the same version of HTTP; for HTTP/3 over HTTP/2) without the parts of"
         f" handshakes in a row that this one saves.{left}",
         alt_text="Dot plots of page load time, a line for each session and version of HTTP and a mark for"
-        " each arm of TFO: " + ", ".join(shown),
+        " each arm of TFO: " + ", ".join(dict.fromkeys(row["panel"] for row in rows)),
         drawing=Drawing(_chart(rows)),
         rows=rows,
     )
@@ -47,14 +42,13 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     setup = results.experiment.setups[result.cell.setup]
     if setup.tls is None or result.plt_ms_median is None:
         return None
-    point = results.factors.point(result.cell)
-    others = [one for one in results.factors.varying if not one.first_flight and one.name != "http"]
+    others = (one for one in results.factors.besides("http") if not one.first_flight)
     saving = results.flight_savings.get(result.cell.index)
     least = None if saving is None else (saving.bound.plt_ms - saving.bound.ms) / 1000
     page = result.cell.page
     return {
         "page": page,
-        "panel": title_of(source, page, ", ".join(factor.phrase_at(point) for factor in others)),
+        "panel": title_of(source, page, ", ".join(results.factors.phrases(result.cell, others))),
         "flight": f"{http_words(setup.origins.http)} {BEGINS[setup.tls.session]}",
         "order": (setup.origins.http, list(BEGINS).index(setup.tls.session)),
         "arm": result.cell.arm.label,
@@ -66,7 +60,7 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     }
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     rungs = [row["flight"] for row in sorted(rows, key=lambda row: row["order"])]
     for row in rows:
         del row["order"]
@@ -85,11 +79,5 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
     marks = base.mark_point(filled=True, size=55, opacity=1).encode(
         x=x, shape=arm_shape(rows), tooltip=tooltip
     )
-    chart: alt.FacetChart = (
-        alt.layer(spans, least, marks)
-        .properties(width=WIDTH, height=alt.Step(17))
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH + 85), data=ROWS)
-        .resolve_scale(x="independent")
-        .resolve_axis(x="independent")
-    )
-    return chart
+    drawn = small_multiples(alt.layer(spans, least, marks), rows, 210, alt.Step(17), labels=85)
+    return drawn.resolve_scale(x="independent").resolve_axis(x="independent")

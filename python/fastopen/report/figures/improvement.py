@@ -7,9 +7,9 @@ import altair as alt
 from fastopen.analysis.attribution import Place, Source
 from fastopen.analysis.statistics import BEYOND_BOUND
 from fastopen.experiments import ARMS
-from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip, panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import columns_of, panels_of
+from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import panels_of, small_multiples
 from fastopen.report.figures.spread import interval
 
 TITLE: Final = "saved, % of PLT"
@@ -59,7 +59,7 @@ def _rows(place: Place, where: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _chart(rows: list[dict[str, Any]], heading: str) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
     values = list(dict.fromkeys(row["x"] for row in rows))
     arms = len({row["arm"] for row in rows})
     axis = alt.Axis(labelAngle=0, labelLimit=0)
@@ -88,10 +88,5 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> alt.FacetChart:
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
     longest = max(len(value) for value in values)
     width = min(600, max(170, len(values) * max(arms * 18 + 14, 8 * longest)))
-    chart: alt.FacetChart = (
-        alt.layer(bars, zero, intervals, bounds, marks)
-        .properties(width=width, height=170)
-        .facet(panels("panel", rows), columns=columns_of(rows, width), data=ROWS)
-        .resolve_axis(x="independent", y="independent")
-    )
-    return chart
+    drawn = small_multiples(alt.layer(bars, zero, intervals, bounds, marks), rows, width, 170)
+    return drawn.resolve_axis(x="independent", y="independent")

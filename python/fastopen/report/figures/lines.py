@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Curve, Place, Source, curves_of, position
+from fastopen.analysis.attribution import Curve, Place, Source, curves_of
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.encodings import arm_colour, arm_order, arm_shape, arm_tooltip, zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, title_of
+from fastopen.report.figures.panels import first_panels, title_of
 from fastopen.report.figures.spread import median_span
 
 TITLE: Final = "page load time in s"
@@ -21,33 +21,28 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
     What is no number, such as a version of HTTP, stands as a category on the axis, and no line joins it.
     """
     rows: list[dict[str, Any]] = []
-    titles: list[str] = []
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), along.name):
             if len({_at(place, along) for place in curve.places} - {None}) > 1:
-                titles.append(title_of(source, page, curve.name))
-                rows += _rows(curve, along, titles[-1])
-    shown = titles[:PANELS_MAX]
-    rows = [row for row in rows if row["panel"] in shown]
+                rows += _rows(curve, along, title_of(source, page, curve.name))
+    rows, left = first_panels(rows)
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
+    titles = dict.fromkeys(row["panel"] for row in rows)
     return Figure(
         name=f"plt-by-{along.name.replace('_', '-')}",
         title=f"Page load time against {along.title}",
         caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
         f" are 6 loads or more.{left}",
-        alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(shown),
+        alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(titles),
         drawing=Drawing(_chart(rows, along)),
         rows=rows,
     )
 
 
 def _at(place: Place, along: Factor) -> float | str | None:
-    number = position(place, along.name)
-    if along.kind in ("int", "float"):
-        return number
-    return place.texts.get(along.name)
+    values = place.numbers if along.kind in ("int", "float") else place.texts
+    return values.get(along.name)
 
 
 def _rows(curve: Curve, along: Factor, panel: str) -> list[dict[str, Any]]:
@@ -59,15 +54,14 @@ def _rows(curve: Curve, along: Factor, panel: str) -> list[dict[str, Any]]:
             if not plts or at is None:
                 continue
             low, high = median_span(plts) or (None, None)
-            seconds = [None if ms is None else ms / 1000 for ms in (median(plts), low, high)]
-            names = ("plt", "low", "high")
+            seconds = {"plt": median(plts), "low": low, "high": high}
             rows.append(
                 {
                     "panel": panel,
                     "x": at,
                     "arm": ARMS[arm].label,
                     "n": len(plts),
-                    **dict(zip(names, seconds, strict=True)),
+                    **{name: None if ms is None else ms / 1000 for name, ms in seconds.items()},
                 }
             )
     return rows
@@ -94,7 +88,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) ->
     axis = alt.Axis(labelFlush=True)
     scale = alt.Scale(domain=[0, 1.06 * top], nice=True)
     y = alt.Y("plt:Q", title=TITLE, scale=scale, axis=axis)
-    lines = base.mark_line(strokeWidth=1.8).encode(y=y)
+    lines = base.mark_line(strokeWidth=1.8).encode(y=y).add_params(zoom(name=f"zoom{number}"))
     bars = base.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q", title=TITLE), y2="high:Q")
     points = base.mark_point(filled=True, size=45, opacity=1).encode(
         y=y,
@@ -107,9 +101,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) ->
             alt.Tooltip("n:Q", title="loads"),
         ),
     )
-    layers = [lines, bars, points] if numbers else [bars, points]
-    if numbers:
-        layers[0] = lines.add_params(zoom(name=f"zoom{number}"))
+    layers = (lines, bars, points) if numbers else (bars, points)
     return alt.layer(*layers).properties(width=280, height=170, title=title)
 
 

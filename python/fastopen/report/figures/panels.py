@@ -4,7 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import altair as alt
+
 from fastopen.analysis.attribution import Place, Source, axis_of, curves_of
+from fastopen.report.figures.figure import ROWS
 
 # More panels than this fill no page.
 PANELS_MAX: Final = 24
@@ -38,8 +41,28 @@ def panels_of(source: Source) -> Panels:
             titles.append(title_of(source, page, curve.name))
             places += [(titles[-1], place.texts.get(axis.name, place.name), place) for place in curve.places]
     shown = titles[:PANELS_MAX]
-    left = f" The first {PANELS_MAX} of {len(titles)} panels are shown." if len(titles) > PANELS_MAX else ""
-    return Panels(axis.heading, tuple(one for one in places if one[0] in shown), left)
+    return Panels(axis.heading, tuple(one for one in places if one[0] in shown), left_out(len(titles)))
+
+
+def left_out(panels: int) -> str:
+    """Return a sentence on the panels that there is no room for; empty if there is."""
+    return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
+
+
+def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows of the panels that there is room for, and a sentence on the others."""
+    titles = list(dict.fromkeys(row["panel"] for row in rows))
+    return [row for row in rows if row["panel"] in titles[:PANELS_MAX]], left_out(len(titles))
+
+
+def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
+    """Return the chart once for each panel, in the order of the rows.
+
+    `width` and `height` of a panel are in pixels, `labels` is the room of the labels beside it.
+    """
+    panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
+    sized = chart.properties(width=width, height=height)
+    return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
 
 
 def title_of(source: Source, page: str, name: str) -> str:

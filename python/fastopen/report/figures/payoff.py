@@ -7,12 +7,11 @@ import altair as alt
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
+from fastopen.common.grouping import grouped
 from fastopen.experiments import HEADLINE
-from fastopen.report.figures.encodings import panels
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import PANELS_MAX, columns_of, title_of
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 
-WIDTH: Final = 250
 # Percent of paths on the axis: beyond lies no rate of dropped SYNs that anybody has found.
 MOST: Final = 25
 # Of access networks that fail in some way (Paasch, NANOG 67).
@@ -23,15 +22,12 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 def mean_saving_over_paths(source: Source) -> Figure | None:
     """A panel for each page and kind of broken path, a line for each RTT; None where no path costs time."""
-    of_page: dict[str, list[Payoff]] = {}
-    for one in payoffs([source.results]):
-        if one.arm == HEADLINE.name and one.cost_ms > 0:
-            of_page.setdefault(one.page, []).append(one)
+    costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and one.cost_ms > 0)
+    of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]
     rows = [row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(source, one, paths)]
     if not rows:
         return None
-    left = f" The first {PANELS_MAX} of {len(drawn)} panels are shown." if len(drawn) > PANELS_MAX else ""
     return Figure(
         name="payoff",
         title="Mean saving by TFO if some paths are broken",
@@ -39,7 +35,7 @@ def mean_saving_over_paths(source: Source) -> Figure | None:
         f" middlebox, with {HEADLINE.cookies} cookies. Dots: the share at which it stops paying. Dashed: a"
         f" client that does without TFO on a path after a failure, for {VISITS} visits (RFC 7413, section"
         f" 4.1.3.1). Upright: {100 * DROPPING_SHARE:g} % of paths drop SYNs ({DROPPING_SOURCE}), and"
-        f" {FAILING} % of access networks fail in some way (Paasch, NANOG 67).{left}",
+        f" {FAILING} % of access networks fail in some way (Paasch, NANOG 67).{left_out(len(drawn))}",
         alt_text="Line charts of the mean saving by TFO against the share of broken paths, for each page and"
         " behaviour.",
         drawing=Drawing(_chart(rows)),
@@ -63,7 +59,7 @@ def _rows(source: Source, one: Payoff, paths: Sequence[str]) -> Iterator[dict[st
             }
 
 
-def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     networks = list(dict.fromkeys(row["network"] for row in rows))
     x = alt.X(
         "share:Q", title="broken paths, %", scale=alt.Scale(domain=[0, MOST]), axis=alt.Axis(tickCount=5)
@@ -87,11 +83,5 @@ def _chart(rows: list[dict[str, Any]]) -> alt.FacetChart:
         for share in (100 * DROPPING_SHARE, FAILING)
     ]
     zero = alt.Chart().mark_rule(opacity=0.6).encode(y=alt.datum(0))
-    chart: alt.FacetChart = (
-        alt.layer(zero, *marks, lines, even)
-        .properties(width=WIDTH, height=170)
-        .facet(panels("panel", rows), columns=columns_of(rows, WIDTH), data=ROWS)
-        .resolve_scale(y="independent")
-        .resolve_axis(x="independent", y="independent")
-    )
-    return chart
+    drawn = small_multiples(alt.layer(zero, *marks, lines, even), rows, 250, 170)
+    return drawn.resolve_scale(y="independent").resolve_axis(x="independent", y="independent")

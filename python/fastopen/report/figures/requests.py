@@ -1,6 +1,7 @@
 """Single loads, request by request: when each started and ended, and what it waited for."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -51,13 +52,6 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
     names = [request_name(page, index) for index in range(len(page.resources))]
     for row in rows:
         row["name"] = names[row["request"]]
-
-
-def timing_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Start and end of each request that was answered."""
-    for request in shown.record.requests:
-        if request.queued_ns is not None and request.end_ns is not None:
-            yield _row("request", label, request.queued_ns, request.end_ns, request=request.resource)
 
 
 def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
@@ -127,7 +121,12 @@ def _pieces(
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
     loads = _labelled(arms)
-    rows = [row for label, shown in loads.items() for row in timing_rows(label, shown)]
+    rows = [
+        _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
+        for label, shown in loads.items()
+        for one in shown.record.requests
+        if one.queued_ns is not None and one.end_ns is not None
+    ]
     name_rows(page, rows)
     rows += event_rows(loads)
     return Figure(
@@ -143,7 +142,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """The chart of `timing_rows` with names, and of `event_rows`."""
+    """The chart of requests with names, and of `event_rows`."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
@@ -172,28 +171,16 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """The median loads of a comparison side by side: what each request waited for."""
     loads = _labelled(arms)
-    return Figure(
-        name=f"waterfall-{slug}",
+    return replace(
+        loads_waterfall(page, loads, slug),
         title=f"{page.name}, {place}: what each request waited for",
         caption=f"Median load of each transport. {PATH_CAPTION}",
         alt_text=f"Waterfalls of {page.name} at {place} side by side, {_times_of(loads)}.",
-        **_waterfall(page, loads),
     )
 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
     """Any loads of a page side by side, by what they are called: what each request waited for."""
-    return Figure(
-        name=f"waterfall-{slug}",
-        title=f"{page.name}: what each request waited for",
-        caption=PATH_CAPTION,
-        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
-        **_waterfall(page, loads),
-    )
-
-
-def _waterfall(page: Page, loads: Mapping[str, Shown]) -> dict[str, Any]:
-    """Drawing and rows: queueing, handshake, wait and transfer of each request."""
     rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
     name_rows(page, rows)
     rows += event_rows(loads)
@@ -204,7 +191,14 @@ def _waterfall(page: Page, loads: Mapping[str, Shown]) -> dict[str, Any]:
         row["place"] = places[row["arm"]]
     width = PANEL_WIDTH if len(loads) > 1 else WIDTH
     drawing = _waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width)
-    return {"drawing": drawing, "rows": rows}
+    return Figure(
+        name=f"waterfall-{slug}",
+        title=f"{page.name}: what each request waited for",
+        caption=PATH_CAPTION,
+        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
+        drawing=drawing,
+        rows=rows,
+    )
 
 
 @lru_cache(CHARTS_KEPT)

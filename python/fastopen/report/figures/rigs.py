@@ -21,9 +21,7 @@ def cells_by_property(found: Explained) -> Figure | None:
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:
-        tried = {ALONE: found.gained(one)}
-        tried |= {WITHOUT: found.lost_without(one)} if one in found.best.rig else {}
-        for rig, change in tried.items():
+        for rig, change in ((ALONE, found.gained(one)), (WITHOUT, found.lost_without(one))):
             if change is not None:
                 agreeing = base + change if rig == ALONE else best - change
                 label = f"{one.name}: {one.value}"

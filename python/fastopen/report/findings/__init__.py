@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
 from fastopen.report.model import Finding, Severity
 
@@ -24,11 +23,9 @@ def finders() -> Sequence[ModuleType]:
     return sorted(found, key=lambda module: int(module.RANK))
 
 
-def page_findings(
-    results: Results, page: str, reasons: Reasons | None = None, *, severity: Severity | None = None
-) -> Iterator[Finding]:
-    """Yield findings of a page in order, of one severity if given. `reasons` explain slow cells."""
+def page_findings(results: Results, page: str, severity: Severity | None = None) -> Iterator[Finding]:
+    """Yield findings of a page in order, of one severity if given."""
     for module in finders():
         if severity in (None, module.SEVERITY):
-            for finding in module.findings(results, page, reasons or Reasons()):
+            for finding in module.findings(results, page):
                 yield replace(finding, severity=module.SEVERITY, subject=page)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons, excess_sentence
+from fastopen.analysis.attribution import excess_sentence
 from fastopen.analysis.statistics import Results
 from fastopen.experiments import baseline_of, treatments_of
 from fastopen.report.model import Finding
@@ -12,7 +12,7 @@ RANK: Final = 70
 SEVERITY: Final = "warning"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for row, arms in results.comparisons(page).items():
         for arm in treatments_of(arms):
             cell = arms[arm.name]

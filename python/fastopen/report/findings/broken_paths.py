@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
-from fastopen.common.phrases import NBSP, listed, signed
+from fastopen.common.phrases import NBSP, listed, span
 from fastopen.experiments import HEADLINE
 from fastopen.report.model import Finding
 
@@ -16,18 +15,18 @@ SEVERITY: Final = "answer"
 NAMED_MAX: Final = 3
 
 
-def payoff_lines(results: Results, page: str) -> list[str]:
-    """A line for each path that breaks TFO, over all networks whose open path was loaded as well; paths that
-    cost the same have one together.
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding for each path that breaks TFO, over all networks whose open path was loaded as well.
 
-    None where the run has no such path. Of the headline arm alone.
+    Paths that cost the same have one together. It is about the headline arm.
     """
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
-    return [" ".join(_sentences(paths, costs)) for paths, costs in by_cost(found)]
+    for paths, costs in by_cost(found):
+        yield Finding("broken_path", " ".join(_sentences(paths, costs)))
 
 
 def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
-    cost, saved = (_span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
+    cost, saved = (span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
     shares = [share for one in found if (share := one.break_even_share()) is not None]
     behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies"
     if not shares:
@@ -35,7 +34,7 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
         yield f"{costs}: it pays at any share of such paths."
         return
     costs = f"{behind} costs {cost}, and over an open path it saves {saved}"
-    most = _span([100 * share for share in shares], "%")
+    most = span([100 * share for share in shares], "%")
     rest = "; on other networks it pays at any share" if len(shares) < len(found) else ""
     yield f"{costs}: on average it pays while fewer than {most} of paths are broken in this way{rest}."
     if all(path.startswith("drop-") for path in paths):
@@ -58,14 +57,3 @@ def _where(found: Sequence[Payoff]) -> str:
 def place_of(one: Payoff) -> str:
     """The network, and what else makes a difference."""
     return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)
-
-
-def _span(values: Sequence[float], unit: str) -> str:
-    """`12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
-    ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
-    return f"{' to '.join(ends)}{NBSP}{unit}"
-
-
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    for line in payoff_lines(results, page):
-        yield Finding("broken_path", line)

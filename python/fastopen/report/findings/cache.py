@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
 from fastopen.report.model import Finding
 
@@ -12,7 +11,7 @@ RANK: Final = 83
 SEVERITY: Final = "detail"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     where: dict[str, list[str]] = defaultdict(list)
     for row, arms in results.comparisons(page).items():
         known = {

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.common.phrases import NBSP, listed, signed
+from fastopen.common.phrases import listed, span
 from fastopen.contract import Tls
 from fastopen.contract.certificates import CHAIN_BYTES, CertificateKind
 from fastopen.contract.origins import CertificateCompression, SessionStart
@@ -52,7 +51,7 @@ class Cost:
         return 100 * self.added_ms / self.small_ms
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
+def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield what larger certificates cost, of each kind and each row but for its network."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):
@@ -66,27 +65,19 @@ def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResult]]]:
     """Yield the cells of each row that differ only in certificates and remedies, and the row's name."""
-    factors = results.factors
-    apart = {"certificates", "chain_bytes", *REMEDIES}
-    others = [factor for factor in factors.varying if factor.name not in apart]
-    rows: dict[tuple[str, ...], dict[Way, CellResult]] = defaultdict(dict)
-    names: dict[tuple[str, ...], str] = {}
-    for result in results.cells:
-        setup = results.experiment.setups[result.cell.setup]
-        if result.cell.page != page or setup.tls is None or setup.tls.certificates is None:
-            continue
-        if result.plt_ms_median is None:
-            continue
-        point = factors.point(result.cell)
-        row = tuple(factor.phrase_at(point) for factor in others)
-        names[row] = ", ".join(factor.phrase_at(point) for factor in others if factor.part != "network")
-        tls, window = setup.tls, setup.tcp.initial_window_segments
-        assert tls.certificates is not None
-        arm = result.cell.arm.name
-        way = Way(tls.certificates, tls.session, tls.certificate_compression, window, arm)
-        rows[row][way] = result
-    for row, of_way in rows.items():
-        yield names[row], of_way
+    factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
+    cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
+    for group in results.alike(cells, *apart):
+        row: dict[Way, CellResult] = {}
+        for result in group:
+            setup = results.experiment.setups[result.cell.setup]
+            tls, window = setup.tls, setup.tcp.initial_window_segments
+            if tls is not None and tls.certificates is not None:
+                compression, arm = tls.certificate_compression, result.cell.arm.name
+                row[Way(tls.certificates, tls.session, compression, window, arm)] = result
+        if row:
+            named = (factor for factor in factors.besides(*apart) if factor.part != "network")
+            yield ", ".join(factors.phrases(group[0].cell, named)), row
 
 
 def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: CertificateKind) -> Cost | None:
@@ -111,25 +102,22 @@ def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: Certi
 
 def _remedy(way: Way, plain: Way) -> str:
     """Return the one remedy of a way in words; empty if it has none, or several."""
-    plain = replace(plain, kind=way.kind)
-    if way == replace(plain, arm=HEADLINE.name):
-        return f"TFO with {HEADLINE.cookies} cookies"
-    if way.session != plain.session and way == replace(plain, session=way.session):
-        return SESSION_WORDS[way.session]
-    if way.compression != plain.compression and way == replace(plain, compression=way.compression):
-        return f"{way.compression} compression"
-    larger = way.window_segments != plain.window_segments
-    if larger and way == replace(plain, window_segments=way.window_segments):
-        return f"an initial window of {way.window_segments} segments"
-    return ""
+    words = {
+        "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
+        "session": SESSION_WORDS[way.session],
+        "compression": f"{way.compression} compression",
+        "window_segments": f"an initial window of {way.window_segments} segments",
+    }
+    changed = [name for name in words if getattr(way, name) != getattr(plain, name)]
+    return words[changed[0]] if len(changed) == 1 else ""
 
 
 def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost]) -> str:
     of_row = f", {name}" if name else ""
-    percent = _span([one.added_percent for one in costs], "%")
+    percent = span([one.added_percent for one in costs], "%")
     sentence = (
         f"{large} certificates ({CHAIN_BYTES[large]:,} bytes{of_row}) add"
-        f" {_span([one.added_ms for one in costs], 'ms')} ({percent}) to page load time compared with"
+        f" {span([one.added_ms for one in costs], 'ms')} ({percent}) to page load time compared with"
         f" {small} ({CHAIN_BYTES[small]:,} bytes)"
     )
     words = dict.fromkeys(remedy for one in costs for remedy in one.remedied_ms)
@@ -137,7 +125,7 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
         remedy: [one.large_ms - one.remedied_ms[remedy] for one in costs if remedy in one.remedied_ms]
         for remedy in words
     }
-    parts = [f"{remedy} ({_span(ms, 'ms')})" for remedy, ms in saved.items()]
+    parts = [f"{remedy} ({span(ms, 'ms')})" for remedy, ms in saved.items()]
     return f"{sentence}; time is then saved by {listed(parts)}." if parts else f"{sentence}."
 
 
@@ -145,9 +133,3 @@ def _figures(costs: Sequence[Cost]) -> dict[str, float]:
     """Return the least and the most that is added."""
     added = [one.added_ms for one in costs]
     return {"added_ms_min": min(added), "added_ms_max": max(added)}
-
-
-def _span(values: Sequence[float], unit: str) -> str:
-    """Return `12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
-    ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
-    return f"{' to '.join(ends)}{NBSP}{unit}"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
 from fastopen.common.phrases import NBSP, capitalised, listed, with_sign
 from fastopen.report.findings.verdict import questions_of
@@ -16,14 +15,14 @@ SEVERITY: Final = "answer"
 LEVELS_IN_WORDS = 6
 
 
-def deciding_lines(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question of a page, with its name if there are several."""
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding for each question of a page, with its name if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     for question, cells in questions_of(results, of_page).items():
         found = deciding_factor(results, cells)
         if found is not None:
             opening = f"{capitalised(question)}: " if question else ""
-            yield f"{opening}{' '.join(_sentences(results, found))}"
+            yield Finding("deciding_factor", f"{opening}{' '.join(_sentences(results, found))}")
 
 
 def _sentences(results: Results, found: Deciding) -> Iterator[str]:
@@ -33,7 +32,8 @@ def _sentences(results: Results, found: Deciding) -> Iterator[str]:
     titles = [factor.title for factor in (found.factor, *found.together)]
     joint = ", which vary together" if found.together else ""
     yield f"What decides most: {listed(titles)}{joint}. TFO saves {listed(savings)}, medians of rows."
-    gains = [any(_reduces(results, cell) for cell in level.cells) for level in levels]
+    smallest = results.experiment.smallest_effect
+    gains = [any(effect_of(one, smallest) is Effect.REDUCES for one in level.cells) for level in levels]
     if gains[0] and not gains[-1]:
         last = max(number for number, gain in enumerate(gains) if gain)
         yield f"From {levels[last + 1].phrase} on, no row shows a certain gain."
@@ -45,16 +45,7 @@ def _sentences(results: Results, found: Deciding) -> Iterator[str]:
         )
 
 
-def _reduces(results: Results, cell: CellResult) -> bool:
-    return effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES
-
-
 def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
     """The sentence on all pages together, for one question; empty where nothing decides."""
     found = deciding_factor(results, cells)
     return "" if found is None else " ".join(_sentences(results, found))
-
-
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    for line in deciding_lines(results, page):
-        yield Finding("deciding_factor", line)

@@ -1,22 +1,24 @@
 """The best first flight for a page, and the saving that TFO adds to each."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.common.phrases import NBSP, capitalised, listed, plural, signed
+from fastopen.common.phrases import capitalised, listed, plural, span
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
 RANK: Final = 10
 SEVERITY: Final = "answer"
 
-Flights = dict[tuple[str, str], CellResult]
-"""By session and arm."""
+Key = tuple[str, str, str]
+"""Version of HTTP, session and arm."""
+Flights = Mapping[Key, CellResult]
+"""The cells of a row by their first flights."""
 Gain = tuple[float, float | None]
 """Percent saved, and the bound on that, if there is one."""
+SESSIONS: Final = list(SESSION_WORDS)
 
 
 def of_first_flight(results: Results) -> list[Factor]:
@@ -24,109 +26,78 @@ def of_first_flight(results: Results) -> list[Factor]:
     return [factor for factor in results.factors.varying if factor.first_flight]
 
 
-def first_flight_lines(results: Results, page: str) -> list[str]:
-    """A line for each question that rows with several first flights answer; none where there is one."""
-    questions = _questions(results, page) if of_first_flight(results) else {}
-    lines = [
-        f"{capitalised(question)}: {line}" if question else line
-        for question, groups in questions.items()
-        if (line := " ".join(_sentences(results, groups)))
-    ]
-    lines += [
-        f"{capitalised(question)}: {line}" if question else line
-        for question, rows in _over_versions(results, page).items()
-        if (line := " ".join(_best_of_versions(results, rows)))
-    ]
-    return [line.replace(" %", f"{NBSP}%") for line in lines]
-
-
-def _over_versions(results: Results, page: str) -> dict[str, list[dict[tuple[str, str, str], CellResult]]]:
-    """Return the rows of all versions of HTTP together, by version, session and arm."""
-    varying, flight = results.factors.varying, of_first_flight(results)
-    http = next((factor for factor in varying if factor.name == "http"), None)
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield the best first flight of each question, then the best of all versions of HTTP together."""
+    flight = [factor.name for factor in of_first_flight(results)]
+    for question, rows in _rows(results, page, flight).items() if flight else ():
+        several = [row for row in rows if len({session for _, session, _ in row}) > 1]
+        if several:
+            yield _finding(question, *_best(results, several), *_added(several))
     quic = any(setup.origins.all_quic for setup in results.experiment.setups)
-    if http is None or not (quic or flight):
-        return {}
-    others = [factor for factor in varying if factor not in flight and factor is not http]
-    groups: dict[tuple[str, str], dict[tuple[str, str, str], CellResult]] = defaultdict(dict)
-    for result in results.cells:
-        setup = results.experiment.setups[result.cell.setup]
-        if result.cell.page == page and result.plt_ms_median is not None and setup.tls is not None:
-            point = results.factors.point(result.cell)
-            question = ", ".join(factor.phrase_at(point) for factor in others if factor.question)
-            row = ", ".join(factor.phrase_at(point) for factor in others)
-            key = (setup.origins.http, setup.tls.session, result.cell.arm.name)
-            groups[question, row][key] = result
-    found: dict[str, list[dict[tuple[str, str, str], CellResult]]] = defaultdict(list)
-    for (question, _), of_row in groups.items():
-        found[question].append(of_row)
-    return found
+    if (quic or flight) and any(factor.name == "http" for factor in results.factors.varying):
+        for question, rows in _rows(results, page, [*flight, "http"]).items():
+            yield _finding(question, *_best(results, rows, versions=True))
 
 
-def _best_of_versions(
-    results: Results, rows: Sequence[dict[tuple[str, str, str], CellResult]]
-) -> Iterator[str]:
-    """Yield the best version of HTTP and first flight, and its saving over the oldest and plainest."""
-    wins: dict[tuple[str, str, str], list[Gain]] = defaultdict(list)
-    sessions = list(SESSION_WORDS)
-    plain, over = ("", "", ""), ""
-    for of_row in rows:
-        plain = min(of_row, key=lambda key: (key[0], sessions.index(key[1]), of_row[key].cell.index))
-        over = f"{http_words(plain[0])} and {SESSION_WORDS[plain[1]]} {of_row[plain].cell.arm.words}"
-        best = min(of_row, key=lambda key: of_row[key].plt_ms_median or 0.0)
-        wins[best].append(_gain(results, of_row[plain], of_row[best]))
-    for best, gains in wins.items():
-        arm = next(of_row[best].cell.arm for of_row in rows if best in of_row)
-        where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
-        # QUIC has no SYN to go without TFO.
-        tfo = "" if best[0] == "3" else f" {arm.words}"
-        name = f"{http_words(best[0])} with {SESSION_WORDS[best[1]]}{tfo}"
-        gain = "" if best == plain else f", which saves {_gains(gains)} compared with {over}"
-        yield f"Best over all versions of HTTP{where}: {name}{gain}."
+def _finding(question: str, *sentences: str) -> Finding:
+    opening = f"{capitalised(question)}: " if question else ""
+    return Finding("first_flight", opening + " ".join(sentences))
 
 
-def _questions(results: Results, page: str) -> dict[str, list[Flights]]:
-    """Return the rows that differ only in their first flight, by the questions that a verdict keeps apart."""
-    varying, flight = results.factors.varying, of_first_flight(results)
-    groups: dict[tuple[str, str], Flights] = defaultdict(dict)
-    for result in results.cells:
-        tls = results.experiment.setups[result.cell.setup].tls
-        if result.cell.page != page or result.plt_ms_median is None or tls is None:
-            continue
-        point = results.factors.point(result.cell)
-        others = [factor for factor in varying if factor not in flight]
-        row = ", ".join(factor.phrase_at(point) for factor in others)
-        question = ", ".join(factor.phrase_at(point) for factor in others if factor.question)
-        groups[question, row][tls.session, result.cell.arm.name] = result
+def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
+    """Return the rows that differ only in these factors, by the question that they ask."""
+    factors = results.factors
+    cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
-    for (question, _), flights in groups.items():
-        if len({session for session, _ in flights}) > 1:
-            found[question].append(flights)
+    for group in results.alike(cells, *apart):
+        row: dict[Key, CellResult] = {}
+        for result in group:
+            setup = results.experiment.setups[result.cell.setup]
+            if setup.tls is not None:
+                row[setup.origins.http, setup.tls.session, result.cell.arm.name] = result
+        asking = (factor for factor in factors.besides(*apart) if factor.question)
+        question = ", ".join(factors.phrases(group[0].cell, asking))
+        if row:
+            found[question].append(row)
     return found
 
 
-def _sentences(results: Results, rows: Sequence[Flights]) -> Iterator[str]:
-    wins: dict[tuple[str, str], list[Gain]] = defaultdict(list)
-    for flights in rows:
-        best = min(flights, key=lambda key: flights[key].plt_ms_median or 0.0)
-        wins[best].append(_gain(results, flights[_plain(flights)], flights[best]))
-    plain = rows[0][_plain(rows[0])]
-    over = f"{SESSION_WORDS[_plain(rows[0])[0]]} {plain.cell.arm.words}"
-    exact = all(one.deterministic for flights in rows for one in flights.values())
+def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
+    """Yield the fastest first flight, and its saving over the plainest one.
+
+    With `versions`, rows have several versions of HTTP, which the sentences name.
+    """
+    wins: dict[Key, list[Gain]] = defaultdict(list)
+    for row in rows:
+        best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
+        wins[best].append(_gain(results, row[_plain(row)], row[best]))
+    plain = _plain(rows[0])
+    over = f"{http_words(plain[0])} and " if versions else ""
+    over += f"{SESSION_WORDS[plain[1]]} {rows[0][plain].cell.arm.words}"
+    what = "over all versions of HTTP" if versions else "first flight"
+    exact = versions or all(one.deterministic for row in rows for one in row.values())
     sure = "" if exact else " (medians of loads that are not paired)"
     for best, gains in wins.items():
-        arm = next(flights[best].cell.arm for flights in rows if best in flights)
+        arm = next(row[best].cell.arm for row in rows if best in row)
+        name = f"{SESSION_WORDS[best[1]]} {arm.words}"
+        if versions:
+            # QUIC has no SYN to go without TFO.
+            tfo = "" if best[0] == "3" else f" {arm.words}"
+            name = f"{http_words(best[0])} with {SESSION_WORDS[best[1]]}{tfo}"
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
-        name = f"{SESSION_WORDS[best[0]]} {arm.words}"
-        gain = "" if best == _plain(rows[0]) else f", which saves {_gains(gains)} compared with {over}"
-        yield f"Best first flight{where}: {name}{gain}{sure}."
+        gain = "" if best == plain else f", which saves {_gains(gains)} compared with {over}"
+        yield f"Best {what}{where}: {name}{gain}{sure}."
+
+
+def _added(rows: Sequence[Flights]) -> Iterator[str]:
+    """Yield the saving that TFO adds to each session."""
     added = {
         session: savings
         for session in SESSION_WORDS
-        if (savings := [one for flights in rows if (one := _tfo_adds(flights, session)) is not None])
+        if (savings := [one for row in rows if (one := _tfo_adds(row, session)) is not None])
     }
     if added:
-        parts = [f"{_percents(savings)} with {SESSION_WORDS[session]}" for session, savings in added.items()]
+        parts = [f"{span(savings, '%')} with {SESSION_WORDS[session]}" for session, savings in added.items()]
         yield f"TFO with {HEADLINE.cookies} cookies saves {listed(parts)}."
 
 
@@ -140,25 +111,19 @@ def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
 def _gains(gains: Sequence[Gain]) -> str:
     """`33.3 % (at most 33.4 %)`."""
     most = [bound for _, bound in gains if bound is not None]
-    at_most = f" (at most {_percents(most)})" if len(most) == len(gains) else ""
-    return f"{_percents([saving for saving, _ in gains])}{at_most}"
+    at_most = f" (at most {span(most, '%')})" if len(most) == len(gains) else ""
+    return f"{span([saving for saving, _ in gains], '%')}{at_most}"
 
 
-def _percents(savings: Sequence[float]) -> str:
-    """`3.7 %`, or `-0.6 to 3.7 %` with a true minus sign."""
-    ends = dict.fromkeys(signed(end) for end in (min(savings), max(savings)))
-    return f"{' to '.join(ends)} %"
+def _plain(row: Flights) -> Key:
+    """The plainest first flight: the oldest HTTP, the first session of SESSIONS, its first arm."""
+    return min(row, key=lambda key: (key[0], SESSIONS.index(key[1]), row[key].cell.index))
 
 
-def _plain(flights: Flights) -> tuple[str, str]:
-    """The plainest first flight: the first session in the order of SESSION_WORDS, its first arm."""
-    return min(flights, key=lambda key: (list(SESSION_WORDS).index(key[0]), flights[key].cell.index))
-
-
-def _tfo_adds(flights: Flights, session: str) -> float | None:
-    of_session = [one for (begins, _), one in flights.items() if begins == session]
-    without = next((one for one in of_session if not one.cell.arm.fast_open), None)
-    return _saving(without, flights.get((session, HEADLINE.name)))
+def _tfo_adds(row: Flights, session: str) -> float | None:
+    of_session = {arm: one for (_, begins, arm), one in row.items() if begins == session}
+    without = next((one for one in of_session.values() if not one.cell.arm.fast_open), None)
+    return _saving(without, of_session.get(HEADLINE.name))
 
 
 def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:
@@ -166,8 +131,3 @@ def _saving(without: CellResult | None, cell: CellResult | None) -> float | None
     if without is None or cell is None or not without.plt_ms_median or cell.plt_ms_median is None:
         return None
     return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median
-
-
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    for line in first_flight_lines(results, page):
-        yield Finding("first_flight", line)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
-from fastopen.common.grid import Column, Entry, Grid, Value
+from fastopen.common.grid import Entry, Grid, Value
 from fastopen.common.phrases import NBSP, time, with_sign
 from fastopen.experiments import baseline_of, headline_of
+from fastopen.report.entries import cell_columns, cell_heads, known
 from fastopen.report.model import Finding
 
 RANK: Final = 82
@@ -30,17 +30,13 @@ def paint_grid(results: Results) -> Grid | None:
                 for paints in ("first_paints_ms", "largest_paints_ms"):
                     own = getattr(metrics, paints)
                     saved = saved_percent({} if without is None else getattr(without, paints), own)
-                    is_baseline = cell is baseline or saved is None
-                    figures += [
-                        Entry(f"{median(own.values()):.0f}" if own else "-"),
-                        Entry("-" if is_baseline else with_sign(saved or 0.0)),
-                    ]
-                name = results.factors.name(place)
-                rows.append((Entry(page), Entry(name), Entry(arm), *figures, Entry(str(len(own)))))
+                    figures.append(known(median(own.values()) if own else None, "{:.0f}".format))
+                    figures.append(known(None if cell is baseline else saved, with_sign))
+                heads = cell_heads(page, results.factors.name(place), arm)
+                rows.append((*heads, *figures, Entry(str(len(own)))))
     if not rows:
         return None
-    heads = (Column(name, "key") for name in ("page", "network", "arm"))
-    columns = (*heads, *map(Column, ("FCP ms", "saves %", "LCP ms", "saves %", "n")))
+    columns = cell_columns("FCP ms", "saves %", "LCP ms", "saves %", "n")
     note = (
         "Medians of the valid loads that painted: first (FCP) and largest (LCP) contentful paint, as the"
         " browser reports them. Saves: median over paired repeats, as of page load times."
@@ -48,16 +44,16 @@ def paint_grid(results: Results) -> Grid | None:
     return Grid("First and largest contentful paint", columns, tuple(rows), note)
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
-        known = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
-        if len(known) < 2 or known[0] is None or known[1] is None:
+        metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
+        if len(metrics) < 2 or None in metrics:
             continue
         parts: list[str] = []
         figures: dict[str, Value] = {}
         for name, paints in (("first", "first_paints_ms"), ("largest", "largest_paints_ms")):
-            before, after = getattr(known[0], paints), getattr(known[1], paints)
+            before, after = (getattr(one, paints) for one in metrics)
             saved = saved_percent(before, after)
             if saved is not None:
                 ms, pairs = median(before.values()), len(before.keys() & after.keys())

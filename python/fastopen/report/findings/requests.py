@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
 from fastopen.experiments import asked_for
 from fastopen.report.model import Finding
@@ -12,7 +11,7 @@ RANK: Final = 81
 SEVERITY: Final = "detail"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     wanted = len(asked_for(results.pages[page]))
     least: dict[str, float] = {}
     for result in results.cells:

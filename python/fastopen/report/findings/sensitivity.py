@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results, sensitivity
 from fastopen.experiments import UNKNOWNS, headline_of
 from fastopen.report.findings.verdict import ROWS_IN_WORDS, at_rows
@@ -15,7 +14,7 @@ SEVERITY: Final = "detail"
 NO_UNKNOWN: Final = "no single unknown"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     of_unknown: dict[str, list[str]] = defaultdict(list)
     for row, cells in results.comparisons(page).items():
         headline = headline_of(cells)

@@ -1,11 +1,11 @@
 """Explanations of figures that would surprise a reader of the table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons, setups_slower, where_slower
+from fastopen.analysis.attribution import setups_slower, where_slower
 from fastopen.analysis.audit import Finding as AuditFinding
 from fastopen.analysis.audit import PrintedCell, audit
 from fastopen.analysis.statistics import (
@@ -18,7 +18,7 @@ from fastopen.analysis.statistics import (
     syn_data_max,
 )
 from fastopen.common.phrases import capitalised, listed, plural
-from fastopen.experiments import Arm, ArmName, Comparison, Factor, Role, baseline_of, treatments_of
+from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
 from fastopen.report.findings.verdict import of_arms, questions_of, said_once
 from fastopen.report.model import Finding
@@ -28,36 +28,32 @@ SEVERITY: Final = "note"
 
 # A sweep, whose values are not named one by one.
 MANY_VALUES: Final = 8
-# By the texts of their factors and their arm.
-Loads = Mapping[tuple[object, ...], CellResult]
 IN_THE_CLEAR: Final = (
     "are loaded in cleartext here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
 )
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:
+def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield what surprises in a page's table, of each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
     said: list[tuple[str, str]] = []
     for question, cells in questions.items():
-        for found in _of_question(results, cells, reasons):
+        for found in _of_question(results, cells):
             of_sentence.setdefault(found.sentence, found)
             said.append((question, found.sentence))
-    for line in _in_the_clear(results, page):
-        yield Finding("https_in_cleartext", line)
+    yield from _in_the_clear(results, page)
     once = said_once(list(dict.fromkeys(said)), len(questions))
     for found, line in zip(of_sentence.values(), once, strict=True):
         yield replace(found, sentence=line)
-    for line in _without_effect(results, of_page):
-        yield Finding("factor_without_effect", line)
-    for line in setups_slower(results, page, reasons):
+    yield from _without_effect(results, of_page)
+    for line in setups_slower(results, page):
         yield Finding("setup_slower", line)
     yield from _medians_apart(results, of_page)
 
 
-def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Values of a factor with which all loads take the same time to the nanosecond, in virtual time."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
@@ -77,25 +73,20 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[s
                 # Of some values alone it is another matter whether the factor has an effect.
                 all_alike = len(phrases) == len(of_value)
                 no_effect = f": the {factor.title} has no effect here" if all_alike else ""
-                yield (
-                    f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
-                    f"{no_effect}{_no_loss(factor, of_value[phrases[-1]])}."
-                )
+                lost = any(cell.retransmitted for cell in of_value[phrases[-1]].values())
+                only_losses = factor.name == "congestion_control" and not lost
+                why = ", as no segment is retransmitted" if only_losses else ""
+                same = f"Page load times are the same, to the nanosecond, with {listed(phrases)}"
+                yield Finding("factor_without_effect", f"{same}{no_effect}{why}.")
 
 
-def _no_loss(factor: Factor, cells: Loads) -> str:
-    """Why, of what acts on losses alone."""
-    lost = any(cell.retransmitted for cell in cells.values())
-    return ", as no segment is retransmitted" if factor.name == "congestion_control" and not lost else ""
-
-
-def _in_the_clear(results: Results, page: str) -> Iterator[str]:
+def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
     """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
     if len(results.pages) == 1 and https_in_the_clear(results, [page]):
         which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
-        yield f"{which} requests of the page are https, and {IN_THE_CLEAR}"
+        yield Finding("https_in_cleartext", f"{which} requests of the page are https, and {IN_THE_CLEAR}")
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
@@ -112,15 +103,15 @@ def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
     return [page for page in pages if results.pages[page].url.startswith("https:")]
 
 
-def _of_question(results: Results, cells: Sequence[CellResult], reasons: Reasons) -> Iterator[Finding]:
+def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     arms = treatments_of(results.experiment.arms)
     yield from _tickets_run_out(results, cells)
     yield from _early_data_does_not_fit(results, cells)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         yield from _hello_does_not_fit(results, of_arm)
         yield from _no_second_connection(results, arm, of_arm)
-        yield from _slower_with_tfo(results, arm, of_arm, reasons)
-    yield from _own_audit(results, cells, arms, reasons)
+        yield from _slower_with_tfo(results, arm, of_arm)
+    yield from _own_audit(results, cells, arms)
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
@@ -250,9 +241,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
         yield Finding("no_second_connection", sentence, {"connections": connections})
 
 
-def _slower_with_tfo(
-    results: Results, arm: Arm, cells: Sequence[CellResult], reasons: Reasons
-) -> Iterator[Finding]:
+def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Yield the reasons why TFO increases page load time: the request and the connection that it got."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
@@ -261,14 +250,12 @@ def _slower_with_tfo(
         ("the page loads more slowly", certain),
         ("the median load is slower (not for certain)", [one for one in slower if one not in certain]),
     ):
-        if why := where_slower(results, some, reasons):
+        if why := where_slower(results, some):
             figures = {"certain": some is certain, "cells": len(some)}
             yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
 
 
-def _own_audit(
-    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], reasons: Reasons
-) -> Iterator[Finding]:
+def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
     """Yield the faults that `fastopen audit` would find in these times, with their reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
@@ -276,7 +263,7 @@ def _own_audit(
         openings[found.kind] + found.detail for found, _ in findings if found.kind in openings
     )
     baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
-    why = where_slower(results, [cell for cell in baselines if cell.cell.index in reasons.of_cells], reasons)
+    why = where_slower(results, baselines)
     for detail in series:
         # Its reason names what is slower over the shorter RTT.
         cause = (
@@ -320,13 +307,12 @@ def _findings(
             treatment = of_arm.get(arm.name)
             if baseline is None or treatment is None or treatment.improvement_percent is None:
                 continue
-            point = factors.point(comparison)
-            series = ", ".join(one.phrase_at(point) for one in factors.varying if one.name != "rtt")
+            series = ", ".join(factors.phrases(comparison, factors.besides("rtt")))
             cell = PrintedCell(
                 line=number,
                 experiment=f"{arm.name}, {series}",
                 page=comparison.page,
-                rtt_ms=Decimal(point.network.rtt_us) / 1000,
+                rtt_ms=Decimal(factors.point(comparison).network.rtt_us) / 1000,
                 off=_printed(baseline.plt_ms_median),
                 tfo=_printed(treatment.plt_ms_median),
                 unit="ms",

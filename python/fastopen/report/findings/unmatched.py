@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
 from fastopen.report.model import Finding
@@ -12,7 +11,7 @@ RANK: Final = 85
 SEVERITY: Final = "detail"
 
 
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001
+def findings(results: Results, page: str) -> Iterator[Finding]:
     requests = list(dict.fromkeys(one for found in results.metrics_of(page) for one in found.unmatched))
     if requests:
         words = plural(len(requests), "request was", "requests were")

@@ -1,19 +1,18 @@
 """Plain sentences on each question of a page: is TCP Fast Open worth turning on, by its own numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.attribution import Reasons
 from fastopen.analysis.statistics import (
     CONFIDENCE,
     CellResult,
     Effect,
-    Reason,
     Results,
     Verdict,
     effect_of,
     verdict_on,
 )
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, capitalised, decapitalised, listed, percents, plural, saves
 from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
 from fastopen.report.loaded import as_loaded, over_quic
@@ -38,32 +37,33 @@ CLAUSES: Final = {
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
     """The cells by what they ask (version of HTTP, TLS or not, view, client): no verdict mixes these."""
-    found: dict[str, list[CellResult]] = {}
-    for cell in cells:
-        found.setdefault(results.factors.question(cell.cell), []).append(cell)
-    return found
+    return grouped((results.factors.question(cell.cell), cell) for cell in cells)
+
+
+def savings_of(cells: Iterable[CellResult]) -> list[float]:
+    """Return the savings that sentences state of these cells, in percent."""
+    return [saving for cell in cells for saving in cell.stated_percent]
 
 
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
     return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
 
 
-def page_verdicts(results: Results, page: str) -> list[str]:
-    """The sentences of each question, with its name where there are several."""
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield the verdict on each question, with its name where there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
     said = [(question, _sentences(results, cells)) for question, cells in questions.items()]
     if opening:
         said = [(question, opening + decapitalised(text)) for question, text in said if text]
-    return said_once([(question, text) for question, text in said if text], len(questions))
+    for line in said_once([(question, text) for question, text in said if text], len(questions)):
+        yield Finding("verdict", line)
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
     """Return each sentence once, behind the questions that it applies to, unless it applies to all."""
-    of_text: dict[str, list[str]] = {}
-    for question, text in said:
-        of_text.setdefault(text, []).append(question)
+    of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
         for text, named in of_text.items()
@@ -140,10 +140,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
     `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: the rows and arms
     that it concerns, and an example.
     """
-    by_kind: dict[str, list[tuple[CellResult, Reason]]] = {}
-    for cell in cells:
-        for reason in cell.reasons:
-            by_kind.setdefault(reason.kind, []).append((cell, reason))
+    by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
         places = [row for row in rows if any(cell.cell.comparison == row for cell, _ in struck)]
@@ -224,9 +221,9 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
     """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
     every = "both rows" if rows == 2 else f"all {rows} rows"
     yield f"in {every}" if len(found) == rows else f"in {len(found)} of {rows} rows"
-    savings = [saving for cell in found for saving in cell.stated_percent]
+    savings = savings_of(found)
     if effect in (Effect.REDUCES, Effect.INCREASES):
-        yield f"(by {percents([abs(saving) for saving in savings])})"
+        yield f"(by {percents([*map(abs, savings)])})"
     elif effect is not Effect.UNKNOWN:
         yield f"({saves(savings)})"
 
@@ -246,12 +243,9 @@ def _rows(
         results.factors.name_by(cell.cell, telling).replace(" ms", f"{NBSP}ms", 1): cell for cell in found
     }
     names = list(of_name)
-    savings = [saving for cell in found for saving in cell.stated_percent]
     word = results.factors.word
     if effect in (Effect.REDUCES, Effect.INCREASES):
-        alike: dict[str, list[str]] = {}
-        for name, cell in of_name.items():
-            alike.setdefault(percents([*map(abs, cell.stated_percent)]), []).append(name)
+        alike = grouped((percents([*map(abs, one.stated_percent)]), name) for name, one in of_name.items())
         compound = any("," in name for name in names)
         each = (
             f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {at_rows(word, rows)}"
@@ -261,9 +255,4 @@ def _rows(
         return
     yield at_rows(word, names)
     if effect is not Effect.UNKNOWN:
-        yield f"({saves(savings)})"
-
-
-def findings(results: Results, page: str, reasons: Reasons) -> Iterator[Finding]:  # noqa: ARG001  # as of all modules
-    for line in page_verdicts(results, page):
-        yield Finding("verdict", line)
+        yield f"({saves(savings_of(found))})"

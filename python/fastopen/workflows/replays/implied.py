@@ -9,8 +9,7 @@ No moment of the recording is in the page, and its load event is not either.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
+from fastopen.common.grouping import grouped
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, NameLookup, RateLimit
 from fastopen.contract.origins import SessionStart
@@ -136,9 +136,9 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         page, recording = _with_fitting_trips(page, recording, rate, window)
     recorded_ms = recording.load_event_ms
     assert recorded_ms is not None
-    multiplexed = multiplexed_hosts(page.resources, recording)
+    multiplexed, quic = shared_and_quic_hosts(page.resources, recording.exchanges)
     shared = set(multiplexed) if rules.versions else set()
-    quic = quic_hosts(page.resources, recording, multiplexed) if rules.versions else []
+    quic = quic if rules.versions else []
     held = tuple(
         _held(x, rules, rules.waits or one.host in multiplexed, one.host in shared)
         for one, x in zip(page.resources, recording.exchanges, strict=True)
@@ -231,23 +231,21 @@ def _sent_together(
     return tuple(longer)
 
 
-def multiplexed_hosts(resources: Sequence[Resource], recording: Recording) -> list[str]:
-    """The hosts most of whose requests shared a connection with others at once (HTTP/2 or 3)."""
-    shared: defaultdict[str, list[bool]] = defaultdict(list)
-    for resource, exchange in zip(resources, recording.exchanges, strict=True):
-        shared[resource.host].append(exchange.multiplexed)
-    return [host for host, of_host in shared.items() if 2 * sum(of_host) > len(of_host)]
+def shared_and_quic_hosts(
+    resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
+) -> tuple[list[str], list[str]]:
+    """Return the hosts most of whose requests shared a connection with others at once (HTTP/2 or 3), and of
+    these the hosts most of whose shared connections used QUIC (HTTP/3).
+    """
+    pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
+    shared = _mostly((host, one.multiplexed) for host, one in pairs)
+    multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
+    return shared, _mostly(multiplexed)
 
 
-def quic_hosts(
-    resources: Sequence[Resource], recording: Recording, multiplexed: Collection[str]
-) -> list[str]:
-    """Return the `multiplexed` hosts most of whose shared connections used QUIC (HTTP/3)."""
-    over_quic: defaultdict[str, list[bool]] = defaultdict(list)
-    for resource, exchange in zip(resources, recording.exchanges, strict=True):
-        if exchange.multiplexed and resource.host in multiplexed:
-            over_quic[resource.host].append(exchange.carrier == "quic")
-    return [host for host, of_host in over_quic.items() if 2 * sum(of_host) > len(of_host)]
+def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
+    """Return the hosts for which more than half is true."""
+    return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
 def _tls(rules: Rules) -> Tls:
@@ -378,13 +376,10 @@ def _as_recorded(
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
     """Return the time the body took beyond what the network explains; else 0."""
-    received = exchange.end - exchange.first_byte
-    return received if received > _explained_ms(exchange.received_bytes, round_trip_ms, rate, window) else 0.0
-
-
-def _explained_ms(size: int, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate."""
-    return slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
+    received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
+    # Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate.
+    explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
+    return received_ms if received_ms > explained_ms else 0.0
 
 
 def _us(ms: float) -> int:

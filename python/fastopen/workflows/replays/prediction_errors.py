@@ -1,9 +1,9 @@
 """Why a prediction errs: the step of the foretold load that differs most from the load that it foretold."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
 from fastopen.workflows.replays.causes import Cause, Moments, largest, steps, way_to_the_load_event
@@ -53,12 +53,10 @@ def error_of(
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
     """By resource of the page, the one of the other: the first of the same name that is none's yet."""
-    of_name: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for index, resource in enumerate(other.resources):
-        of_name[resource.method, resource.url].append(index)
+    of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
-        if left := of_name[resource.method, resource.url]:
+        if left := of_name.get((resource.method, resource.url)):
             found[index] = left.pop(0)
     return found
 

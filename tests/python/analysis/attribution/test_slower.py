@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fastopen.analysis.attribution import Reasons, reasons_slower, where_slower
-from fastopen.analysis.statistics import Results, collect
+from fastopen.analysis.attribution import where_slower, with_reasons
+from fastopen.analysis.statistics import Reasons, Results, collect
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
 from fastopen.report.findings import page_findings
@@ -19,8 +19,8 @@ from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
 LAST = 11
 
 
-def shown(results: Results, reasons: Reasons, kind: str = "slower_with_tfo") -> list[Finding]:
-    return [one for one in page_findings(results, "one", reasons) if one.kind == kind]
+def shown(results: Results, kind: str = "slower_with_tfo") -> list[Finding]:
+    return [one for one in page_findings(results, "one") if one.kind == kind]
 
 
 def page_with_large(index: int, body_bytes: int) -> Page:
@@ -36,7 +36,7 @@ def slower_cold(
     interval: tuple[float, float] = (-31.0, -29.0),
     page: Page | None = None,
     without: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> tuple[Results, Reasons]:
+) -> Results:
     """A run whose cold load is as the others, but for a change and a load event 300 ms later; of the others
     `without` changes something."""
     plan = made_up_plan([page or made_up_page("one")], rtts_ms=(100,), repeats=1)
@@ -61,7 +61,7 @@ def slower_cold(
             for cell in results.cells
         ]
         results = replace(results, cells=cells)
-        return results, reasons_slower(store, results)
+        return with_reasons(store, results)
 
 
 def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> None:
@@ -71,15 +71,15 @@ def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> Non
         data["connections"].append(new)
         data["requests"][LAST]["connection"] = 99
 
-    results, reasons = slower_cold(other_connection)
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(other_connection)
+    (reason,) = results.reasons.of_cells.values()
     assert reason.startswith(
         "request\N{NO-BREAK SPACE}11 11.png (4\N{NO-BREAK SPACE}kB), on the critical path"
     )
     assert (
         "takes 300\N{NO-BREAK SPACE}ms longer: it got a new connection, opened with data in its SYN" in reason
     )
-    assert shown(results, reasons)[0].figures["certain"] is True
+    assert shown(results)[0].figures["certain"] is True
 
 
 def test_a_syn_that_was_sent_again_is_named() -> None:
@@ -89,8 +89,8 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
         data["connections"].append(new)
         data["requests"][LAST]["connection"] = 99
 
-    _, reasons = slower_cold(sent_again)
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(sent_again)
+    (reason,) = results.reasons.of_cells.values()
     assert reason.endswith(
         "longer: the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
     )
@@ -118,8 +118,8 @@ def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None
 def test_a_small_response_that_stopped_for_a_timeout_is_said_to_have_been_sent_again(
     client: int, origin: int, words: str
 ) -> None:
-    _, reasons = slower_cold(with_sent_again(client, origin))
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(with_sent_again(client, origin))
+    (reason,) = results.reasons.of_cells.values()
     assert f"longer: {words}" in reason
 
 
@@ -128,8 +128,8 @@ def test_a_request_that_waited_for_its_first_byte_since_it_was_lost_is_said_to_h
         with_sent_again(1, 0)(data)
         data["requests"][LAST]["first_byte_ns"] += 300 * MS
 
-    _, reasons = slower_cold(lost)
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(lost)
+    (reason,) = results.reasons.of_cells.values()
     assert reason.endswith("1 segment of its connection had to be retransmitted (by the client), against 0")
 
 
@@ -143,14 +143,14 @@ def test_as_many_segments_sent_again_are_said_to_have_delayed_the_other_load_les
         lost(data)
         data["requests"][LAST]["first_byte_ns"] += 300 * MS
 
-    _, reasons = slower_cold(lost_and_late, without=lost)
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(lost_and_late, without=lost)
+    (reason,) = results.reasons.of_cells.values()
     assert reason.endswith("retransmitted (by the origin), against 1 that delayed it less")
 
 
 def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:
-    _, reasons = slower_cold(lambda _: None, page=page_with_large(10, 100_000))
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(lambda _: None, page=page_with_large(10, 100_000))
+    (reason,) = results.reasons.of_cells.values()
     assert (
         "request\N{NO-BREAK SPACE}10 10.png (100\N{NO-BREAK SPACE}kB) shares the link with it for" in reason
     )
@@ -162,8 +162,8 @@ def test_a_response_that_takes_the_link_for_a_few_milliseconds_explains_nothing(
     def later(data: dict[str, Any]) -> None:
         data["requests"][10]["end_ns"] += 200 * MS
 
-    _, reasons = slower_cold(later)
-    assert not reasons.of_cells
+    results = slower_cold(later)
+    assert not results.reasons.of_cells
 
 
 def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> None:
@@ -171,24 +171,24 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
         data["requests"][LAST]["end_ns"] -= 300 * MS
         data["connections"][0]["origin"]["retransmits"] = 7
 
-    _, reasons = slower_cold(lost_elsewhere)
-    (reason,) = reasons.of_cells.values()
+    results = slower_cold(lost_elsewhere)
+    (reason,) = results.reasons.of_cells.values()
     assert reason.endswith(" of the load had to be retransmitted, compared with 0")
 
 
 def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
     page = page_with_large(10, 100_000)
-    results, reasons = slower_cold(lambda _: None, (-45.0, 5.0), page)
-    (found,) = shown(results, reasons)
+    results = slower_cold(lambda _: None, (-45.0, 5.0), page)
+    (found,) = shown(results)
     assert found.sentence.startswith("With cold cookies ")
     assert found.figures["certain"] is False
 
 
 def test_where_nothing_is_slower_nothing_is_read() -> None:
-    results, _ = slower_cold(lambda _: None)
+    results = slower_cold(lambda _: None)
     same = [replace(cell, improvement_percent=0.0, improvement_ci95=(0.0, 0.0)) for cell in results.cells]
     with RunStore.create(None, made_up_plan([made_up_page("one")]), {}) as empty:
-        assert reasons_slower(empty, replace(results, cells=same)) == Reasons()
+        assert with_reasons(empty, replace(results, cells=same)).reasons == Reasons()
 
 
 @pytest.mark.parametrize(
@@ -211,10 +211,10 @@ def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     warm = [cell for cell in results.cells if cell.cell.arm.name == "warm"]
     cells = [replace(cell, improvement_percent=one) for cell, one in zip(warm, savings, strict=True)]
     reasons = Reasons({cells[number].cell.index: "why" for number in explained})
-    assert where_slower(results, cells, reasons) == f" {words}: why"
+    assert where_slower(replace(results, reasons=reasons), cells) == f" {words}: why"
 
 
-def with_session_early(change: Callable[[dict[str, Any]], None]) -> tuple[Results, Reasons]:
+def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:
     """A run without TFO over 256 kbit/s up, with early data slower than without by 300 ms and a change."""
     setups = [{"tls": {"session": session}} for session in ("none", "early")]
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])
@@ -230,7 +230,7 @@ def with_session_early(change: Callable[[dict[str, Any]], None]) -> tuple[Result
             raw = json.dumps(data)
             store.add_load(planned, LoadRecord.model_validate_json(raw), raw)
         results = collect(store)
-        return results, reasons_slower(store, results)
+        return with_reasons(store, results)
 
 
 def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
@@ -239,8 +239,8 @@ def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
         data["link"]["up"]["bytes"] = data["plt_ns"] // MS * 32 * 9 // 10
         data["connections"][0]["client"]["retransmits"] += 7
 
-    results, reasons = with_session_early(fuller)
-    (found,) = shown(results, reasons, "setup_slower")
+    results = with_session_early(fuller)
+    (found,) = shown(results, "setup_slower")
     line = found.sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert "than with full handshakes, " in line
     assert "the uplink is busy for 90 % of the load: " in line
@@ -251,5 +251,5 @@ def test_an_idle_uplink_explains_nothing() -> None:
     def as_full(data: dict[str, Any]) -> None:
         data["link"]["up"]["bytes"] += 100
 
-    _, reasons = with_session_early(as_full)
-    assert not any("uplink" in reason for reason in reasons.of_setups.values())
+    results = with_session_early(as_full)
+    assert not any("uplink" in reason for reason in results.reasons.of_setups.values())

@@ -25,7 +25,8 @@ from fastopen.analysis.comparison import (
     parse_limit,
     read_side,
 )
-from fastopen.analysis.comparison.change import change_of
+from fastopen.analysis.comparison.change import Change, change_of
+from fastopen.analysis.statistics import certain_sign
 from fastopen.common.errors import InputError
 from fastopen.report.compared import evidence_lines, verdict_line
 from fastopen.runs import RunStore
@@ -107,12 +108,18 @@ def test_loads_pair_where_they_drew_the_same(tmp_path: Path) -> None:
     assert "seed 7 in A, 8 in B" in map(str, samples.settings)
 
 
+def sign_of(change: Change) -> int | None:
+    """Return the direction that the interval leaves no doubt of."""
+    assert change.interval is not None
+    return certain_sign(change.stated, change.interval, 0.0)
+
+
 def test_a_change_of_noisy_loads_fails_only_where_the_whole_interval_is_beyond() -> None:
     before = dict(enumerate([100.0, 101, 102, 103, 104, 105, 106]))
     sure = change_of(before, {n: ms + 20 for n, ms in before.items()}, Basis.SAMPLES, 1, relative=True)
     assert sure is not None
     assert sure.interval is not None
-    assert sure.certain
+    assert sign_of(sure) == 1
     assert sure.interval[0] > 10
     few = change_of({0: 100.0}, {0: 120.0}, Basis.SAMPLES, 1, relative=True)
     assert few is not None
@@ -120,7 +127,7 @@ def test_a_change_of_noisy_loads_fails_only_where_the_whole_interval_is_beyond()
     assert few.interval is None
     hardly = change_of(before, {n: ms + 1 for n, ms in before.items()}, Basis.SAMPLES, 1, relative=True)
     assert hardly is not None
-    assert not hardly.certain
+    assert sign_of(hardly) is None
 
 
 def test_pairs_show_what_samples_cannot() -> None:
@@ -131,8 +138,8 @@ def test_pairs_show_what_samples_cannot() -> None:
     assert paired is not None
     assert samples is not None
     assert paired.percent == pytest.approx(1)
-    assert paired.certain
-    assert not samples.certain
+    assert sign_of(paired) == 1
+    assert sign_of(samples) is None
 
 
 @pytest.mark.parametrize(

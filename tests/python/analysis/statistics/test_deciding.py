@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fastopen.analysis.statistics import CellResult, Results, collect, deciding_factor
-from fastopen.report.findings.deciding import deciding_lines
+from fastopen.report.findings.deciding import findings
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
@@ -66,7 +66,7 @@ def test_where_factors_matter_only_together_none_decides() -> None:
 
 def test_more_loss_and_less_gain_are_explained_by_what_was_sent_again() -> None:
     results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2)
-    (line,) = deciding_lines(results, "one")
+    (line,) = (one.sentence for one in findings(results, "one"))
     assert "What decides most: loss. TFO saves +12.5\N{NO-BREAK SPACE}% (0 % loss)" in line
     assert "From 2 % loss on, no row shows a certain gain." in line
     assert "Retransmitted segments per load go from 0 to 6" in line
@@ -84,4 +84,4 @@ def test_factors_that_take_their_values_together_decide_together() -> None:
     found = deciding_factor(joint, warm(joint))
     assert found is not None
     assert {found.factor.name, *(one.name for one in found.together)} == {"down", "loss"}
-    assert "which vary together" in next(deciding_lines(joint, "one"))
+    assert "which vary together" in next(findings(joint, "one")).sentence

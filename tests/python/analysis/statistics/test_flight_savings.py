@@ -10,7 +10,7 @@ import made_up_run
 from fastopen.analysis.statistics import BEYOND_BOUND, Results, collect
 from fastopen.experiments import PlannedJob
 from fastopen.report import results_document
-from fastopen.report.findings.first_flight import first_flight_lines
+from fastopen.report.findings.first_flight import findings
 from fastopen.report.grids import flight_grid
 from fastopen.report.printed import results_renderables
 from fastopen.runs import RunStore
@@ -175,7 +175,7 @@ def test_the_bound_of_an_arm_is_the_same_number_in_table_text_and_document(
     grid = flight_grid(found, "small")
     assert grid is not None
     assert [entry.text for entry in grid.rows[2][-2:]] == ["+67.0", "67.0"]
-    text = " ".join(first_flight_lines(found, "small")).replace("\xa0", " ")
+    text = " ".join(one.sentence for one in findings(found, "small")).replace("\xa0", " ")
     assert "which saves 67.0 % (at most 67.0 %) compared with full handshakes without TFO" in text
     printed = "\n".join(one.plain for one in results_renderables(found, 80) if isinstance(one, Text))
     assert "First flights of small" in printed

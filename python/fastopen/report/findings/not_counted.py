@@ -1,0 +1,24 @@
+"""Loads whose evidence contradicts their arm, and loads of the plan that were not made."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastopen.analysis.statistics import Results
+from fastopen.common.phrases import plural
+from fastopen.report.findings.verdict import invalid_lines
+from fastopen.report.model import Finding
+
+RANK: Final = 30
+SEVERITY: Final = "warning"
+
+
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    cells = [cell for cell in results.cells if cell.cell.page == page]
+    for kind, loads, line in invalid_lines(results, cells):
+        yield Finding("invalid_loads", line, {"reason": kind, "loads": loads})
+    missing = [
+        sum(cell.asked - cell.loads for cell in arms.values()) for arms in results.comparisons(page).values()
+    ]
+    if short := [loads for loads in missing if loads]:
+        rows = f", in {len(short)} of {len(missing)} rows" if len(missing) > 1 else ""
+        yield Finding("not_done", f"Not done: {plural(sum(short), 'load')}{rows}.", {"loads": sum(short)})
