@@ -1,7 +1,7 @@
 """The scripts on a kernel: each passes, or fails for a reason that is known or is not."""
 
 import json
-import subprocess
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from fastopen.apps.conform.known import Known, known_reason
 from fastopen.apps.conform.program import packetdrill
 from fastopen.apps.conform.scripts import Script, stage
 from fastopen.common.errors import MachineError, one_line
+from fastopen.common.process import running
 from fastopen.engines import find_program
 from fastopen.engines.kernels import Kernel
 
@@ -169,17 +170,14 @@ def _records(
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
         stdin.write(json.dumps(plan).encode())
         stdin.seek(0)
-        with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr) as process:
+        with running(command, stderr, work, os.environ, stdin) as process:
             assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    record = json.loads(line)
-                    if record["type"] == "error":
-                        raise MachineError(record["message"], record["remedy"])
-                    records[record["name"]] = record
-                    watch(record["name"], len(records), len(scripts))
-            finally:
-                process.kill() if process.poll() is None and len(records) < len(scripts) else None
+            for line in process.stdout:
+                record = json.loads(line)
+                if record["type"] == "error":
+                    raise MachineError(record["message"], record["remedy"])
+                records[record["name"]] = record
+                watch(record["name"], len(records), len(scripts))
         if len(records) < len(scripts):
             stderr.seek(0)
             words = one_line(stderr.read().decode(errors="replace"))

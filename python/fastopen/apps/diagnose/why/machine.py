@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from fastopen.common.process import output_of
 
 SETTINGS: Final = (
     "net.ipv4.tcp_fastopen",
@@ -231,14 +232,8 @@ def _cookies() -> int | None:
     if tool is None:
         return None
     try:
-        done = subprocess.run(
-            [tool, "-j", "tcp_metrics", "show"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=METRICS_S,
-        )
+        done = output_of([tool, "-j", "tcp_metrics", "show"], METRICS_S)
         entries = json.loads(done.stdout) if done.returncode == 0 else None
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, ValueError):
         return None
     return None if entries is None else sum(any("cookie" in key for key in entry) for entry in entries)

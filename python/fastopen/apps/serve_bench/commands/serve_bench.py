@@ -1,7 +1,7 @@
 """`fastopen serve-bench`: transactions with a server under load, and what they cost it."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -121,7 +121,11 @@ def command(
     chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
     if engine is BenchEngine.AUTO:
         chosen = auto_engine(kernel)
-    with LiveWatch(errors_console(), quiet or json) as watch:
+    with LiveBar(errors_console(), quiet or json) as bar:
+
+        def watch(what: str, done: int, of: int) -> None:
+            bar.update(f"{done} of {of}: {what}", done, of)
+
         done = run_bench(asked, chosen, kernel, words, server_listen, watch)
     if json:
         print_json({"server": server, **done.as_json()})
@@ -139,14 +143,6 @@ def _words(server: str | None) -> list[str] | None:
     if words is not None and not any(words[:1]):
         raise InputError("is empty", "--server", "give the command line of a server")
     return words
-
-
-class LiveWatch(LiveBar):
-    """Shows how far a benchmark is."""
-
-    def __enter__(self) -> Callable[[str, int, int], None]:  # type: ignore[override]
-        super().__enter__()
-        return lambda what, done, of: self.update(f"{done} of {of}: {what}", done, of)
 
 
 def _print(done: BenchResult, server: str | None) -> None:
