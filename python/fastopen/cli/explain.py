@@ -5,7 +5,7 @@ from time import monotonic
 
 from rich.text import Text
 
-from fastopen.cli.output import console, errors_console, print_json
+from fastopen.cli.output import console, print_json, print_message
 from fastopen.cli.progress import shown_duration
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.tables import print_grid
@@ -30,17 +30,15 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
         except OSError as error:
             raise unwritable(folder, error) from None
     rigs, whole_s = estimate(space, jobs=settings.jobs)
-    said = errors_console()
     if not settings.quiet:
-        about = f"{rigs} rigs are declared; loading all of them takes about {shown_duration(whole_s)}"
-        said.print(about, markup=False, soft_wrap=True)
+        print_message(f"{rigs} rigs are declared; loading all of them takes about {shown_duration(whole_s)}")
     last = monotonic()
 
     def watch(done: int, known: int) -> None:
         nonlocal last
         if not settings.quiet and monotonic() - last >= PACE_S:
             last = monotonic()
-            said.print(f"{done} of {known} loads", markup=False)
+            print_message(f"{done} of {known} loads")
 
     found = explain(space, jobs=settings.jobs, watch=watch)
     if settings.json:
@@ -63,4 +61,4 @@ def _write(found: Explained, folder: Path) -> None:
 
     path = folder / f"{slug_of(found.space.base.name)}-explained.html"
     write_file(path, explained_html(found))
-    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+    print_message(f"report: {path}")

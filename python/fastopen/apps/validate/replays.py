@@ -18,6 +18,8 @@ from fastopen.cli.output import (
     errors_console,
     nothing_to_compare_when_interrupted,
     print_json,
+    print_line,
+    print_message,
 )
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import Reading
@@ -93,7 +95,7 @@ def recordings(
     elif found.validated:
         _print(found)
     if not found.validated and not found.failed:
-        errors_console().print("no page to compare", style="bold red")
+        print_message("no page to compare", "bold red")
         raise typer.Exit(EXIT_INPUT)
     if unreadable or found.failed:
         raise typer.Exit(EXIT_FAULTS)
@@ -108,12 +110,12 @@ def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list
             imported += reading.pages([file], quiet=quiet)
         except InputError as error:
             unreadable += 1
-            errors_console().print(f"left out: {error}", markup=False, soft_wrap=True)
+            print_message(f"left out: {error}")
     return imported, unreadable
 
 
 def _complain(skipped: Skipped) -> None:
-    errors_console().print(f"left out: {skipped.page}: {skipped.reason}", markup=False, soft_wrap=True)
+    print_message(f"left out: {skipped.page}: {skipped.reason}")
 
 
 def _print(found: ReplayValidation) -> None:
@@ -143,7 +145,7 @@ def _print(found: ReplayValidation) -> None:
         screen.print()
         screen.print("Largest differences between replay and recording before the load event:")
         for line in lines:
-            screen.print(line, soft_wrap=True)
+            print_line(line)
 
 
 def _grid(replays: Sequence[ValidatedReplay]) -> Grid:

@@ -11,9 +11,9 @@ from fastopen.apps.validate.transfer_loads import Prediction, Transfer, summary
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
-    errors_console,
     nothing_to_compare_when_interrupted,
     print_json,
+    print_message,
     shown,
 )
 from fastopen.cli.progress import page_watchers
@@ -69,7 +69,7 @@ def transfer(
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
         for one in task.predictions(imported, page_watchers(bars, quiet=quiet)):
             if isinstance(one, InputError):
-                errors_console().print(f"left out: {one}", markup=False, soft_wrap=True)
+                print_message(f"left out: {one}")
                 failed = True
             else:
                 found.append(one)

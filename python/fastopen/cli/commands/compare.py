@@ -15,7 +15,7 @@ from fastopen.analysis.comparison import (
     parse_limit,
     read_side,
 )
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.user_files import write_file
@@ -95,7 +95,7 @@ def _write(
         from fastopen.report.compared_page import comparison_html
 
         write_file(html, comparison_html(compared, checks))
-        errors_console().print(f"report: {html}", markup=False, soft_wrap=True)
+        print_message(f"report: {html}")
     if junit is not None:
         from fastopen.report.junit import junit as junit_xml
 

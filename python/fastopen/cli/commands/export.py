@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
-from fastopen.cli.output import console, errors_console
+from fastopen.cli.output import errors_console, print_line, print_message
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JobsOption, QuietOption
 from fastopen.runs import RunStore, find_run
@@ -64,7 +64,7 @@ def command(
         else:
             count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}
     for why, without in missing.items():
-        errors_console().print(f"{without:,} loads have no packets: {why}", markup=False, soft_wrap=True)
+        print_message(f"{without:,} loads have no packets: {why}")
     what = "comparison" if form == "filmstrip" else "load"
     written = f"1 {what}" if count == 1 else f"{count:,} {what}s"
-    console().print(f"{written} in {place}", markup=False, soft_wrap=True)
+    print_line(f"{written} in {place}")

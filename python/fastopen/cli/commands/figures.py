@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli.output import console
+from fastopen.cli.output import print_line
 from fastopen.common.errors import InputError
 from fastopen.runs import RunStore, find_run
 
@@ -40,4 +40,4 @@ def command(
             "has no valid load to draw", str(folder), "fastopen show prints why loads are invalid"
         )
     written = write_figures(made, output, [form for form in FORMATS if form in asked])
-    console().print(f"{len(written)} files in {output}", markup=False, soft_wrap=True)
+    print_line(f"{len(written)} files in {output}")

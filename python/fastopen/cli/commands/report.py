@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.cli.output import errors_console, print_text
+from fastopen.cli.output import print_message, print_text
 from fastopen.common.user_files import write_file
 from fastopen.runs import RunStore, find_run
 
@@ -51,7 +51,7 @@ def announce_report(store: RunStore) -> None:
 
 def _write(text: str, path: Path) -> None:
     write_file(path, text)
-    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+    print_message(f"report: {path}")
 
 
 def report_text(store: RunStore, form: Form) -> str:

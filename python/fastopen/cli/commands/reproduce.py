@@ -8,7 +8,7 @@ import typer
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.explain import explain_rigs
 from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
@@ -41,9 +41,9 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
         detail = None if difference is None else str(difference)
         print_json({"experiment": experiment.name, "equal": difference is None, "difference": detail})
     elif difference is None:
-        console().print(f"equal: {len(found)} page load times of {experiment.name}", markup=False)
+        print_line(f"equal: {len(found)} page load times of {experiment.name}")
     else:
-        console().print(f"different: {difference}", markup=False, soft_wrap=True)
+        print_line(f"different: {difference}")
     if difference is not None:
         raise typer.Exit(EXIT_FAULTS)
 
@@ -65,7 +65,7 @@ def list_experiments(*, as_json: bool) -> None:
     )
     print_grid(listing(columns, rows))
     engines = list(dict.fromkeys(engine for one in entries for engine in one["engines"]))
-    console().print(f"loads and times on the engine {' and '.join(engines)}", style="dim")
+    print_line(f"loads and times on the engine {' and '.join(engines)}", "dim")
 
 
 def _entry(experiment: Experiment) -> dict[str, Any]:

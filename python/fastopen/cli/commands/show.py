@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fastopen.analysis.attribution import Reasons, reasons_slower
 from fastopen.analysis.statistics import Results, collect
-from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
+from fastopen.cli.output import PLAIN_WIDTH, console, print_json, print_message
 from fastopen.cli.shared_options import JsonOption, PlotOption
 from fastopen.common.user_files import write_file
 from fastopen.report import results_document, results_renderables
@@ -32,11 +32,10 @@ def command(
     """Print a kept run again."""
     folder = find_run(run)
     if run == LAST:
-        errors_console().print(f"last run: {folder}", markup=False, soft_wrap=True)
+        print_message(f"last run: {folder}")
     with RunStore.open(folder) as store:
         if store.shard is not None:
-            words = f"only shard {store.shard}; loads of other shards are missing (fastopen merge)"
-            errors_console().print(words, markup=False, soft_wrap=True)
+            print_message(f"only shard {store.shard}; loads of other shards are missing (fastopen merge)")
         results = collect(store)
         reasons = Reasons() if json else reasons_slower(store, results)
     if svg is not None:

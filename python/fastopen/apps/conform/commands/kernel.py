@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.conform import Conformance, Outcome, Result, conform
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.cli.tables import print_grid
@@ -87,9 +87,9 @@ def _print(done: Conformance, *, every: bool) -> None:
     if shown:
         console().print()
     for result in shown:
-        console().print(_line(result), soft_wrap=True)
+        print_line(_line(result))
     console().print()
-    console().print(done.line(), markup=False, soft_wrap=True)
+    print_line(done.line())
 
 
 def _line(result: Result) -> Text:

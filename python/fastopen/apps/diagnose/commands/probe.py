@@ -18,7 +18,7 @@ from fastopen.apps.diagnose.probe import (
     target_of,
     verdict,
 )
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError, MachineError
 
@@ -98,18 +98,16 @@ def _check_setting() -> None:
 def _announce(target: Target, timeout: float) -> None:
     what = "the beginning of a TLS handshake" if target.scheme == "https" else "a HEAD request"
     message = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
-    message += f" and {timeout:g} s at most"
-    errors_console().print(message, markup=False, highlight=False, soft_wrap=True, style="dim")
+    print_message(f"{message} and {timeout:g} s at most", "dim")
 
 
 def _print(found: Probed) -> None:
-    screen = console()
     where = f" ({found.address})" if found.address and found.address != found.target.host else ""
-    screen.print(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"), soft_wrap=True)
+    print_line(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"))
     for sentence in meaning(found):
-        screen.print(f"  {sentence}", markup=False, soft_wrap=True)
+        print_line(f"  {sentence}")
     for remedy, rows in groupby(consistent(found), key=lambda row: row.remedy):
         if remedy:
             for row in rows:
-                screen.print(Text.assemble("  ", (row.name, "bold"), f": {row.does}"), soft_wrap=True)
-            screen.print(f"    to do: {remedy}", markup=False, soft_wrap=True)
+                print_line(Text.assemble("  ", (row.name, "bold"), f": {row.does}"))
+            print_line(f"    to do: {remedy}")

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
-from rich.text import Text
 
 from fastopen.apps.programs.commands.exec import replace_by_front
 from fastopen.cli.options import Written, with_factors
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import with_settings
 from fastopen.common import units
@@ -283,4 +282,4 @@ def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
         for way, limit in (("down", network.down), ("up", network.up))
     )
     message = f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {units.on_off(tfo)}"
-    errors_console().print(Text(f"{message}; hosts: {named}. Leave with exit."), soft_wrap=True)
+    print_message(f"{message}; hosts: {named}. Leave with exit.")

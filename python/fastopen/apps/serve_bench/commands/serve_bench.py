@@ -6,11 +6,10 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
 from fastopen.apps.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.cli.tables import print_grid
@@ -147,7 +146,7 @@ def _words(server: str | None) -> list[str] | None:
 
 def _print(done: BenchResult, server: str | None) -> None:
     rows = done.rows
-    console().print(Text(_head(done, server)), soft_wrap=True)
+    print_line(_head(done, server))
     common = _common(rows)
     varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
     on_host = done.engine == "host"
@@ -167,7 +166,7 @@ def _print(done: BenchResult, server: str | None) -> None:
     )
     print_grid(Grid("", columns, tuple(entries)))
     for line in (*_published(done), *_sentences(done, varying)):
-        console().print(Text(line), soft_wrap=True)
+        print_line(line)
 
 
 def _published(done: BenchResult) -> Iterator[str]:

@@ -4,10 +4,9 @@ from fractions import Fraction
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from fastopen.apps.store.results import Pruning, facts, now, open_store, prune, verify
-from fastopen.cli.output import EXIT_FAULTS, console, print_json
+from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
 from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption
 from fastopen.common import units
 from fastopen.common.errors import InputError, MachineError
@@ -41,17 +40,17 @@ def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption =
         listed = {key: value for key, value in vars(found).items() if key != "makers"}
         print_json({"folder": store.place, **listed, "makers": makers})
         return
-    console().print(f"{found.results:,} results in {units.format_bytes(found.bytes)}")
+    print_line(f"{found.results:,} results in {units.format_bytes(found.bytes)}")
     for maker, count in found.makers.most_common():
         words = "this program and kernel" if maker == own else "another program or kernel"
-        console().print(f"{count:,} made by {words} ({maker})", markup=False)
+        print_line(f"{count:,} made by {words} ({maker})")
     for number, words in (
         (found.damaged, "are damaged: they are not used, and made again when needed"),
         (found.unfinished, "files are being written, or remain from interrupted processes"),
         (found.disputed, "jobs gave two different results: both are in the folder disputed"),
     ):
         if number:
-            console().print(Text(f"{number:,} {words}", style="yellow"), soft_wrap=True)
+            print_line(f"{number:,} {words}", "yellow")
 
 
 @command.command("prune")
@@ -82,7 +81,7 @@ def prune_store(
         raise MachineError("no kernel of the virtual engine is installed", kernels.BUILD_IT)
     asked = Pruning(None if days is None else days * DAY_S, most, own)
     removed, freed = prune(store, asked, now())
-    console().print(f"removed {removed:,} files, {units.format_bytes(freed)}", markup=False)
+    print_line(f"removed {removed:,} files, {units.format_bytes(freed)}")
 
 
 @command.command("verify")
@@ -102,17 +101,16 @@ def verify_store(
     store = open_store(_named(folder))
     program, booted = find_program(), kernels.find(kernel)
     found = verify(store, VirtualEngine(program, booted, jobs), maker_of(program, booted), share)
-    console().print(f"{found.same:,} results ({found.loads:,} loads) repeated to the byte")
+    print_line(f"{found.same:,} results ({found.loads:,} loads) repeated to the byte")
     for number, words in (
         (found.of_others, "were made by another program or kernel, and were not repeated"),
         (found.not_again, "could not be repeated: they need recorded bodies, or the machine was too busy"),
         (found.damaged, "are damaged"),
     ):
         if number:
-            console().print(f"{number:,} {words}", soft_wrap=True)
+            print_line(f"{number:,} {words}")
     for _, kept, again in found.disputed:
-        words = f"differed when repeated: {kept} and {again}; neither is used any more"
-        console().print(words, style="red", markup=False, soft_wrap=True)
+        print_line(f"differed when repeated: {kept} and {again}; neither is used any more", "red")
     if found.disputed:
         raise typer.Exit(EXIT_FAULTS)
 
