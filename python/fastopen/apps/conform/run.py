@@ -3,9 +3,11 @@
 import json
 import os
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,9 +86,10 @@ class Conformance:
 
     def tallies(self) -> Iterator[Tally]:
         """By where the scripts come from."""
-        groups = dict.fromkeys(result.script.rpartition("/")[0] for result in self.results)
-        for group in groups:
-            yield self._tally(group, [r for r in self.results if r.script.rpartition("/")[0] == group])
+        groups: defaultdict[str, list[Result]] = defaultdict(list)
+        for result in self.results:
+            groups[result.script.rpartition("/")[0]].append(result)
+        return starmap(self._tally, groups.items())
 
     def total(self) -> Tally:
         return self._tally("all", self.results)
@@ -109,29 +112,15 @@ class Conformance:
             "engine": self.engine,
             "holds": self.holds,
             "line": self.line(),
-            "scripts": [
-                {
-                    "script": result.script,
-                    "outcome": result.outcome.value,
-                    "why": result.why,
-                    "took_ms": result.took_ms,
-                    "syn_data_acked": result.syn_data_acked,
-                    "syn_data_acked_read": result.syn_data_acked_read,
-                    "unread": result.unread,
-                    "agrees": result.agrees,
-                }
-                for result in self.results
-            ],
+            "scripts": [{**asdict(result), "agrees": result.agrees} for result in self.results],
         }
 
     @staticmethod
     def _tally(group: str, results: Sequence[Result]) -> Tally:
-        count = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
+        count = Counter(result.outcome for result in results)
         compared = [result.agrees for result in results if result.agrees is not None]
-        passed, not_here, failed = (
-            count[outcome] for outcome in (Outcome.PASSED, Outcome.NOT_HERE, Outcome.FAILED)
-        )
-        return Tally(group, passed, not_here, failed, len(compared), sum(compared))
+        outcomes = (count[Outcome.PASSED], count[Outcome.NOT_HERE], count[Outcome.FAILED])
+        return Tally(group, *outcomes, len(compared), sum(compared))
 
 
 def conform(

@@ -47,11 +47,6 @@ class Script:
     text: str
 
     @property
-    def group(self) -> str:
-        """Return the origin of the script: `packetdrill client`, `linux`."""
-        return self.name.rpartition("/")[0]
-
-    @property
     def is_ipv6(self) -> bool:
         return self.path.name.endswith("v6.pkt")
 

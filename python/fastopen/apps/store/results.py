@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -205,8 +204,3 @@ def _again(
             found.loads += len(job.loads)
         else:
             found.disputed.append((key, *store.dispute(result, again)))
-
-
-def now() -> float:
-    """Seconds, as files have them."""
-    return time.time()

@@ -71,12 +71,11 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 def read_machine() -> Machine:
     """Return the state of this process's network namespace. Never raises for facts that it may not see."""
     unseen: list[str] = []
-    settings = {name: value for name in SETTINGS if (value := _number(name)) is not None}
-    try:
-        text = _path(KEY).read_text(encoding="ascii").strip()
-        key = "none" if set(text.split(",")) <= {NO_KEY} else "set"
-    except OSError:
-        key = None
+    texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
+    settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}
+    keys = sysctl(KEY)
+    key = None if keys is None else "none" if set(keys.split(",")) <= {NO_KEY} else "set"
+    if key is None:
         unseen.append(f"{KEY}, which only root may read")
     listeners = tuple(_listeners())
     hidden = sum(listener.queue is None for listener in listeners)
@@ -101,14 +100,11 @@ def read_counters() -> dict[str, int]:
     return found
 
 
-def _path(name: str) -> Path:
-    return Path("/proc/sys") / name.replace(".", "/")
-
-
-def _number(name: str) -> int | None:
+def sysctl(name: str) -> str | None:
+    """Return a setting of the kernel; None if it does not exist or may not be read."""
     try:
-        return int(_path(name).read_text(encoding="ascii"))
-    except (OSError, ValueError):
+        return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
+    except OSError:
         return None
 
 

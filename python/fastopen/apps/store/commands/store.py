@@ -1,11 +1,12 @@
 """`fastopen store`: what a store of results holds, whether it is right, and away with what is old."""
 
 from fractions import Fraction
+from time import time
 from typing import Annotated, Final
 
 import typer
 
-from fastopen.apps.store.results import Pruning, facts, now, open_store, prune, verify
+from fastopen.apps.store.results import Pruning, facts, open_store, prune, verify
 from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
 from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption
 from fastopen.common import units
@@ -80,7 +81,7 @@ def prune_store(
     if others and own is None:
         raise MachineError("no kernel of the virtual engine is installed", kernels.BUILD_IT)
     asked = Pruning(None if days is None else days * DAY_S, most, own)
-    removed, freed = prune(store, asked, now())
+    removed, freed = prune(store, asked, time())
     print_line(f"removed {removed:,} files, {units.format_bytes(freed)}")
 
 
