@@ -23,7 +23,7 @@ from fastopen.cli.output import (
 )
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import Reading
-from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption, with_settings
+from fastopen.cli.shared_options import JobsOption, JsonOption, OneKernelOption, QuietOption, with_settings
 from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
@@ -51,9 +51,7 @@ class RecordingsByDefault(TyperGroup):
 def recordings(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
     engine: Annotated[str, typer.Option(help="auto, host or virtual.")] = "auto",
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Kernel of the virtual engine. (default: the newest)")
-    ] = None,
+    kernel: OneKernelOption = None,
     repeats: Annotated[
         int, typer.Option("--repeats", "-n", min=1, help="Loads of each page on the host.")
     ] = 3,

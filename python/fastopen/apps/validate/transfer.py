@@ -1,6 +1,5 @@
 """`fastopen validate transfer`: a page recorded over one network, predicted for others, and loaded there."""
 
-from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -66,8 +65,8 @@ def transfer(
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     found: list[Prediction] = []
     failed = False
-    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
-        for one in task.predictions(imported, page_watchers(bars, quiet=quiet)):
+    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
+        for one in task.predictions(imported, watch):
             if isinstance(one, InputError):
                 print_message(f"left out: {one}")
                 failed = True

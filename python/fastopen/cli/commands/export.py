@@ -8,7 +8,7 @@ import typer
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.output import errors_console, print_line, print_message
 from fastopen.cli.progress import LiveBar
-from fastopen.cli.shared_options import JobsOption, QuietOption
+from fastopen.cli.shared_options import JobsOption, QuietOption, RunArgument
 from fastopen.runs import RunStore, find_run
 from fastopen.runs.export import export as export_run
 from fastopen.runs.packets import kept_packets
@@ -18,7 +18,7 @@ PANEL: Final = "Read a result"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     form: Annotated[
         Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"],
         typer.Option(

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from fastopen.cli.output import print_message, print_text
+from fastopen.cli.shared_options import RunArgument
 from fastopen.common.user_files import write_file
 from fastopen.runs import RunStore, find_run
 
@@ -19,7 +20,7 @@ ReportOption = Annotated[
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     output: Annotated[
         Path | None,
         typer.Option(

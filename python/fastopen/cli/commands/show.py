@@ -11,7 +11,7 @@ from rich.console import Console
 from fastopen.analysis.attribution import Reasons, reasons_slower
 from fastopen.analysis.statistics import Results, collect
 from fastopen.cli.output import PLAIN_WIDTH, console, print_json, print_message
-from fastopen.cli.shared_options import JsonOption, PlotOption
+from fastopen.cli.shared_options import JsonOption, PlotOption, RunArgument
 from fastopen.common.user_files import write_file
 from fastopen.report import results_document, results_renderables
 from fastopen.report.ladder import ladder
@@ -24,7 +24,7 @@ FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     json: JsonOption = False,
     svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
     plot: PlotOption = False,

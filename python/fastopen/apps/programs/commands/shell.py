@@ -12,7 +12,12 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.apps.programs.commands.exec import replace_by_front
+from fastopen.apps.programs.commands.exec import (
+    JsonReportOption,
+    NoReportOption,
+    ReportFileOption,
+    replace_by_front,
+)
 from fastopen.cli.options import Written, with_factors
 from fastopen.cli.output import print_message
 from fastopen.cli.reading import Reading
@@ -28,9 +33,6 @@ from fastopen.experiments import COMMAND_LINE, of_part, read_asked
 from fastopen.pages import ImportedPage, Page, Resource
 
 PANEL: Final = "Real networks and programs"
-# Options after the name of the program are its own.
-COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
-
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
 # The host of a server without a name, and what stands before a command that has one.
@@ -74,14 +76,9 @@ def command(
         ),
     ] = None,
     tfo: Annotated[bool, typer.Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")] = False,
+    json: JsonReportOption = False,
+    report: ReportFileOption = None,
+    quiet: NoReportOption = False,
     pcap: Annotated[
         Path | None, typer.Option("--pcap", metavar="FILE", help="Write the packets of both ends, as pcapng.")
     ] = None,

@@ -8,7 +8,7 @@ import typer
 
 from fastopen.apps.store.results import Pruning, facts, open_store, prune, verify
 from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
-from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption
+from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption, OneKernelOption
 from fastopen.common import units
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import Maker, VirtualEngine, find_program, kernels
@@ -17,10 +17,6 @@ from fastopen.workflows.engines import maker_of
 PANEL: Final = "Runs"
 
 DAY_S: Final = 86_400
-KernelOfStore = Annotated[
-    str | None,
-    typer.Option("--kernel", metavar="NAME", help="Kernel of the virtual engine. (default: the newest)"),
-]
 Folder = Annotated[
     str | None,
     typer.Argument(
@@ -32,7 +28,7 @@ command = typer.Typer(no_args_is_help=True, help="Inspect, prune and verify a st
 
 
 @command.command("info")
-def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption = False) -> None:
+def info(folder: Folder = None, kernel: OneKernelOption = None, json: JsonOption = False) -> None:
     """Count the results of a store, by the program and kernel that made them."""
     store = open_store(_named(folder))
     found, own = facts(store), _own(kernel)
@@ -69,7 +65,7 @@ def prune_store(
     others: Annotated[
         bool, typer.Option("--others", help="Remove results of other programs and kernels.")
     ] = False,
-    kernel: KernelOfStore = None,
+    kernel: OneKernelOption = None,
 ) -> None:
     """Remove old results, results of other programs, or the oldest ones, and all damaged ones."""
     store = open_store(_named(folder))
@@ -91,7 +87,7 @@ def verify_store(
     sample: Annotated[
         str, typer.Option(metavar="SHARE", help="Share of the results: 1/1000, 5%, 1 (all).")
     ] = "1/1000",
-    kernel: KernelOfStore = None,
+    kernel: OneKernelOption = None,
     jobs: JobsOption = None,
 ) -> None:
     """Repeat a random sample of the results and compare them to the byte.
