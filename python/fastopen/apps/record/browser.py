@@ -4,7 +4,7 @@ import base64
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,9 +82,7 @@ class Recorder(Closing):
     def version(self) -> str:
         return self._browser.version
 
-    def record(
-        self, url: str, *, timeout_s: float, settle_s: float, watch: Callable[[Log], None] = lambda _: None
-    ) -> Loaded:
+    def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Loads a page until its load event and, for what it asks afterwards, until nothing is left to come.
 
         Waits at most `timeout_s` for the load event, and `settle_s` after it. Raises LoadError.
@@ -111,12 +109,10 @@ class Recorder(Closing):
                     raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
                 page.wait_for_timeout(STEP_MS)
                 _check(log)
-                watch(log)
             deadline = time.monotonic() + settle_s
             while log.open() and time.monotonic() < deadline:
                 page.wait_for_timeout(STEP_MS)
                 _check(log)
-                watch(log)
             _wait_for_turn(page)
             log.give_heads()
             screenshot = None

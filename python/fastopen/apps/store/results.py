@@ -3,7 +3,7 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -136,7 +136,6 @@ def verify(
     engine: Engine,
     maker: Maker,
     share: float,
-    watch: Callable[[int], None] = lambda _: None,
     chance: random.Random | None = None,
 ) -> Verified:
     """Makes a share of the results again, one at least, and holds them against what is kept.
@@ -163,7 +162,6 @@ def verify(
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
             _again(store, engine, maker, kept, found)
             kept, taken = {}, 0
-            watch(number)
     return found
 
 
