@@ -20,7 +20,7 @@ from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.machine import MAKE_ROOM, check_processor, check_room, check_tools
 from fastopen.apps.kernels.progress import Stage, Watcher
-from fastopen.apps.kernels.sources import Packaged, Source, given_source, link_that_leads_out
+from fastopen.apps.kernels.sources import Source, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError
 from fastopen.engines.kernels.manifest import (
@@ -166,7 +166,7 @@ def _source(job: _Job) -> Source:
     job.watch(Stage("asking apt", "for the newest kernel source"))
     apt = Apt(job.work / "apt")
     package = apt.newest(job.request.series)
-    return Packaged(apt, package)
+    return packaged_source(apt, package)
 
 
 def _unpack(job: _Job, source: Source, tree: Path) -> None:
