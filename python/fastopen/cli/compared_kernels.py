@@ -10,7 +10,6 @@ from fastopen.report.compared_document import comparison_document
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """Print the changes from the first kernel to each other one."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[Check]] = [[] for _ in compared]

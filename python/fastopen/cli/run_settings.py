@@ -211,7 +211,6 @@ class RunSettings:
 
 
 def _with_control(experiment: Experiment) -> Experiment:
-    """The experiment with the baseline twice."""
     if BASELINE.name not in experiment.arms:
         raise InputError(
             f"needs the transport {BASELINE.name}, which it loads twice", "--aa", "add it to --transports"

@@ -135,5 +135,4 @@ ON_OFF: Final = ("on", "off")
 
 
 def on_off(value: bool) -> str:
-    """Return `on` or `off`."""
     return ON_OFF[not value]

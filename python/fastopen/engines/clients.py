@@ -98,7 +98,6 @@ def check_versions(client: Client, versions: Iterable[str]) -> None:
 
 
 def _version(program: Path) -> list[str]:
-    """Return the lines of the program's version, at least one."""
     try:
         done = output_of([str(program), "--version"], VERSION_TIMEOUT_S)
     except OSError as error:

@@ -35,7 +35,6 @@ class WorkerThreads:
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Return the result of the function, or raise its error."""
         async with self._free:
             ended: Future[Result] = Future()
             ended.set_running_or_notify_cancel()  # a caller that goes away does not cancel it
@@ -126,7 +125,6 @@ class Kept:
         return await self._once(self._large, ("source", folder), folder, partial(_source, results))
 
     async def figures(self, folder: Path) -> dict[str, Figure]:
-        """The figures of a run as a whole, by name."""
         source = await self.source(folder)
 
         def drawn(_: Path) -> dict[str, Figure]:

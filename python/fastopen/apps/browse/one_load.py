@@ -118,7 +118,6 @@ def table_grid(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """One row, upright: names and values."""
     facts = [(name, value) for name, value in zip(TABLES[table], row, strict=True) if value is not None]
     entries = tuple(
         (Entry(name.replace("_", " ")), Entry(_text(value), value=value)) for name, value in facts[1:]

@@ -24,8 +24,6 @@ SCRIPT_S: Final = 120
 
 
 class Outcome(StrEnum):
-    """The outcome of a script."""
-
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
@@ -34,8 +32,6 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """One script."""
-
     script: str
     outcome: Outcome
     why: str

@@ -183,7 +183,6 @@ def _unpack(job: _Job, source: Source, tree: Path) -> None:
 
 
 def _key(source: Source, recipe: Recipe) -> str:
-    """Eight digits that stand for all inputs."""
     inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
     return hashlib.sha256(inputs.encode()).hexdigest()[:8]
 

@@ -73,7 +73,6 @@ class _Collecting:
         self.world: WorldRecord | None = None
 
     def run(self, engine: WorldEngine, jobs: Sequence[Job]) -> None:
-        """Runs the jobs, and those again that the machine disturbed."""
         for attempt in range(1, ATTEMPTS + 1):
             again = []
             for record in self._run_once(engine, jobs):

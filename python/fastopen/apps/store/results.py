@@ -21,8 +21,6 @@ AT_ONCE = 300
 
 @dataclass
 class StoreFacts:
-    """The contents of a store."""
-
     results: int = 0
     bytes: int = 0
     damaged: int = 0

@@ -78,7 +78,6 @@ def _limits(texts: list[str]) -> list[Limit]:
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[Check]]) -> None:
-    """Each comparison with its checks, as text."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:

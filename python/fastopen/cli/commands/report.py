@@ -56,7 +56,6 @@ def _write(text: str, path: Path) -> None:
 
 
 def report_text(store: RunStore, form: Form) -> str:
-    """The report of a run in one of the forms."""
     # Altair and Vega take a second to import, which no other command should wait for.
     from fastopen.analysis.attribution import read_source
     from fastopen.report.grids import cells_grid, paper_grids

@@ -169,7 +169,6 @@ def _data_lost(trial: Trial) -> bool:
 
 
 def handling_of(trial: Trial) -> Handling:
-    """Return the fate of the data in the SYN of one connection."""
     if _failed(trial):
         return Handling.UNANSWERED if trial.timed_out else Handling.REFUSED
     if trial.syn_data_acked:

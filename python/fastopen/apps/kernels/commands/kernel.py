@@ -31,7 +31,6 @@ class BuildWatcher(LiveBar):
         super().__exit__(*raised)
 
     def __call__(self, stage: Stage) -> None:
-        """Takes what is done now."""
         new = self._stage is None or self._stage.name != stage.name
         if new:
             self._end_stage()
