@@ -66,5 +66,4 @@ def command(
     for why, without in missing.items():
         print_message(f"{without:,} loads have no packets: {why}")
     what = "comparison" if form == "filmstrip" else "load"
-    written = f"1 {what}" if count == 1 else f"{count:,} {what}s"
-    print_line(f"{written} in {place}")
+    print_line(f"{count:,} {what}{'' if count == 1 else 's'} in {place}")
