@@ -82,7 +82,7 @@ def _run_on_kernels(
 ) -> None:
     # Comparing has many modules, which other runs need not read.
     from fastopen.analysis.comparison import Side, side_of
-    from fastopen.cli.compared_kernels import print_kernels
+    from fastopen.cli.commands.compare import print_kernels
 
     experiment = on_virtual_engine(experiment)
     sides: dict[str, Side] = {}

@@ -11,9 +11,8 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.apps.conform.known import Known, known_reason
 from fastopen.apps.conform.program import packetdrill
-from fastopen.apps.conform.scripts import Script, stage
+from fastopen.apps.conform.scripts import Known, Script, known_reason, stage
 from fastopen.common.errors import MachineError, one_line
 from fastopen.common.process import running
 from fastopen.engines import find_program

@@ -19,7 +19,6 @@ from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.machine import MAKE_ROOM, check_processor, check_room, check_tools
-from fastopen.apps.kernels.progress import Stage, Watcher
 from fastopen.apps.kernels.sources import Source, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError
@@ -35,6 +34,20 @@ from fastopen.engines.kernels.manifest import (
 )
 from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The current stage, like "compiling"; `done` of about `total` steps if they are counted."""
+
+    name: str
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+
+
+Watcher = Callable[[Stage], None]
+
 
 LOCK: Final = ".lock"
 PREFIX: Final = ".build-"

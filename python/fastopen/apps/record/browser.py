@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
-from fastopen.apps.record.handshakes import missing_handshakes_ms
 from fastopen.apps.record.har import Loaded
 from fastopen.apps.record.netlog import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
@@ -19,6 +18,9 @@ from fastopen.contract.client_types import CHROMIUM
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, ViewportSize
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 # Frames of other sites stay in the page's own process: their requests are then reported by the same session.
 ARGUMENTS: Final = (
@@ -171,3 +173,31 @@ def _why_it_ended(message: str) -> str:
     """Return the last words of Chromium, if Playwright reports them, else the first line of the message."""
     fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
     return fatal[1] if fatal else message.strip().splitlines()[0]
+
+
+TIMEOUT_S: Final = 3.0
+
+
+def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
+    """Return how long a handshake takes now, in ms, with each host without a recorded one."""
+    seen: set[str] = set()
+    addresses: dict[str, tuple[str, int]] = {}
+    for exchange in exchanges:
+        response = exchange.response or {}
+        host = urlsplit(exchange.asked["request"]["url"]).hostname or ""
+        timing = response.get("timing") or {}
+        if timing.get("connectEnd", -1) > timing.get("connectStart", -1):
+            seen.add(host)
+        if response.get("remoteIPAddress") and response.get("remotePort"):
+            addresses[host] = (response["remoteIPAddress"].strip("[]"), int(response["remotePort"]))
+    found = {host: _handshake_ms(address) for host, address in addresses.items() if host not in seen}
+    return {host: took for host, took in found.items() if took is not None}
+
+
+def _handshake_ms(address: tuple[str, int]) -> float | None:
+    started = time.perf_counter()
+    try:
+        with socket.create_connection(address, TIMEOUT_S):
+            return round((time.perf_counter() - started) * 1000, 3)
+    except OSError:
+        return None

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fastopen.apps.kernels.build import Request, build_kernel
-from fastopen.apps.kernels.progress import Stage
+from fastopen.apps.kernels.build import Request, Stage, build_kernel
 from fastopen.cli.output import errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption
