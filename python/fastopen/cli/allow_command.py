@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import print_message
 from fastopen.common.errors import InputError
 from fastopen.experiments import Experiment
 from fastopen.workflows.commands import foreign_commands
@@ -25,6 +25,6 @@ def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None
     remedy = "if you trust it, add --allow-command"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"would run the command {shown}", place, remedy)
-    errors_console().print(f"{place} runs this command:\n  {shown}", markup=False, soft_wrap=True)
+    print_message(f"{place} runs this command:\n  {shown}")
     if not typer.confirm("Run it?", err=True):
         raise InputError(f"its command {shown} was not allowed", place, remedy)

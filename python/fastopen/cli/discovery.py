@@ -35,8 +35,6 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
-    """The group of all commands."""
-
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _OnDemand(dict.fromkeys(modules()))
@@ -52,7 +50,6 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """See TyperGroup."""
         params: list[Any] = super().get_params(ctx)
         show_placeholders(params)
         return params
@@ -142,7 +139,6 @@ def _made(name: str) -> Any:
 
 
 def _parts(found: Any) -> list[Any]:
-    """The commands of a group, or the command itself."""
     return [*found.commands.values()] if isinstance(found, TyperGroup) else [found]
 
 

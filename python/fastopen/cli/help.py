@@ -82,7 +82,6 @@ class TopicCommand(TyperCommand):
         return [*shown, *(one for one in params if one.name == "help")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """See TyperCommand."""
         panels: dict[str, list[tuple[str, str]]] = {}
         short = ctx.meta.get(ASKED) == ""
         for param in self.get_params(ctx):

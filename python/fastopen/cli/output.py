@@ -11,6 +11,7 @@ from typing import Any, Final
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
@@ -47,6 +48,16 @@ def _piped_width() -> int:
 def errors_console() -> Console:
     """For progress and complaints: standard error."""
     return _PlainConsole(stderr=True, highlight=False, emoji=False)
+
+
+def print_line(line: str | Text, style: str = "") -> None:
+    """Print a result on standard output in one line, which only a terminal breaks."""
+    console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
+
+
+def print_message(line: str | Text, style: str = "") -> None:
+    """Print progress or a complaint on standard error in one line, which only a terminal breaks."""
+    errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:

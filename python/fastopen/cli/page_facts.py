@@ -71,7 +71,6 @@ def _host_grid(facts: Mapping[str, Any]) -> Grid:
 
 
 def page_list(pages: list[dict[str, Any]]) -> Grid:
-    """Return a table of pages by their summaries."""
     columns = (*keys("page"), *figures("requests", "hosts", "bytes"), Column("source", "words", wraps=True))
     rows = (
         (

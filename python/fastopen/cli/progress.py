@@ -1,14 +1,14 @@
 """Progress bars on standard error."""
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import errors_console, print_message
 from fastopen.common.closing import Closing
 from fastopen.experiments import Pace
 from fastopen.runs import RunProgress, TimeLimit
@@ -125,16 +125,18 @@ class RunWatcher(LiveBar):
         self._shorter = None
 
 
-def page_watchers(bars: ExitStack, *, quiet: bool) -> Callable[[str], RunWatcher]:
-    """A function that gives each page, loaded one after the other, a watcher; `bars` ends the last."""
+@contextmanager
+def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
+    """Yield a function that gives each page, loaded one after the other, a watcher."""
+    with ExitStack() as bars:
 
-    def watch(page: str) -> RunWatcher:
-        bars.close()  # of the page before
-        if not quiet and not errors_console().is_terminal:
-            errors_console().print(f"loading {page}", markup=False)
-        return bars.enter_context(RunWatcher(errors_console(), quiet))
+        def watch(page: str) -> RunWatcher:
+            bars.close()  # of the page before
+            if not quiet and not errors_console().is_terminal:
+                print_message(f"loading {page}")
+            return bars.enter_context(RunWatcher(errors_console(), quiet))
 
-    return watch
+        yield watch
 
 
 def shown_duration(seconds: float) -> str:

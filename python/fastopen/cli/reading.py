@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import errors_console, print_message
 from fastopen.cli.progress import LiveBar
 from fastopen.common.errors import InputError
 from fastopen.common.units import UnitError, parse_size_bytes
@@ -63,10 +63,10 @@ class Reading:
         ):
             found = load_chosen(inputs, choice, library, **vars(self), progress=reading_progress(bar))
         for one in left_out:
-            errors_console().print(str(one.message), markup=False, soft_wrap=True)
+            print_message(str(one.message))
         for imported in found:
             for note in damage_notes(imported.page):
-                errors_console().print(f"{imported.page.name}: {note}", markup=False, soft_wrap=True)
+                print_message(f"{imported.page.name}: {note}")
         return found
 
 
@@ -98,7 +98,6 @@ class CalibrationOptions:
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
-    """Shows how much of a file is read."""
 
     def show(file: str, done: int, total: int) -> None:
         bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)

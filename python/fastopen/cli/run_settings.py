@@ -9,7 +9,7 @@ import typer
 
 from fastopen.cli.commands.report import ReportOption
 from fastopen.cli.options import changed
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import print_message
 from fastopen.cli.running import Printing, on_workers, run_and_print
 from fastopen.cli.shared_options import (
     JobsOption,
@@ -142,7 +142,7 @@ class RunSettings:
                 experiment, imported, KEPT if named is None else named, self.kernel, self.jobs
             )
             if left_out and not self.quiet:
-                errors_console().print(f"--quick: {'; '.join(left_out)}", markup=False, soft_wrap=True)
+                print_message(f"--quick: {'; '.join(left_out)}")
         experiment = self._with_draws(experiment, len(imported))
         options = RunOptions(
             output=self.output,
@@ -202,17 +202,15 @@ class RunSettings:
             if not self.vary and not self.quick and self.repeats is None:
                 repeats = default_draws(experiment, pages, auto_engine(self.kernel))
                 if repeats < DRAWS and not self.quiet:
-                    message = (
+                    print_message(
                         f"{repeats} samples, since the sweep is large; the usual number: --repeats {DRAWS}"
                     )
-                    errors_console().print(message, markup=False, soft_wrap=True)
         return changed(
             experiment, {"vary": vary, "repeats": repeats if self.repeats is None else self.repeats}
         )
 
 
 def _with_control(experiment: Experiment) -> Experiment:
-    """The experiment with the baseline twice."""
     if BASELINE.name not in experiment.arms:
         raise InputError(
             f"needs the transport {BASELINE.name}, which it loads twice", "--aa", "add it to --transports"

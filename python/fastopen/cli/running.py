@@ -14,7 +14,15 @@ from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import FULL_MIN, Results
 from fastopen.cli.commands.report import announce_report
 from fastopen.cli.commands.show import print_results
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.output import (
+    EXIT_FAULTS,
+    EXIT_INTERRUPTED,
+    console,
+    errors_console,
+    print_json,
+    print_line,
+    print_message,
+)
 from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
 from fastopen.common.phrases import plural
 from fastopen.common.terminal import plain
@@ -73,7 +81,7 @@ def _run_on_kernels(
 ) -> None:
     # Comparing has many modules, which other runs need not read.
     from fastopen.analysis.comparison import Side, side_of
-    from fastopen.cli.compared_kernels import print_kernels
+    from fastopen.cli.commands.compare import print_kernels
 
     experiment = on_virtual_engine(experiment)
     sides: dict[str, Side] = {}
@@ -110,12 +118,11 @@ def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> N
 def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], AbstractContextManager[Watch]]:
     @contextmanager
     def observe(run: StartedRun) -> Iterator[Watch]:
-        messages = errors_console()
         if run.not_kept is not None:
-            messages.print(f"not kept: {run.not_kept}", markup=False, soft_wrap=True)
+            print_message(f"not kept: {run.not_kept}")
         expected_s = 0.0 if printing.quiet else _announce(run, store)
         watcher = RunWatcher(
-            *(messages, printing.quiet),
+            *(errors_console(), printing.quiet),
             pace=Pace.of(run.plan, run.store.pending()),
             expected_s=expected_s,
             shorter=None if run.limit else partial(_ways, run),
@@ -129,25 +136,21 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
     """Print the engine, and the duration if it is long. Returns the longest duration that was printed."""
-    messages = errors_console()
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
-        messages.print(f"resuming: {done} of {asked} loads are done", markup=False)
-    messages.print(run.engines.description(run.plan), markup=False, soft_wrap=True)
+        print_message(f"resuming: {done} of {asked} loads are done")
+    print_message(run.engines.description(run.plan))
     if asked_store is not None and run.engines.store is None:
-        words = "not used, since real time does not repeat results"
-        messages.print(f"store {asked_store}: {words}", markup=False, soft_wrap=True)
+        print_message(f"store {asked_store}: not used, since real time does not repeat results")
     if run.limit is not None:
-        messages.print(f"running as many repeats as fit into {run.limit.seconds:g} s", markup=False)
+        print_message(f"running as many repeats as fit into {run.limit.seconds:g} s")
         return 0.0
     seconds, busy_s = (each * run.loads_left / max(run.plan.loads(), 1) for each in _estimates(run))
     if busy_s < ANNOUNCED_S:
         return 0.0
     least, most = shown_duration(seconds), shown_duration(busy_s)
     longer = f" to {most}, since this machine is busy" if busy_s >= LONGER * seconds else " or so"
-    messages.print(
-        f"{run.loads_left:,} loads, {least}{longer}{_ways(run, busy_s)}", markup=False, soft_wrap=True
-    )
+    print_message(f"{run.loads_left:,} loads, {least}{longer}{_ways(run, busy_s)}")
     return busy_s
 
 
@@ -194,7 +197,7 @@ def _conclude(run: ExecutedRun) -> None:
     name = _name(run.store)
     where = "" if name is None else f" Where the time went: fastopen report {shlex.quote(name)}"
     verdict = plain(verdict_line(run.results))
-    errors_console().print(f"verdict: {verdict}{where}", markup=False, soft_wrap=True)
+    print_message(f"verdict: {verdict}{where}")
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:
@@ -202,7 +205,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
     if printing.json:
         print_json(results_document(results))
     elif store.shard is not None:
-        console().print(_of_shard(store), markup=False, soft_wrap=True)
+        print_line(_of_shard(store))
     else:
         print_results(with_reasons(store, results), console(), plot=printing.plot)
 
@@ -219,17 +222,15 @@ def _of_shard(store: RunStore) -> str:
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     """Says how the run went and where it is, writes the report; returns the exit code."""
-    messages = errors_console()
     faults = {} if run.outcome is None else run.outcome.faults
     for reason, jobs in faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-        messages.print(f"fault in {jobs[0]}{others}: {reason}", markup=False, soft_wrap=True)
+        print_message(f"fault in {jobs[0]}{others}: {reason}")
     if run.until is not None and (wide := run.until.too_wide(run.results)):
         intervals = "1 interval is" if wide == 1 else f"{wide} intervals are"
-        message = (
+        print_message(
             f"{intervals} wider than requested after {run.until.max_repeats} repeats; raise --max-repeats"
         )
-        messages.print(message, markup=False, soft_wrap=True)
     if not printing.quiet:
         _say_done_again(run)
     if run.results_store is not None:
@@ -237,20 +238,17 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     name = _name(run.store)
     if name is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "already finished, in"
-        messages.print(f"{kept} {run.store.place}", markup=False, soft_wrap=True)
+        print_message(f"{kept} {run.store.place}")
     if options.watched.packets and run.store.folder is not None:
-        messages.print(f"packets in {run.store.folder / PACKETS}", markup=False, soft_wrap=True)
+        print_message(f"packets in {run.store.folder / PACKETS}")
     if run.outcome is not None and run.outcome.packets_dropped:
-        dropped = f"{run.outcome.packets_dropped:,} packets were not kept, since the buffer was full"
-        messages.print(dropped, markup=False)
+        print_message(f"{run.outcome.packets_dropped:,} packets were not kept, since the buffer was full")
     if run.outcome is not None and run.outcome.interrupted:
         remedy = "" if name is None else f"; to continue: fastopen resume {name}"
-        messages.print(f"interrupted{remedy}", markup=False, soft_wrap=True)
+        print_message(f"interrupted{remedy}")
         return EXIT_INTERRUPTED
     if run.outcome is not None and run.outcome.hopeless:
-        messages.print(
-            f"stopped: {run.outcome.hopeless} ; --keep-going continues", markup=False, soft_wrap=True
-        )
+        print_message(f"stopped: {run.outcome.hopeless} ; --keep-going continues")
         return EXIT_FAULTS
     if options.limit_s is not None and run.outcome is not None and not printing.quiet:
         _say_unanswered(run, run.outcome, options)
@@ -279,8 +277,7 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
     clients = [setup.client for setup in run.results.experiment.setups]
     if all(client.type.virtual_load_s for client in clients):
         ways.append(f"--client {LOADER.label} instead of {clients[0].label} (seconds)")
-    line = f"{message}; for a verdict: {', or '.join(ways)}"
-    errors_console().print(line, markup=False, soft_wrap=True)
+    print_message(f"{message}; for a verdict: {', or '.join(ways)}")
 
 
 def _say_done_again(run: ExecutedRun) -> None:
@@ -290,20 +287,19 @@ def _say_done_again(run: ExecutedRun) -> None:
         done = f"{store.loads_done()} of {store.loads_asked()} loads done"
         kinds = {kind for load in store.loads() if load.superseded for kind, _ in load.invalid}
         why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
-        errors_console().print(f"{done}; {again} repeated: {why}", markup=False)
+        print_message(f"{done}; {again} repeated: {why}")
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
-        errors_console().print(f"{tasks} split and sent again, since a worker died", markup=False)
+        print_message(f"{tasks} split and sent again, since a worker died")
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:
-    messages = errors_console()
     if not quiet:
         words = f"{store.found:,} loads found, {store.written:,} added, in {store.seconds:.1f} s"
-        messages.print(f"store {store.place}: {words}", markup=False, soft_wrap=True)
+        print_message(f"store {store.place}: {words}")
     if store.complaint:
         words = f"{store.complaint}; the run is complete despite this"
-        messages.print(f"store {words}", markup=False, soft_wrap=True)
+        print_message(f"store {words}")
 
 
 def _name(store: RunStore) -> str | None:

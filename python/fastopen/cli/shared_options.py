@@ -24,6 +24,7 @@ KeepGoingOption = Annotated[
         "--keep-going", help="Continue if the first loads of an arm are all invalid for the same reason."
     ),
 ]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")]
 StoreOption = Annotated[
     str | None,
     typer.Option(
@@ -41,6 +42,10 @@ WorkersOption = Annotated[
         metavar="ADDRESS",
         help="Load on the workers of a Dask scheduler, tcp://HOST:8786, in virtual time (docs/scale.md).",
     ),
+]
+OneKernelOption = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="Kernel of the virtual engine. (default: the newest)"),
 ]
 KernelOption = Annotated[
     str | None,

@@ -72,9 +72,12 @@ class Grid:
     def answer_first(self) -> "Grid":
         """Return the table with the columns that readers look for first right behind the heads."""
         ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
-        order = sorted(range(len(ranks)), key=ranks.__getitem__)
-        rows = (tuple(row[index] for index in order) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[index] for index in order), rows=tuple(rows))
+        return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
+
+    def picked(self, numbers: Sequence[int]) -> "Grid":
+        """Return the table with these columns, in this order."""
+        rows = (tuple(row[number] for number in numbers) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
         """Return the table with the factors that all rows share above it. Rows keep at least one head."""
@@ -90,12 +93,7 @@ class Grid:
             return self
         kept = [number for number in range(len(self.columns)) if number not in common]
         words = ", ".join(self.rows[0][number].phrase for number in common)
-        return replace(
-            self,
-            columns=tuple(self.columns[number] for number in kept),
-            rows=tuple(tuple(row[number] for number in kept) for row in self.rows),
-            subtitle="; ".join(filter(None, (words, self.subtitle))),
-        )
+        return replace(self.picked(kept), subtitle="; ".join(filter(None, (words, self.subtitle))))
 
     @property
     def in_words(self) -> bool:

@@ -1,4 +1,4 @@
-"""Programs of a build, whose output goes to a log and which never outlive their block."""
+"""Child processes that never outlive their block: their output as text, or in the log of a build."""
 
 import contextlib
 import os
@@ -27,6 +27,29 @@ def plain_environment(**more: str) -> dict[str, str]:
     """Return a minimal English environment with the variables in `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
+
+
+def output_of(
+    command: Command,
+    timeout_s: float | None = None,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without input and return its output. Raises OSError (TimeoutError after `timeout_s`)."""
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(str(error)) from None
 
 
 @contextlib.contextmanager

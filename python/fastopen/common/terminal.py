@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from rich import box
@@ -66,7 +66,6 @@ NAME_MIN: Final = 20
 
 
 def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """Render a table with its title and subtitle."""
     heading = f"{grid.title}  {grid.subtitle}".strip()
     for line in filled([heading] if heading else [], width, indent="  "):
         line.stylize("bold", 0, len(grid.title))
@@ -148,9 +147,7 @@ def _widest(column: RichColumn) -> int:
 
 
 def _without_proof(grid: Grid) -> Grid:
-    kept = [number for number, column in enumerate(grid.columns) if not column.proof]
-    rows = tuple(tuple(row[number] for number in kept) for row in grid.rows)
-    return replace(grid, columns=tuple(grid.columns[number] for number in kept), rows=rows)
+    return grid.picked([number for number, column in enumerate(grid.columns) if not column.proof])
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
@@ -159,20 +156,12 @@ def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
     if not factors:
         return grid
     first = factors[0]
-    others = [number for number in range(len(grid.columns)) if number not in factors and number > first]
-    rows = [
-        (
-            *row[:first],
-            Entry(str(numbers[_words(grid, row)]) if numbers else _words(grid, row)),
-            *(row[number] for number in others),
-        )
-        for row in grid.rows
-    ]
-    columns = (
-        *grid.columns[:first],
-        Column("no." if numbers else "", "key"),
-        *(grid.columns[number] for number in others),
-    )
+    left = grid.picked([number for number in range(len(grid.columns)) if number not in factors])
+    words = (_words(grid, row) for row in grid.rows)
+    merged = (Entry(str(numbers[one]) if numbers else one) for one in words)
+    rows = ((*row[:first], one, *row[first:]) for row, one in zip(left.rows, merged, strict=True))
+    column = Column("no." if numbers else "", "key")
+    columns = (*left.columns[:first], column, *left.columns[first:])
     return Grid(grid.title, columns, tuple(rows), grouped=grid.grouped)
 
 

@@ -19,6 +19,7 @@ _SIZES_BYTES: Final = {
     "GiB": 2**30,
 }
 NO_LIMIT: Final = ("none", "unlimited")
+_PREFIXES: Final = (("G", 10**9), ("M", 10**6), ("k", 10**3))
 
 
 class UnitError(ValueError):
@@ -102,22 +103,19 @@ def format_duration_us(microseconds: int) -> str:
 
 def format_rate(bit_per_s: int | None) -> str:
     """Format a rate for people: `4 Mbit/s`, `256 kbit/s`, `no limit`."""
-    if bit_per_s is None:
-        return "no limit"
-    for unit, factor in (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3)):
-        if bit_per_s >= factor:
-            return f"{_plain(Decimal(bit_per_s) / factor)} {unit}"
-    return f"{bit_per_s} bit/s"
+    return _with_prefix(bit_per_s, "bit/s")
 
 
 def format_bytes(size: int | None) -> str:
     """Format a size for people: `96 kB`, `no limit`."""
-    if size is None:
+    return _with_prefix(size, "B")
+
+
+def _with_prefix(value: int | None, unit: str) -> str:
+    if value is None:
         return "no limit"
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= factor:
-            return f"{_plain(Decimal(size) / factor)} {unit}"
-    return f"{size} B"
+    prefix, factor = next((one for one in _PREFIXES if value >= one[1]), ("", 1))
+    return f"{_plain(Decimal(value) / factor)} {prefix}{unit}"
 
 
 def write_size(size: int | None) -> str:
@@ -135,5 +133,4 @@ ON_OFF: Final = ("on", "off")
 
 
 def on_off(value: bool) -> str:
-    """Return `on` or `off`."""
     return ON_OFF[not value]

@@ -1,9 +1,10 @@
 """The client of a job."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
@@ -33,6 +34,25 @@ _NULL_IS_DEFAULT: Final = (
     "processing_scale",
     "phases",
 )
+
+# Settings that not every client has: the fault, and the end of the remedy.
+_NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
+    **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
+    "view": ("{} has no cache", " for view repeat"),
+    "fixed_scripts": ("{} runs no scripts", " for fixed_scripts"),
+    "h3_fallback_us": ("{} has its own rule for falling back to TCP", " for h3_fallback"),
+    "request_heads": ("fastopen cannot set the request headers of {}", " for request_heads"),
+}
+
+
+def unable(message: str, able: Iterable[ClientType], ending: str, *keys: str) -> PydanticCustomError:
+    """Return the error of settings that the client cannot have; the remedy names the clients that can."""
+    named = any_of(one.label for one in able)
+    return conflict(message, f"use client {named}{ending}", "client.kind", *keys)
+
+
+def _has(client: ClientType, setting: str) -> bool:
+    return client.cache if setting == "view" else setting in client.takes
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
@@ -129,42 +149,12 @@ class Client(Part):
         return self
 
     @model_validator(mode="after")
-    def _a_picture_needs_a_browser(self) -> Self:
-        for key in PICTURES:
-            if getattr(self, key) and key not in self.type.takes:
-                able = any_of(one.label for one in CLIENTS.values() if key in one.takes)
-                remedy = f"use client {able}"
-                raise conflict(f"{self.label} draws no pictures", remedy, "client.kind", f"client.{key}")
-        return self
-
-    @model_validator(mode="after")
-    def _a_repeat_view_needs_a_cache(self) -> Self:
-        if self.view == "repeat" and not self.type.cache:
-            able = any_of(one.label for one in CLIENTS.values() if one.cache)
-            message, remedy = f"{self.label} has no cache", f"use client {able} for view repeat"
-            raise conflict(message, remedy, "client.kind", "client.view")
-        return self
-
-    @model_validator(mode="after")
-    def _recorded_heads_need_a_client_that_takes_them(self) -> Self:
-        if self.fixed_scripts and "fixed_scripts" not in self.type.takes:
-            able = any_of(one.label for one in CLIENTS.values() if "fixed_scripts" in one.takes)
-            message, remedy = f"{self.label} runs no scripts", f"use client {able} for fixed_scripts"
-            raise conflict(message, remedy, "client.kind", "client.fixed_scripts")
-        if self.h3_fallback_us is not None and "h3_fallback_us" not in self.type.takes:
-            able = any_of(one.label for one in CLIENTS.values() if "h3_fallback_us" in one.takes)
-            message, remedy = (
-                f"{self.label} has its own rule for falling back to TCP",
-                f"use client {able} for h3_fallback",
-            )
-            raise conflict(message, remedy, "client.kind", "client.h3_fallback_us")
-        if self.request_heads == "recorded" and "request_heads" not in self.type.takes:
-            able = any_of(one.label for one in CLIENTS.values() if "request_heads" in one.takes)
-            message, remedy = (
-                f"fastopen cannot set the request headers of {self.label}",
-                f"use client {able} for request_heads",
-            )
-            raise conflict(message, remedy, "client.kind", "client.request_heads")
+    def _the_client_can_do_it(self) -> Self:
+        for key, (message, purpose) in _NEED_A_CAPABILITY.items():
+            asked = getattr(self, key) != type(self).model_fields[key].default
+            if asked and not _has(self.type, key):
+                able = [one for one in CLIENTS.values() if _has(one, key)]
+                raise unable(message.format(self.label), able, purpose, f"client.{key}")
         return self
 
     @model_validator(mode="after")

@@ -1,11 +1,15 @@
 """Rules over settings of both ends, for a job and for a setup of an experiment."""
 
+from typing import Final
+
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
-from fastopen.contract.client import Client
+from fastopen.contract.client import Client, unable
 from fastopen.contract.client_types import CHROMIUM, CLIENTS
 from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, Tcp
 from fastopen.contract.origins import Origins, Tls
+
+OURS: Final = tuple(one for one in CLIENTS.values() if one.ours)
 
 
 def check_ends(
@@ -28,19 +32,16 @@ def check_ends(
     clear_only = "use transports tcp and tfo"
     if origins.one_address:
         if not client.type.ours:
-            able = any_of(one.label for one in CLIENTS.values() if one.ours)
             message = f"requests of {client.label} do not show the host behind a shared address"
-            remedy = f"use client {able} for one_address"
-            raise conflict(message, remedy, "client.kind", "origins.one_address")
+            raise unable(message, OURS, " for one_address", "origins.one_address")
         if encrypted:
             keys = ("origins.one_address", "tls.version", "transports")
             raise conflict("hosts with one address work only in cleartext", clear_only, *keys)
     if origins.server is not None:
         if not client.type.meets_servers:
-            able = any_of(one.label for one in CLIENTS.values() if one.meets_servers)
             message = f"fastopen does not run {client.label} against an external server"
-            remedy = f"use client {able}, or leave server out"
-            raise conflict(message, remedy, "client.kind", "origins.server")
+            able = [one for one in CLIENTS.values() if one.meets_servers]
+            raise unable(message, able, ", or leave server out", "origins.server")
         if encrypted:
             keys = ("origins.server", "tls.version", "transports")
             raise conflict("an external server works only in cleartext", clear_only, *keys)
@@ -64,10 +65,9 @@ def _check_versions(client: Client, origins: Origins, *, clear: bool) -> None:
         key = "origins.http" if origins.http == version else f"origins.http{version}_hosts"
         if version not in can.http_in_the_clear | can.http_over_tls:
             spoken = sorted(can.http_in_the_clear | can.http_over_tls)
-            able = any_of(one.label for one in CLIENTS.values() if version in one.http_over_tls)
-            remedy = f"use client {able}, or http {spoken[-1]}"
             message = f"fastopen runs {label} with HTTP/{any_of(spoken)}, not with HTTP/{version}"
-            raise conflict(message, remedy, "client.kind", key)
+            able = [one for one in CLIENTS.values() if version in one.http_over_tls]
+            raise unable(message, able, f", or http {spoken[-1]}", key)
         if clear and version not in can.http_in_the_clear:
             over_tls = "tls and tls+tfo" if version == "2" else "tls"
             remedy = f"use transports {over_tls}, or http 1.1"
@@ -77,12 +77,9 @@ def _check_versions(client: Client, origins: Origins, *, clear: bool) -> None:
 
 def _check_session(client: Client, tls: Tls) -> None:
     if tls.session not in client.type.sessions:
-        able = any_of(one.label for one in CLIENTS.values() if tls.session in one.sessions)
+        able = [one for one in CLIENTS.values() if tls.session in one.sessions]
         message = f"fastopen cannot give {client.label} a session of an earlier visit"
-        remedy = f"use client {able} for session {tls.session}"
-        raise conflict(message, remedy, "client.kind", "tls.session")
+        raise unable(message, able, f" for session {tls.session}", "tls.session")
     if tls.of_another_time and not client.type.ours:
-        able = any_of(one.label for one in CLIENTS.values() if one.ours)
         message = f"fastopen cannot set the clock of {client.label} ahead of its tickets"
-        remedy = f"use client {able} for ticket_state {tls.ticket_state}"
-        raise conflict(message, remedy, "client.kind", "tls.ticket_state")
+        raise unable(message, OURS, f" for ticket_state {tls.ticket_state}", "tls.ticket_state")

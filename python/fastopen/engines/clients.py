@@ -2,12 +2,12 @@
 
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import MachineError
+from fastopen.common.process import output_of
 from fastopen.contract import Client, Job
 from fastopen.engines.kernels.manifest import sha256_of
 
@@ -98,12 +98,8 @@ def check_versions(client: Client, versions: Iterable[str]) -> None:
 
 
 def _version(program: Path) -> list[str]:
-    """Return the lines of the program's version, at least one."""
     try:
-        asked = [str(program), "--version"]
-        done = subprocess.run(
-            asked, capture_output=True, text=True, errors="replace", timeout=VERSION_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = output_of([str(program), "--version"], VERSION_TIMEOUT_S)
+    except OSError as error:
         raise MachineError(f"{program} does not print its version: {error}") from None
     return [line.strip() for line in done.stdout.splitlines()] or ["unknown"]

@@ -46,7 +46,6 @@ class WorldEngine:
         self._cores = cores
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs, see Engine."""
         return self.run_together(([job] for job in jobs), bodies, within_s)
 
     def run_together(

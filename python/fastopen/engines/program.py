@@ -1,14 +1,14 @@
 """The program `fastopen-world`: its place, and its answers on itself and on this machine."""
 
-import hashlib
 import json
 import os
-import subprocess
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import MachineError
+from fastopen.common.process import output_of
+from fastopen.engines.kernels.manifest import sha256_of
 
 NAME: Final = "fastopen-world"
 VARIABLE: Final = "FASTOPEN_WORLD"
@@ -42,8 +42,7 @@ def program_version(program: Path) -> str:
 def program_digest(program: Path) -> str:
     """Return the SHA-256 of the program's file. Raises MachineError."""
     try:
-        with program.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(program)
     except OSError as error:
         raise MachineError(f"{program} cannot be read: {error.strerror or error}") from None
 
@@ -59,15 +58,8 @@ def check_program(program: Path) -> list[dict[str, Any]]:
 
 def _ask(program: Path, question: str) -> str:
     try:
-        answer = subprocess.run(
-            [program, question],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+        answer = output_of([program, question], ANSWER_S)
+    except OSError as error:
         raise MachineError(
             f"{program} {question} gives no answer: {error}", "build or install it again"
         ) from None

@@ -25,8 +25,6 @@ class DamagedResultError(Exception):
 
 
 class KeptFile(NamedTuple):
-    """A file of the store."""
-
     name: str
     """The name for `ResultFiles`: the folder's name, a slash, and the file's own."""
     bytes: int

@@ -142,7 +142,6 @@ def read_head(data: bytes) -> tuple[str, str, int, int]:
 
 
 def key_of(decided_by: Sequence[str]) -> str:
-    """Return the SHA-256 of the lines."""
     return hashlib.sha256("\n".join(decided_by).encode()).hexdigest()
 
 

@@ -42,7 +42,6 @@ class BodyStore:
         self._file = file
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset` on."""
         with filling():  # what was written last may not be in the file yet
             self._file.seek(offset)
         return self._file.read(length)
@@ -57,7 +56,6 @@ class StoredBody:
     length: int
 
     def read(self, most: int | None = None) -> bytes:
-        """All of it, or its first `most` bytes."""
         return self.store.read(self.offset, self.length if most is None else min(most, self.length))
 
 

@@ -39,90 +39,79 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """Bytes that may still be unpacked of the input at `place`."""
+    """The limits that are left for the input at `place`."""
 
     limit: int
     place: str
-    left: int
+    unpacked: int
+    """Bytes that may still be unpacked."""
     searchable: int = MAX_SEARCHED_BYTES
+    """Bytes of text that may still be searched."""
     steps: int = 0
+    """Steps of work that its current file may still take."""
     room: int = 0
-
-    def begin_file(self) -> None:
-        """The next file may cost as much work and memory as any."""
-        self.steps = self.limit // _BYTES_A_STEP
-        self.room = self.limit // _KEPT_SHARE
-
-    def keep(self, size: int) -> None:
-        """Takes `size` bytes of memory off. Raises InputError where they are more than are left."""
-        self.room -= size
-        if self.room < 0:
-            message = f"needs more memory to read than a limit of {mebibytes(self.limit)} allows"
-            raise InputError(message, self.place, REMEDY)
-
-    def work(self, steps: int) -> None:
-        """Takes `steps` off. Raises InputError where they are more than are left."""
-        self.steps -= steps
-        if self.steps < 0:
-            message = f"needs more work to read than a limit of {mebibytes(self.limit)} allows"
-            raise InputError(message, self.place, REMEDY)
-
-    def spend(self, size: int) -> None:
-        """Takes `size` bytes off. Raises InputError where they are more than is left."""
-        self.left -= size
-        if self.left < 0:
-            raise InputError(f"unpacks to more than {mebibytes(self.limit)}", self.place, REMEDY)
+    """Bytes of memory that its current file may still keep."""
 
 
-# Outside of any input nothing is limited.
-_CURRENT: Final[ContextVar[Budget]] = ContextVar("budget")
 _NO_LIMIT: Final = Budget(sys.maxsize, "", sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
+# Outside of any input nothing is limited.
+_CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """A budget for what is read inside; an input within another one (of a list, a library) has its own."""
-    budget = Budget(limit, place, limit)
-    budget.begin_file()
-    token = _CURRENT.set(budget)
+    """Limit the block's reading of an input. An input within it (of a list, a library) has its own budget."""
+    token = _CURRENT.set(Budget(limit, place, limit))
+    begin_file()
     try:
         yield
     finally:
         _CURRENT.reset(token)
 
 
-def _current() -> Budget:
-    return _CURRENT.get(_NO_LIMIT)
+def begin_file() -> None:
+    """Count work and memory again: folders and lists lead to any number of files."""
+    budget = _CURRENT.get()
+    budget.steps, budget.room = budget.limit // _BYTES_A_STEP, budget.limit // _KEPT_SHARE
 
 
 def spend(size: int) -> None:
     """Take `size` unpacked bytes off the current input's budget. Raises InputError beyond it."""
-    _current().spend(size)
-
-
-def begin_file() -> None:
-    """Count work again: folders and lists lead to any number of files."""
-    _current().begin_file()
+    budget = _CURRENT.get()
+    budget.unpacked -= size
+    if budget.unpacked < 0:
+        raise InputError(f"unpacks to more than {mebibytes(budget.limit)}", budget.place, REMEDY)
 
 
 def room() -> int:
     """Return the bytes of memory that the current input may still keep."""
-    return _current().room
+    return _CURRENT.get().room
 
 
 def keep(size: int) -> None:
     """Take bytes of memory off that the current input keeps. Raises InputError beyond its budget."""
-    _current().keep(size)
+    budget = _CURRENT.get()
+    budget.room -= size
+    if budget.room < 0:
+        raise _exceeded(budget, "memory")
 
 
 def work(steps: int = 1) -> None:
     """Take steps of work off the current input's budget. Raises InputError beyond it."""
-    _current().work(steps)
+    budget = _CURRENT.get()
+    budget.steps -= steps
+    if budget.steps < 0:
+        raise _exceeded(budget, "work")
+
+
+def _exceeded(budget: Budget, what: str) -> InputError:
+    message = f"needs more {what} to read than a limit of {mebibytes(budget.limit)} allows"
+    return InputError(message, budget.place, REMEDY)
 
 
 def may_search(size: int) -> bool:
     """Return True if `size` bytes of text may still be searched for the current input, and count them."""
-    budget = _current()
+    budget = _CURRENT.get()
     budget.searchable -= size + _SEARCH_BYTES
     return budget.searchable >= 0
 

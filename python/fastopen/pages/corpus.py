@@ -83,32 +83,20 @@ def load_chosen(
     lenient: bool = False,
     max_unpacked: int = MAX_UNPACKED_BYTES,
     progress: FileProgress | None = None,
+    processes: int | None = None,
 ) -> list[ImportedPage]:
-    """The chosen pages, see `load_corpus`; where nothing says which, all as `load_pages` reads them."""
+    """Load the chosen pages, in the order in which they are given. Raises InputError.
+
+    Without a choice and an index, these are all pages, as `load_pages` reads them. Else inputs are indexes,
+    folders of recordings at any depth, and all else that `load_pages` takes. Files of folders that cannot be
+    read are left out (LeftOutWarning). A file of an index must be there unchanged; with `lenient` it is left
+    out as well.
+    """
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     if choice is None and not any(is_index(Path(one)) for one in inputs):
         return load_pages(inputs, library, **reading, progress=progress)
-    return load_corpus(inputs, choice or Choice(), library, **reading, progress=progress)
-
-
-def load_corpus(
-    inputs: Sequence[Path | str],
-    choice: Choice,
-    library: Sequence[Path | str] = (),
-    *,
-    lenient: bool = False,
-    max_unpacked: int = MAX_UNPACKED_BYTES,
-    progress: FileProgress | None = None,
-    processes: int | None = None,
-) -> list[ImportedPage]:
-    """The chosen pages, in the order in which they are given. Raises InputError.
-
-    Inputs are indexes, folders of recordings at any depth, and all else that `load_pages` takes. Files of
-    folders that cannot be read are left out (LeftOutWarning). What an index names has to be there as it
-    was; with `lenient` it is left out as well.
-    """
+    choice = choice or Choice()
     meets = Where(choice.where, KINDS) if choice.where else None
-    reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     found: list[Candidate] = []
     total = 0
     for number, one in enumerate(inputs):

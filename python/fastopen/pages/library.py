@@ -270,7 +270,6 @@ class Library:
                     self._known.setdefault(key, imported)
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
-        """Takes in the page of a URL that a mirror holds."""
         from fastopen.pages.importers import mirror
 
         if not mirror.holds(folder):

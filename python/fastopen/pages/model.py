@@ -338,7 +338,6 @@ def page_json(page: Page) -> str:
 
 
 def write_page(page: Page, path: Path | str) -> None:
-    """Writes a `*.page.json`."""
     write_atomic(path, page_json(page))
 
 

@@ -50,11 +50,10 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 class Where:
     """A condition that was read and checked; calling it says whether a page with these facts meets it."""
 
-    def __init__(self, text: str, kinds: Mapping[str, Kind], place: str = "--where") -> None:
-        """`kinds` are the facts that there are. Raises InputError, naming `place` and what is wrong."""
+    def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
+        """`kinds` are the facts that there are. Raises InputError that says what is wrong."""
         self.text = text
         self._kinds = kinds
-        self._place = place
         kind, self._meets = self._read(self._parsed())
         if kind != "condition":
             raise self._fault(
@@ -138,4 +137,4 @@ class Where:
         return ast.get_source_segment(self.text.strip(), node) or ast.unparse(node)
 
     def _fault(self, message: str, remedy: str = "") -> InputError:
-        return InputError(message, self._place, remedy)
+        return InputError(message, "--where", remedy)

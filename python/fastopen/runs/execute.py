@@ -216,7 +216,6 @@ class _Execution:
             yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
 
     def _keep(self, event: Event, planned_of: Mapping[str, PlannedJob]) -> None:
-        """Write an event into the store."""
         finished: LoadRecord | None = None
         match event:
             case JobStarted(job):

@@ -32,27 +32,20 @@ class Listing:
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
         """Return the condition in SQL over `loads` and `jobs`, with its values."""
-        wanted: list[tuple[str, tuple[object, ...]]] = []
-        if self.cell is not None:
-            wanted.append(("loads.cell = ?", (self.cell,)))
-        if self.page is not None:
-            wanted.append(("jobs.page = ?", (self.page,)))
-        if self.valid is not None:
-            wanted.append(("loads.valid = ?", (int(self.valid),)))
-        if self.job is not None:
-            wanted.append(("jobs.id = ?", (self.job,)))
-        if self.number is not None:
-            wanted.append(("loads.number = ?", (self.number,)))
+        equal = {
+            "loads.cell": self.cell,
+            "jobs.page": self.page,
+            "loads.valid": self.valid,
+            "jobs.id": self.job,
+            "loads.number": self.number,
+        }
+        wanted = [f"{column} = ?" for column, value in equal.items() if value is not None]
+        values: list[object] = [value for value in equal.values() if value is not None]
         if self.search:
             escaped = self.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            like = f"%{escaped}%"
-            wanted.append(("(jobs.id LIKE ? ESCAPE '\\' OR loads.invalid LIKE ? ESCAPE '\\')", (like, like)))
-        if not wanted:
-            return "", ()
-        return (
-            "WHERE " + " AND ".join(text for text, _ in wanted),
-            tuple(value for _, values in wanted for value in values),
-        )
+            wanted.append("(jobs.id LIKE ? ESCAPE '\\' OR loads.invalid LIKE ? ESCAPE '\\')")
+            values += [f"%{escaped}%"] * 2
+        return ("WHERE " + " AND ".join(wanted) if wanted else ""), tuple(values)
 
     @property
     def ordering(self) -> str:

@@ -178,14 +178,12 @@ class _Merging:
                 raise InputError(message, run.place, "run it again into a new folder")
 
     def number(self) -> None:
-        """Number the taken loads in the order of the plan."""
         for planned in self._plan.jobs:
             for load in planned.job.loads:
                 for attempt in range(1, self._attempts.get((planned.job.id, load.id), 0) + 1):
                     self._numbers[planned.job.id, load.id, attempt] = len(self._numbers) + 1
 
     def write(self, database: sqlite3.Connection, output: Path) -> None:
-        """Write facts, jobs, and the data of the parts."""
         database.execute(_CACHE)
         first = self._parts[0].environment
         merged = [
@@ -244,7 +242,6 @@ class _Merging:
             raise InputError(message, remedy="one of them is wrong: run both again")
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
-        """Copy the packets of the taken loads, under their new numbers."""
         if not (part.folder / FOLDER).is_dir():
             return
         (output / FOLDER).mkdir(exist_ok=True)

@@ -215,7 +215,6 @@ class RunReader(Closing):
             return [self._load_row(row, row[0]) for row in self._rows(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
-        """Return the number of loads in a list."""
         where, values = listing.condition
         ((count,),) = self._rows(
             f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}",  # noqa: S608  # ours

@@ -9,7 +9,7 @@ import pytest
 from command_line import fastopen
 from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
-from fastopen.pages.corpus import KINDS, load_chosen, load_corpus, read_index
+from fastopen.pages.corpus import KINDS, load_chosen, read_index
 from fastopen.pages.index import COLUMNS, page_facts
 from fastopen.pages.where import LENGTH_MAX, Where
 from made_up_run import made_up_page
@@ -47,7 +47,7 @@ def names(folder: Path, where: str = "", sample: int | None = None, seed: int = 
     choice = Choice(where=where, sample=sample, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [one.page.name for one in load_corpus([folder], choice, processes=1)]
+        return [one.page.name for one in load_chosen([folder], choice, processes=1)]
 
 
 def write_index(folder: Path, index: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_is_no_condition_is_refused_in_one_line(text: str, words: str) -> N
 
 def test_pages_are_chosen_by_their_facts_and_damaged_files_named(corpus: Path) -> None:
     with pytest.warns(UserWarning, match=r"left out: .*torn\.har"):
-        found = load_corpus([corpus], Choice(where="requests > 12"), processes=1)
+        found = load_chosen([corpus], Choice(where="requests > 12"), processes=1)
     assert sorted(one.page.name for one in found) == ["page-6", "page-7", "page-8", "page-9"]
 
 
@@ -174,7 +174,7 @@ def test_an_index_without_a_column_or_with_nonsense_in_one_is_refused(tmp_path: 
 
 
 def test_packaged_pages_are_chosen_by_their_facts_as_well() -> None:
-    found = load_corpus(["example", "one-request"], Choice(where="requests == 1"))
+    found = load_chosen(["example", "one-request"], Choice(where="requests == 1"))
     assert [one.page.name for one in found] == ["one-request"]
     with pytest.raises(InputError, match="no page of 2 meets 'requests > 1000'"):
-        load_corpus(["example", "one-request"], Choice(where="requests > 1000"))
+        load_chosen(["example", "one-request"], Choice(where="requests > 1000"))

@@ -115,14 +115,14 @@ def test_an_archive_is_refused_after_so_much_work_as_its_budget_allows(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, done = tmp_path / "work.warc", 0
-    take = budget.Budget.work
+    take = budget.work
 
-    def counted(self: budget.Budget, steps: int) -> None:
+    def counted(steps: int = 1) -> None:
         nonlocal done
-        take(self, steps)
+        take(steps)
         done += steps
 
-    monkeypatch.setattr(budget.Budget, "work", counted)
+    monkeypatch.setattr(budget, "work", counted)
     record = warc_record(gzip.compress(TOO_MUCH_WORK[what]), coding="Content-Encoding: gzip\r\n")
     bodies = [record.replace(b"//a.test/", b"//%c.test/" % (97 + number)) for number in range(10)]
     path.write_bytes(b"".join(bodies))

@@ -6,6 +6,7 @@ has no cookie, and no frame shows ours. Nothing that a run holds becomes a scrip
 
 import hmac
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -69,15 +70,21 @@ class Selected:
     load: int | None
 
 
+Answer = Callable[..., Awaitable[None]]
+"""A function that answers an address: it gets the request's handler and the groups of the address."""
+
+
 class Guarded(RequestHandler):
-    """Every handler. Errors are pages in words."""
+    """The handler of every address. Errors are pages in words."""
 
     SUPPORTED_METHODS = ("GET",)
 
-    def initialize(self, desk: Desk) -> None:
+    def initialize(self, desk: Desk, answer: Answer) -> None:
         """Called by Tornado."""
-        self.desk = desk
-        self.kept = desk.kept
+        self.desk, self.kept, self.answer = desk, desk.kept, answer
+
+    async def get(self, *groups: str) -> None:
+        await self.answer(self, *groups)
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -135,6 +142,10 @@ class Guarded(RequestHandler):
         }
         return f"{path}?{urlencode(asked)}" if asked else path
 
+    def run_link(self, name: str) -> tuple[str, str]:
+        """Return the name and address of a run, as the way back."""
+        return name, self.link("runs", name)
+
     def show(self, template: str, **content: Any) -> None:
         """Ends with a page."""
         known = environment(PACKAGE).get_template(template)
@@ -180,11 +191,3 @@ class Guarded(RequestHandler):
         """Bugs alone: the page says the rest."""
         if not isinstance(value, InputError | MachineError | HTTPError):
             super().log_exception(kind, value, trace)
-
-
-class Nowhere(Guarded):
-    """Every other address."""
-
-    def get(self, *_: str) -> None:
-        """Says so."""
-        raise HTTPError(404)

@@ -5,6 +5,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,40 +35,18 @@ class WorkerThreads:
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Return the result of the function, or raise its error."""
         async with self._free:
-            loop = asyncio.get_running_loop()
-            ended: asyncio.Future[Result] = loop.create_future()
+            ended: Future[Result] = Future()
+            ended.set_running_or_notify_cancel()  # a caller that goes away does not cancel it
 
             def work() -> None:
                 try:
-                    result = function(*arguments)
+                    ended.set_result(function(*arguments))
                 except BaseException as error:  # the caller's, whatever it is
-                    _tell(loop, ended, error=error)
-                else:
-                    _tell(loop, ended, result)
+                    ended.set_exception(error)
 
             threading.Thread(target=work, daemon=True).start()
-            return await ended
-
-
-def _tell(
-    loop: asyncio.AbstractEventLoop,
-    ended: "asyncio.Future[Result]",
-    result: Result | None = None,
-    error: BaseException | None = None,
-) -> None:
-    def tell() -> None:
-        if ended.cancelled():
-            return
-        if error is None:
-            ended.set_result(result)  # type: ignore[arg-type]  # None is a result as well
-        else:
-            ended.set_exception(error)
-
-    # Nobody waits any more where the loop is closed.
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(tell)
+            return await asyncio.wrap_future(ended)
 
 
 Value = TypeVar("Value")
@@ -110,9 +89,6 @@ class Kept:
         self._large: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
         self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
 
-    def names(self) -> dict[str, Path]:
-        return {folder.absolute().name: folder for folder in run_folders(self.folder)}
-
     def find(self, name: str) -> Path:
         """Return the folder of a run, only by a name of the list. Raises InputError."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
@@ -149,7 +125,6 @@ class Kept:
         return await self._once(self._large, ("source", folder), folder, partial(_source, results))
 
     async def figures(self, folder: Path) -> dict[str, Figure]:
-        """The figures of a run as a whole, by name."""
         source = await self.source(folder)
 
         def drawn(_: Path) -> dict[str, Figure]:

@@ -46,14 +46,12 @@ class OneLoad:
 def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
     """Raises InputError where the run has no load of that number, or it cannot be read."""
     with RunReader.open(folder) as run:
-        row = _row(run, number)
-        if row is None:
-            raise InputError(f"has no load {number}", run.place)
+        row = _required(run, number)
         text = run.load_json(row.job, row.load, row.attempt)
         record = run.load_record(row.job, row.load, row.attempt)
         flattener = Flattener.of(run)
         near = run.listed(Listing(job=row.job))
-        neighbours = _row(run, number - 1), _row(run, number + 1)
+        neighbours = [row and row.number for row in (_row(run, number - 1), _row(run, number + 1))]
     cell, experiment = outline.cells[row.cell], outline.experiment
     client = experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, row.repeat)
@@ -73,38 +71,39 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
             "evidence": _facts("evidence", tables["evidence"][0]),
         },
         others=tuple(
-            (_short_name(outline, other), other.number) for other in near if other.number != row.number
+            (f"{outline.cells[other.cell].arm.short_label}{_attempt(other)}", other.number)
+            for other in near
+            if other.number != row.number
         ),
-        neighbours=(_number(neighbours[0]), _number(neighbours[1])),
+        neighbours=(neighbours[0], neighbours[1]),
     )
 
 
-def load_json(folder: Path, number: int) -> tuple[LoadRow, bytes]:
-    """The record of a load as the world wrote it. Raises InputError."""
+def load_json(folder: Path, number: int) -> bytes:
+    """Return the record of a load as the world wrote it. Raises InputError."""
     with RunReader.open(folder) as run:
-        row = _row(run, number)
-        if row is None:
-            raise InputError(f"has no load {number}", run.place)
-        return row, run.load_json(row.job, row.load, row.attempt)
+        row = _required(run, number)
+        return run.load_json(row.job, row.load, row.attempt)
 
 
 def load_name(outline: Outline, row: LoadRow) -> str:
-    """Cell, repeat and, of one that was done again, which attempt it is."""
-    attempt = f", attempt {row.attempt}" if row.attempt > 1 or row.superseded else ""
-    return f"{outline.cell_name(outline.cells[row.cell])}, repeat {row.repeat + 1}{attempt}"
+    """Return cell, repeat and, for a repeated load, its attempt."""
+    return f"{outline.cell_name(outline.cells[row.cell])}, repeat {row.repeat + 1}{_attempt(row)}"
 
 
-def _short_name(outline: Outline, row: LoadRow) -> str:
-    attempt = f", attempt {row.attempt}" if row.attempt > 1 or row.superseded else ""
-    return f"{outline.cells[row.cell].arm.short_label}{attempt}"
+def _attempt(row: LoadRow) -> str:
+    return f", attempt {row.attempt}" if row.attempt > 1 or row.superseded else ""
 
 
 def _row(run: RunReader, number: int) -> LoadRow | None:
     return next(iter(run.listed(Listing(number=number))), None)
 
 
-def _number(row: LoadRow | None) -> int | None:
-    return None if row is None else row.number
+def _required(run: RunReader, number: int) -> LoadRow:
+    row = _row(run, number)
+    if row is None:
+        raise InputError(f"has no load {number}", run.place)
+    return row
 
 
 def table_grid(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
@@ -119,7 +118,6 @@ def table_grid(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """One row, upright: names and values."""
     facts = [(name, value) for name, value in zip(TABLES[table], row, strict=True) if value is not None]
     entries = tuple(
         (Entry(name.replace("_", " ")), Entry(_text(value), value=value)) for name, value in facts[1:]
@@ -145,18 +143,9 @@ def _text(value: Any) -> str:
 
 def loads_grid(outline: Outline, rows: Iterable[LoadRow]) -> Grid:
     columns = (
-        "load",
-        "job",
-        "attempt",
-        "cell",
-        "repeat",
-        "valid",
-        "invalid",
-        "plt_ms",
-        "requests",
-        "connections",
+        *("load", "job", "attempt", "cell", "repeat", "valid", "invalid", "plt_ms", "requests"),
+        *("connections", "syn_data_connections", "retransmitted_segments", "started_unix_ms"),
     )
-    more = ("syn_data_connections", "retransmitted_segments", "started_unix_ms")
     entries = []
     for row in rows:
         invalid = "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None
@@ -167,4 +156,4 @@ def loads_grid(outline: Outline, rows: Iterable[LoadRow]) -> Grid:
             *(row.retransmitted, row.started_unix_ms),
         )
         entries.append(tuple(_entry(value) for value in values))
-    return Grid("loads", tuple(Column(name) for name in (*columns, *more)), tuple(entries))
+    return Grid("loads", tuple(Column(name) for name in columns), tuple(entries))

@@ -1,18 +1,20 @@
 """The scripts on a kernel: each passes, or fails for a reason that is known or is not."""
 
 import json
-import subprocess
+import os
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.apps.conform.known import Known, known_reason
 from fastopen.apps.conform.program import packetdrill
-from fastopen.apps.conform.scripts import Script, stage
+from fastopen.apps.conform.scripts import Known, Script, known_reason, stage
 from fastopen.common.errors import MachineError, one_line
+from fastopen.common.process import running
 from fastopen.engines import find_program
 from fastopen.engines.kernels import Kernel
 
@@ -21,8 +23,6 @@ SCRIPT_S: Final = 120
 
 
 class Outcome(StrEnum):
-    """The outcome of a script."""
-
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
@@ -31,8 +31,6 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """One script."""
-
     script: str
     outcome: Outcome
     why: str
@@ -83,9 +81,10 @@ class Conformance:
 
     def tallies(self) -> Iterator[Tally]:
         """By where the scripts come from."""
-        groups = dict.fromkeys(result.script.rpartition("/")[0] for result in self.results)
-        for group in groups:
-            yield self._tally(group, [r for r in self.results if r.script.rpartition("/")[0] == group])
+        groups: defaultdict[str, list[Result]] = defaultdict(list)
+        for result in self.results:
+            groups[result.script.rpartition("/")[0]].append(result)
+        return starmap(self._tally, groups.items())
 
     def total(self) -> Tally:
         return self._tally("all", self.results)
@@ -108,29 +107,15 @@ class Conformance:
             "engine": self.engine,
             "holds": self.holds,
             "line": self.line(),
-            "scripts": [
-                {
-                    "script": result.script,
-                    "outcome": result.outcome.value,
-                    "why": result.why,
-                    "took_ms": result.took_ms,
-                    "syn_data_acked": result.syn_data_acked,
-                    "syn_data_acked_read": result.syn_data_acked_read,
-                    "unread": result.unread,
-                    "agrees": result.agrees,
-                }
-                for result in self.results
-            ],
+            "scripts": [{**asdict(result), "agrees": result.agrees} for result in self.results],
         }
 
     @staticmethod
     def _tally(group: str, results: Sequence[Result]) -> Tally:
-        count = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
+        count = Counter(result.outcome for result in results)
         compared = [result.agrees for result in results if result.agrees is not None]
-        passed, not_here, failed = (
-            count[outcome] for outcome in (Outcome.PASSED, Outcome.NOT_HERE, Outcome.FAILED)
-        )
-        return Tally(group, passed, not_here, failed, len(compared), sum(compared))
+        outcomes = (count[Outcome.PASSED], count[Outcome.NOT_HERE], count[Outcome.FAILED])
+        return Tally(group, *outcomes, len(compared), sum(compared))
 
 
 def conform(
@@ -169,17 +154,14 @@ def _records(
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
         stdin.write(json.dumps(plan).encode())
         stdin.seek(0)
-        with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr) as process:
+        with running(command, stderr, work, os.environ, stdin) as process:
             assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    record = json.loads(line)
-                    if record["type"] == "error":
-                        raise MachineError(record["message"], record["remedy"])
-                    records[record["name"]] = record
-                    watch(record["name"], len(records), len(scripts))
-            finally:
-                process.kill() if process.poll() is None and len(records) < len(scripts) else None
+            for line in process.stdout:
+                record = json.loads(line)
+                if record["type"] == "error":
+                    raise MachineError(record["message"], record["remedy"])
+                records[record["name"]] = record
+                watch(record["name"], len(records), len(scripts))
         if len(records) < len(scripts):
             stderr.seek(0)
             words = one_line(stderr.read().decode(errors="replace"))

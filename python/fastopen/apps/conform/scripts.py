@@ -10,6 +10,7 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 from fastopen.engines.kernels.manifest import SCRIPTS
+from fastopen.engines.kernels.store import version_key
 
 # What the scripts' own runners give each (packetdrill's run_all.py; ksft_runner.sh of the kernel's source).
 # The cookies are those of the key that defaults.sh sets, for these addresses.
@@ -45,11 +46,6 @@ class Script:
     name: str
     path: Path
     text: str
-
-    @property
-    def group(self) -> str:
-        """Return the origin of the script: `packetdrill client`, `linux`."""
-        return self.name.rpartition("/")[0]
 
     @property
     def is_ipv6(self) -> bool:
@@ -120,3 +116,42 @@ def _copy(folder: Path, to: Path) -> None:
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Why a script cannot pass on a version of Linux."""
+
+    scripts: tuple[str, ...]
+    """Their names, without where they come from."""
+    says: str
+    """Part of packetdrill's complaint, so that another fault of the same script still is one."""
+    words: str
+    since: str = ""
+    """The first version that the script fits; empty: from the beginning."""
+    until: str = ""
+    """The first version that it no longer fits; empty: to the newest."""
+
+    def applies_to(self, linux: str) -> bool:
+        """Return True if the script does not fit this version."""
+        version = version_key(linux)
+        too_old = bool(self.since) and version < version_key(self.since)
+        return too_old or (bool(self.until) and version >= version_key(self.until))
+
+
+KNOWN: Final = (
+    Known(
+        ("client-ack-dropped-then-recovery-ms-timestamps",),
+        "tcp_window: expected: 256",
+        "expects the window of an older kernel (win 256); the copy in the source of Linux 6.18 and newer"
+        " names none",
+        until="6.18",
+    ),
+)
+
+
+def known_reason(script: str, complaint: str, linux: str) -> Known | None:
+    """Why this script fails with this complaint on this version; None: nobody knows."""
+    name = script.rpartition("/")[2]
+    fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
+    return next((known for known in fitting if known.applies_to(linux)), None)

@@ -3,13 +3,14 @@
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Final
 
 from fastopen.apps.kernels.archives import Archive, codename, machine_archives, rounds
 from fastopen.common.errors import MachineError
+from fastopen.common.process import output_of
 from fastopen.engines.kernels.store import version_key
 
 # seccomp mode came with it: several times faster than ptrace.
@@ -112,20 +113,10 @@ class Apt:
         }
         return [part for name, value in {**OPTIONS, **folders}.items() for part in ("-o", f"{name}={value}")]
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str]) -> CompletedProcess[str]:
         try:
-            return subprocess.run(
-                command,
-                cwd=self._folder,
-                env={**os.environ, "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired:
+            return output_of(command, TIMEOUT_S, self._folder, {**os.environ, "LC_ALL": "C"})
+        except TimeoutError:
             raise MachineError(
                 f"{command[0]} did not finish within {TIMEOUT_S / 60:.0f} minutes", GIVE_SOURCE
             ) from None

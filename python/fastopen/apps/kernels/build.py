@@ -19,8 +19,7 @@ from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.machine import MAKE_ROOM, check_processor, check_room, check_tools
-from fastopen.apps.kernels.progress import Stage, Watcher
-from fastopen.apps.kernels.sources import Packaged, Source, given_source, link_that_leads_out
+from fastopen.apps.kernels.sources import Source, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError
 from fastopen.engines.kernels.manifest import (
@@ -35,6 +34,20 @@ from fastopen.engines.kernels.manifest import (
 )
 from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The current stage, like "compiling"; `done` of about `total` steps if they are counted."""
+
+    name: str
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+
+
+Watcher = Callable[[Stage], None]
+
 
 LOCK: Final = ".lock"
 PREFIX: Final = ".build-"
@@ -166,7 +179,7 @@ def _source(job: _Job) -> Source:
     job.watch(Stage("asking apt", "for the newest kernel source"))
     apt = Apt(job.work / "apt")
     package = apt.newest(job.request.series)
-    return Packaged(apt, package)
+    return packaged_source(apt, package)
 
 
 def _unpack(job: _Job, source: Source, tree: Path) -> None:
@@ -183,7 +196,6 @@ def _unpack(job: _Job, source: Source, tree: Path) -> None:
 
 
 def _key(source: Source, recipe: Recipe) -> str:
-    """Eight digits that stand for all inputs."""
     inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
     return hashlib.sha256(inputs.encode()).hexdigest()[:8]
 

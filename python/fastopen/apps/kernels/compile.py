@@ -2,14 +2,13 @@
 
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Final
 
 from fastopen.apps.kernels.precompile import FLAGS, empty_precompiled, precompile, prepare_names
 from fastopen.common.errors import MachineError
-from fastopen.common.process import Command, StepFailedError, plain_environment, run, running
+from fastopen.common.process import Command, StepFailedError, output_of, plain_environment, run, running
 from fastopen.engines.kernels.recipe import Recipe, options_in
 
 # What the kernel says of its build would else differ from machine to machine.
@@ -59,16 +58,7 @@ def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
 
 def kernel_version(tree: Path) -> str:
     """Return the version in the tree's own Makefile: `7.3.4`. Raises MachineError if it is not a kernel's."""
-    asked = subprocess.run(
-        ["make", "--silent", "kernelversion"],
-        cwd=tree,
-        env=plain_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    asked = output_of(["make", "--silent", "kernelversion"], None, tree, plain_environment())
     version = asked.stdout.strip()
     if asked.returncode or not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):
         raise MachineError("the source has no version in it", "give the top folder or the tarball of Linux")

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -18,103 +19,78 @@ BUILT: Final = (
     *("*.o", "*.a", "*.ko", "*.cmd", "./vmlinux", "./linux", "./.config", "./.git"),
     *("./include/config", "./include/generated", "./arch/*/include/generated"),
 )
+# A package holds a tarball, whose name says which compression it has.
+_INNER: Final = (
+    'case "$TAR_FILENAME" in *.xz) xz -T0 -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
+)
+_OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f"--to-command={_INNER}")
 
 
-class Source(ABC):
+@dataclass
+class Source:
     """One kernel's source. `name` and `version` go into the manifest."""
 
     name: str
     version: str
+    """The version of the package; empty for a given source, whose Makefile has it."""
+    identity: str
+    """A text that differs for other contents."""
+    fetch: Callable[[], Path]
+    """Return the folder, tarball or package, which may be downloaded first. Raises MachineError."""
     sha256: str | None = None
     """Of the file that it comes in, once it is unpacked; None for a folder."""
 
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """Return a digest of names, sizes and times of change. Reading a gigabyte would take longer."""
-
-    @abstractmethod
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         """Write it into `tree`, without the files in `unused`. Raises StepFailedError, MachineError."""
-
-
-class Packaged(Source):
-    """A package that apt offers: fetched when it is unpacked."""
-
-    def __init__(self, apt: Apt, package: Package) -> None:
-        self.name, self.version = package.name, package.version
-        self._apt, self._package = apt, package
-
-    @property
-    def identity(self) -> str:
-        return f"{self.name} {self.version}"
-
-    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        file = self._apt.download(self._package)
-        self.sha256 = sha256_of(file)
-        _unpack_package(file, work, tree, unused, log)
-        file.unlink()
-
-
-class GivenFile(Source):
-    """A package `linux-source-*.deb`, or a tarball as kernel.org hands out; known by its digest."""
-
-    def __init__(self, path: Path) -> None:
-        self.name, self.version = path.name, ""
-        self._path = path.absolute()
-        self.sha256 = sha256_of(path)
-
-    @property
-    def identity(self) -> str:
-        return str(self.sha256)
-
-    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        if self._path.suffix == ".deb":
-            _unpack_package(self._path, work, tree, unused, log)
+        path = self.fetch()
+        extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
+        extract += ["--wildcards", f"--exclude-from={unused}"]
+        if path.is_dir():
+            built = [f"--exclude={pattern}" for pattern in BUILT]
+            packed: list[str | Path] = ["tar", "-c", "-C", path, *built, f"--exclude-from={unused}", "."]
+            pipe([packed, extract], log, work)
+            return
+        self.sha256 = self.sha256 or sha256_of(path)
+        if path.suffix == ".deb":
+            pipe([["dpkg-deb", "--fsys-tarfile", path], _OUTER, extract], log, work)
         else:
-            pipe([[*_extract(tree, unused), "--file", self._path]], log, work)
+            pipe([[*extract, "--file", path]], log, work)
+        if path.is_relative_to(work):
+            path.unlink()  # a download, whose room the build needs
 
 
-class Folder(Source):
-    """An unpacked tree; it is read and never changed."""
-
-    def __init__(self, path: Path) -> None:
-        self.name, self.version = path.absolute().name, ""
-        self._path = path.absolute()
-
-    @property
-    def identity(self) -> str:
-        """Return a digest of names, sizes and times of change. Reading a gigabyte would take longer."""
-        digest = hashlib.sha256()
-        for path, status in sorted(_files(self._path)):
-            digest.update(
-                f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape")
-            )
-        return digest.hexdigest()
-
-    def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        built = [f"--exclude={pattern}" for pattern in BUILT]
-        pipe(
-            [
-                ["tar", "-c", "-C", self._path, *built, f"--exclude-from={unused}", "."],
-                _extract(tree, unused),
-            ],
-            log,
-            work,
-        )
+def packaged_source(apt: Apt, package: Package) -> Source:
+    """Return a package that apt offers: fetched when it is unpacked."""
+    return Source(
+        package.name, package.version, f"{package.name} {package.version}", partial(apt.download, package)
+    )
 
 
 def given_source(path: Path) -> Source:
-    """Return the source of --source. Raises InputError if it is neither a kernel's folder nor a file."""
+    """Return the source of --source, which is never changed.
+
+    Raises InputError if it is neither a kernel's folder nor a file: a package `linux-source-*.deb`, or a
+    tarball as kernel.org hands out.
+    """
+    whole = path.absolute()
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():
             raise InputError("not a Linux source: arch/um is missing", str(path), "give its top folder")
-        return Folder(path)
+        return Source(whole.name, "", _digest_of(whole), lambda: whole)
     if not path.is_file():
-        raise InputError(
-            "no such file or folder", str(path), "give a kernel's source: a folder, tarball or .deb"
-        )
-    return GivenFile(path)
+        remedy = "give a kernel's source: a folder, tarball or .deb"
+        raise InputError("no such file or folder", str(path), remedy)
+    digest = sha256_of(path)
+    return Source(path.name, "", digest, lambda: whole, digest)
+
+
+def _digest_of(folder: Path) -> str:
+    """Return a digest of names, sizes and times of change. Reading a gigabyte would take longer."""
+    digest = hashlib.sha256()
+    for path, status in sorted(_files(folder)):
+        line = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"
+        digest.update(line.encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def link_that_leads_out(tree: Path) -> str | None:
@@ -126,18 +102,6 @@ def link_that_leads_out(tree: Path) -> str | None:
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
                 return f"{path.relative_to(inside)} -> {os.readlink(path)}"
     return None
-
-
-def _unpack_package(file: Path, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-    # The package holds a tarball; its name says which compression it has.
-    inner = 'case "$TAR_FILENAME" in *.xz) xz -T0 -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
-    outer = ["tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f"--to-command={inner}"]
-    pipe([["dpkg-deb", "--fsys-tarfile", file], outer, _extract(tree, unused)], log, work)
-
-
-def _extract(tree: Path, unused: Path) -> list[str | Path]:
-    without = f"--exclude-from={unused}"
-    return ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner", "--wildcards", without]
 
 
 def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from fastopen.common.errors import MachineError
-from fastopen.common.process import StepFailedError, plain_environment, run
+from fastopen.common.process import StepFailedError, output_of, plain_environment, run
 
 SLEPT_NS: Final = 600_000_000_000
 # The tolerance is the process's timer slack (PR_SET_TIMERSLACK, 50 us) and the cost of reading the clock.
@@ -34,13 +34,11 @@ def needed_arguments(kernel: Path) -> list[str]:
     has patch 0003, and `direct-init` if it has patch 0004.
     """
     try:
-        help_text = subprocess.run(
-            [kernel, "--help"], capture_output=True, timeout=BOOT_S, check=False
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
+        help_text = output_of([kernel, "--help"], BOOT_S).stdout
+    except OSError as error:
         raise MachineError(f"the kernel does not start: {error}") from None
-    known = {"seccomp=on": b"seccomp=", "free-clock": b"free-clock", "direct-init": b"direct-init"}
-    return [argument for argument, option in known.items() if b"\n" + option in help_text]
+    known = {"seccomp=on": "\nseccomp=", "free-clock": "\nfree-clock", "direct-init": "\ndirect-init"}
+    return [argument for argument, option in known.items() if option in help_text]
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:

@@ -4,12 +4,11 @@ import base64
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
-from fastopen.apps.record.handshakes import missing_handshakes_ms
 from fastopen.apps.record.har import Loaded
 from fastopen.apps.record.netlog import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
@@ -19,6 +18,9 @@ from fastopen.contract.client_types import CHROMIUM
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, ViewportSize
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 # Frames of other sites stay in the page's own process: their requests are then reported by the same session.
 ARGUMENTS: Final = (
@@ -82,9 +84,7 @@ class Recorder(Closing):
     def version(self) -> str:
         return self._browser.version
 
-    def record(
-        self, url: str, *, timeout_s: float, settle_s: float, watch: Callable[[Log], None] = lambda _: None
-    ) -> Loaded:
+    def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Loads a page until its load event and, for what it asks afterwards, until nothing is left to come.
 
         Waits at most `timeout_s` for the load event, and `settle_s` after it. Raises LoadError.
@@ -111,12 +111,10 @@ class Recorder(Closing):
                     raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
                 page.wait_for_timeout(STEP_MS)
                 _check(log)
-                watch(log)
             deadline = time.monotonic() + settle_s
             while log.open() and time.monotonic() < deadline:
                 page.wait_for_timeout(STEP_MS)
                 _check(log)
-                watch(log)
             _wait_for_turn(page)
             log.give_heads()
             screenshot = None
@@ -175,3 +173,31 @@ def _why_it_ended(message: str) -> str:
     """Return the last words of Chromium, if Playwright reports them, else the first line of the message."""
     fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
     return fatal[1] if fatal else message.strip().splitlines()[0]
+
+
+TIMEOUT_S: Final = 3.0
+
+
+def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
+    """Return how long a handshake takes now, in ms, with each host without a recorded one."""
+    seen: set[str] = set()
+    addresses: dict[str, tuple[str, int]] = {}
+    for exchange in exchanges:
+        response = exchange.response or {}
+        host = urlsplit(exchange.asked["request"]["url"]).hostname or ""
+        timing = response.get("timing") or {}
+        if timing.get("connectEnd", -1) > timing.get("connectStart", -1):
+            seen.add(host)
+        if response.get("remoteIPAddress") and response.get("remotePort"):
+            addresses[host] = (response["remoteIPAddress"].strip("[]"), int(response["remotePort"]))
+    found = {host: _handshake_ms(address) for host, address in addresses.items() if host not in seen}
+    return {host: took for host, took in found.items() if took is not None}
+
+
+def _handshake_ms(address: tuple[str, int]) -> float | None:
+    started = time.perf_counter()
+    try:
+        with socket.create_connection(address, TIMEOUT_S):
+            return round((time.perf_counter() - started) * 1000, 3)
+    except OSError:
+        return None

@@ -81,7 +81,6 @@ class Log:
             self._on_event(self._current[event["requestId"]], name, event)
 
     def open(self) -> int:
-        """Return the number of requests that have not ended."""
         return sum(one.ended is None for one in self.exchanges)
 
     def give_heads(self) -> None:

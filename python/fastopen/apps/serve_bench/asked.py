@@ -55,7 +55,6 @@ def _flood(value: object) -> object:
 
 
 def flood_words(flood: FloodAsked) -> str:
-    """Return the flood as it is written."""
     if flood is None:
         return "none"
     return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"

@@ -1,8 +1,10 @@
 """The results of a server benchmark: a row for each cell, with intervals over the repeats."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from statistics import median
 from typing import Any, Final, Literal
 
 from fastopen.analysis.statistics.bootstrap import Interval, median_interval
@@ -41,18 +43,10 @@ class Figure:
     interval: Interval | None
     n: int
 
-    def as_json(self) -> dict[str, Any]:
-        return {"median": self.median, "interval": self.interval, "n": self.n}
-
 
 def figure(values: Sequence[float], seed: int) -> Figure | None:
-    """None: there are no values."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    middle = ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-    return Figure(middle, median_interval(values, seed), len(values))
+    """Return the median of the values; None if there are none."""
+    return Figure(median(values), median_interval(values, seed), len(values)) if values else None
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
@@ -170,7 +164,7 @@ class CellRow:
             **{
                 name: self.total(name) for name in ("begun", "not_begun", "answered", "syn_data", "fallbacks")
             },
-            "failures": _failures(self.records.values()),
+            "failures": _added(one.failures for one in self.records.values()),
             "per_second": self.per_second,
             "arrivals_per_second": self.arrivals_per_second,
             "latency_us": {f"{p:g}": percentile(self.latency_us, p) for p in PERCENTILES},
@@ -178,32 +172,20 @@ class CellRow:
             "lateness_us": {f"{p:g}": percentile(self.lateness_us, p) for p in PERCENTILES},
             "retransmits": self.total("retransmits"),
             "flood_syns": self.total("flood_syns"),
-            "segments": _json(self.segments),
-            "cpu_threads_us": _json(self.threads_us),
-            "cpu_threads_change_percent": _json(self.threads_change),
-            "cpu_core_us": _json(self.core_us),
+            "segments": self.segments and asdict(self.segments),
+            "cpu_threads_us": self.threads_us and asdict(self.threads_us),
+            "cpu_threads_change_percent": self.threads_change and asdict(self.threads_change),
+            "cpu_core_us": self.core_us and asdict(self.core_us),
             "server_counters": {name: self.counted(name) for name in OF_SERVER if self.counted(name)},
         }
 
 
-def _json(figure: Figure | None) -> dict[str, Any] | None:
-    return None if figure is None else figure.as_json()
-
-
-def _added(histograms: Any) -> dict[int, int]:
-    added: dict[int, int] = {}
-    for histogram in histograms:
-        for value, count in histogram:
-            added[value] = added.get(value, 0) + count
-    return added
-
-
-def _failures(records: Any) -> dict[str, int]:
-    added: dict[str, int] = {}
-    for record in records:
-        for what, count in record.failures.items():
-            added[what] = added.get(what, 0) + count
-    return added
+def _added(counts: Iterable[Any]) -> dict[Any, int]:
+    """Add counts that are dicts or lists of pairs."""
+    added: Counter[Any] = Counter()
+    for one in counts:
+        added.update(dict(one))
+    return dict(added)
 
 
 @dataclass(frozen=True)

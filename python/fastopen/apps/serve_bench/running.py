@@ -2,12 +2,13 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
 from fastopen.apps.serve_bench.asked import Bench
-from fastopen.apps.serve_bench.cells import BenchCell, cells_of, jobs_of
+from fastopen.apps.serve_bench.cells import cells_of, jobs_of
 from fastopen.apps.serve_bench.results import BenchResult
 from fastopen.common.errors import MachineError
 from fastopen.contract import InvalidKind, Job, TransactionsRecord, WorldRecord
@@ -40,16 +41,17 @@ def run_bench(
         if engine == "host"
         else VirtualEngine(program, kernels.find(kernel), min(len(os.sched_getaffinity(0)), len(cells)))
     )
-    located = _located(server)
-    jobs = list(jobs_of(bench, cells, repeats, located, server_listen))
-    collecting = _Collecting(cells, len(jobs), watch)
-    if engine == "virtual":
-        collecting.run(runner, jobs)
-    else:
-        # One after another: rounds are what makes their comparison fair.
-        for job in jobs:
-            collecting.run(runner, [job])
-    return BenchResult(bench, engine, tuple(cells), collecting.records, collecting.world)
+    jobs = list(jobs_of(bench, cells, repeats, _located(server), server_listen))
+    worlds: list[WorldRecord] = []
+    records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
+    # In real time one after another: rounds are what makes their comparison fair.
+    batches = [jobs] if engine == "virtual" else [[job] for job in jobs]
+    made = chain.from_iterable(_records(runner, batch, worlds) for batch in batches)
+    for done, record in enumerate(made, start=1):
+        number, repeat = (int(part) for part in record.job.split("#"))
+        records[number][repeat] = record
+        watch(f"{cells[number].arm} {cells[number].factors['load']}", done, len(jobs))
+    return BenchResult(bench, engine, tuple(cells), records, worlds[-1] if worlds else None)
 
 
 def _located(server: Sequence[str] | None) -> list[str] | None:
@@ -59,46 +61,31 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
     return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
 
 
-class _Collecting:
-    """The records of a benchmark as they come."""
+def _records(
+    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
+) -> Iterator[TransactionsRecord]:
+    """Yield the records of the jobs; those that the machine disturbed are made again."""
+    for attempt in range(1, ATTEMPTS + 1):
+        again = []
+        for record in _run_once(engine, jobs, worlds):
+            if attempt < ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
+                again.append(record.job)
+            else:
+                yield record
+        jobs = [job for job in jobs if job.id in again]
 
-    def __init__(
-        self, cells: Sequence[BenchCell], total: int, watch: Callable[[str, int, int], None]
-    ) -> None:
-        self._cells = cells
-        self._total = total
-        self._watch = watch
-        self._done = 0
-        self.records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
-        self.world: WorldRecord | None = None
 
-    def run(self, engine: WorldEngine, jobs: Sequence[Job]) -> None:
-        """Runs the jobs, and those again that the machine disturbed."""
-        for attempt in range(1, ATTEMPTS + 1):
-            again = []
-            for record in self._run_once(engine, jobs):
-                disturbed = any(reason.kind in DISTURBED for reason in record.invalid)
-                if disturbed and attempt < ATTEMPTS:
-                    again.append(record.job)
-                    continue
-                number, repeat = (int(part) for part in record.job.split("#"))
-                self.records[number][repeat] = record
-                self._done += 1
-                cell = self._cells[number]
-                self._watch(f"{cell.arm} {cell.factors['load']}", self._done, self._total)
-            jobs = [job for job in jobs if job.id in again]
-            if not jobs:
-                return
-
-    def _run_once(self, engine: WorldEngine, jobs: Sequence[Job]) -> list[TransactionsRecord]:
-        records = []
-        # Each in a kernel of its own, as a machine that was just started: the kernel counts orphaned sockets
-        # and memory of all its namespaces, and a flood leaves many.
-        for event in engine.run_together(([job] for job in jobs), {}):
-            if isinstance(event, TransactionsDone):
-                records.append(event.record)
-            elif isinstance(event, WorldBuilt):
-                self.world = event.record
-            elif isinstance(event, JobEnded) and event.fault is not None:
-                raise MachineError(event.fault)
-        return records
+def _run_once(
+    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
+) -> list[TransactionsRecord]:
+    records = []
+    # Each in a kernel of its own, as a machine that was just started: the kernel counts orphaned sockets
+    # and memory of all its namespaces, and a flood leaves many.
+    for event in engine.run_together(([job] for job in jobs), {}):
+        if isinstance(event, TransactionsDone):
+            records.append(event.record)
+        elif isinstance(event, WorldBuilt):
+            worlds.append(event.record)
+        elif isinstance(event, JobEnded) and event.fault is not None:
+            raise MachineError(event.fault)
+    return records

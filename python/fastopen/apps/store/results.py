@@ -2,9 +2,8 @@
 
 import os
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -22,8 +21,6 @@ AT_ONCE = 300
 
 @dataclass
 class StoreFacts:
-    """The contents of a store."""
-
     results: int = 0
     bytes: int = 0
     damaged: int = 0
@@ -137,7 +134,6 @@ def verify(
     engine: Engine,
     maker: Maker,
     share: float,
-    watch: Callable[[int], None] = lambda _: None,
     chance: random.Random | None = None,
 ) -> Verified:
     """Makes a share of the results again, one at least, and holds them against what is kept.
@@ -164,7 +160,6 @@ def verify(
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
             _again(store, engine, maker, kept, found)
             kept, taken = {}, 0
-            watch(number)
     return found
 
 
@@ -205,8 +200,3 @@ def _again(
             found.loads += len(job.loads)
         else:
             found.disputed.append((key, *store.dispute(result, again)))
-
-
-def now() -> float:
-    """Seconds, as files have them."""
-    return time.time()

@@ -1,6 +1,5 @@
 """`fastopen validate bodies`: how much of its recording does a page ask for, loaded with its own bodies."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -40,8 +39,7 @@ def bodies(
     """
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = reading.pages(pages, quiet=quiet)
-    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
-        watch = page_watchers(bars, quiet=quiet)
+    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
         found = list(
             validate_bodies(imported, network, loads, screenshots=screenshots is not None, watch=watch)
         )

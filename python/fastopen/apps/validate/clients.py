@@ -1,6 +1,5 @@
 """`fastopen validate clients`: does a browser load pages as the loader does, and how far apart are they."""
 
-from contextlib import ExitStack
 from statistics import median
 from typing import Annotated
 
@@ -45,8 +44,7 @@ def clients(
     """
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
-    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
-        watch = page_watchers(bars, quiet=quiet)
+    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
         found = list(compare_clients(imported, network, loads, watch, draws=repeats))
     if json:
         print_json(

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import groupby
 from typing import Annotated, Final
 
@@ -54,7 +53,7 @@ def engines(
     imported = [one.page for one in load_pages([name.strip() for name in pages.split(",")])]
     if not imported:
         raise InputError("no page given", "--pages")
-    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
+    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
         found = compare_engines(
             [(page, PROFILES.get(page.name, "browser")) for page in imported],
             _networks(rtt, down, up, unlimited=unlimited),
@@ -65,7 +64,7 @@ def engines(
             kernel=kernel,
             # More at once would be in each other's way, and what is looked for is milliseconds.
             jobs=jobs or len(os.sched_getaffinity(0)),
-            watch=page_watchers(bars, quiet=quiet),
+            watch=watch,
         )
     agree = not any(one.disagreement() for one in found)
     if json:

@@ -18,10 +18,12 @@ from fastopen.cli.output import (
     errors_console,
     nothing_to_compare_when_interrupted,
     print_json,
+    print_line,
+    print_message,
 )
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import Reading
-from fastopen.cli.shared_options import JobsOption, JsonOption, QuietOption, with_settings
+from fastopen.cli.shared_options import JobsOption, JsonOption, OneKernelOption, QuietOption, with_settings
 from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
@@ -49,9 +51,7 @@ class RecordingsByDefault(TyperGroup):
 def recordings(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.har...", help="HARs, also gzipped.")],
     engine: Annotated[str, typer.Option(help="auto, host or virtual.")] = "auto",
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Kernel of the virtual engine. (default: the newest)")
-    ] = None,
+    kernel: OneKernelOption = None,
     repeats: Annotated[
         int, typer.Option("--repeats", "-n", min=1, help="Loads of each page on the host.")
     ] = 3,
@@ -93,7 +93,7 @@ def recordings(
     elif found.validated:
         _print(found)
     if not found.validated and not found.failed:
-        errors_console().print("no page to compare", style="bold red")
+        print_message("no page to compare", "bold red")
         raise typer.Exit(EXIT_INPUT)
     if unreadable or found.failed:
         raise typer.Exit(EXIT_FAULTS)
@@ -108,12 +108,12 @@ def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list
             imported += reading.pages([file], quiet=quiet)
         except InputError as error:
             unreadable += 1
-            errors_console().print(f"left out: {error}", markup=False, soft_wrap=True)
+            print_message(f"left out: {error}")
     return imported, unreadable
 
 
 def _complain(skipped: Skipped) -> None:
-    errors_console().print(f"left out: {skipped.page}: {skipped.reason}", markup=False, soft_wrap=True)
+    print_message(f"left out: {skipped.page}: {skipped.reason}")
 
 
 def _print(found: ReplayValidation) -> None:
@@ -143,7 +143,7 @@ def _print(found: ReplayValidation) -> None:
         screen.print()
         screen.print("Largest differences between replay and recording before the load event:")
         for line in lines:
-            screen.print(line, soft_wrap=True)
+            print_line(line)
 
 
 def _grid(replays: Sequence[ValidatedReplay]) -> Grid:

@@ -1,6 +1,5 @@
 """`fastopen validate transfer`: a page recorded over one network, predicted for others, and loaded there."""
 
-from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -11,9 +10,9 @@ from fastopen.apps.validate.transfer_loads import Prediction, Transfer, summary
 from fastopen.cli.output import (
     EXIT_FAULTS,
     console,
-    errors_console,
     nothing_to_compare_when_interrupted,
     print_json,
+    print_message,
     shown,
 )
 from fastopen.cli.progress import page_watchers
@@ -66,10 +65,10 @@ def transfer(
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     found: list[Prediction] = []
     failed = False
-    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
-        for one in task.predictions(imported, page_watchers(bars, quiet=quiet)):
+    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
+        for one in task.predictions(imported, watch):
             if isinstance(one, InputError):
-                errors_console().print(f"left out: {one}", markup=False, soft_wrap=True)
+                print_message(f"left out: {one}")
                 failed = True
             else:
                 found.append(one)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fastopen.analysis.audit import QUESTIONS, Finding, PrintedCell, audit, read_table
 from fastopen.analysis.audit.findings import MEANING
-from fastopen.cli.output import console, errors_console, print_json
+from fastopen.cli.output import console, print_json, print_message
 from fastopen.common.grid import Column, figures, keys, listing
 from fastopen.common.terminal import tabled
 
@@ -35,7 +35,7 @@ def command(
     findings = audit(table.cells)
     if table.ignored:
         names = ", ".join(table.ignored)
-        errors_console().print(f"columns not checked: {names}", markup=False, soft_wrap=True)
+        print_message(f"columns not checked: {names}")
     if json:
         print_json({"findings": [finding.as_json() for finding in findings]})
     else:

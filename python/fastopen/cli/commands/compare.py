@@ -1,5 +1,6 @@
 """`fastopen compare`: what changed from one kept run to others, and whether that is still good."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,15 +11,17 @@ from fastopen.analysis.comparison import (
     Check,
     Limit,
     RunComparison,
+    Side,
     checks_of,
     compare_runs,
     parse_limit,
     read_side,
 )
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.user_files import write_file
+from fastopen.report import results_document
 from fastopen.report.compared_document import comparison_document
 from fastopen.report.compared_printed import comparison_renderables
 from fastopen.runs import find_run
@@ -78,13 +81,30 @@ def _limits(texts: list[str]) -> list[Limit]:
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[Check]]) -> None:
-    """Each comparison with its checks, as text."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:
             screen.print(Text())
         for renderable in comparison_renderables(one, of_one, screen.width):
             screen.print(renderable)
+
+
+def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
+    """Print the changes of a run on several kernels, from the first kernel to each other one."""
+    before, *others = of_kernel.values()
+    compared = [compare_runs(before, after) for after in others]
+    checks: list[list[Check]] = [[] for _ in compared]
+    if not as_json:
+        print_comparisons(compared, checks)
+        return
+    print_json(
+        {
+            "format": "fastopen-kernels/1",
+            "kernels": list(of_kernel),
+            "comparison": comparison_document(compared, checks),
+            "results": {name: results_document(side.results) for name, side in of_kernel.items()},
+        }
+    )
 
 
 def _write(
@@ -95,7 +115,7 @@ def _write(
         from fastopen.report.compared_page import comparison_html
 
         write_file(html, comparison_html(compared, checks))
-        errors_console().print(f"report: {html}", markup=False, soft_wrap=True)
+        print_message(f"report: {html}")
     if junit is not None:
         from fastopen.report.junit import junit as junit_xml
 

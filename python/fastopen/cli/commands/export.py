@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
-from rich.progress import Progress
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
-from fastopen.cli.output import console, errors_console
-from fastopen.cli.shared_options import JobsOption
+from fastopen.cli.output import errors_console, print_line, print_message
+from fastopen.cli.progress import LiveBar
+from fastopen.cli.shared_options import JobsOption, QuietOption, RunArgument
 from fastopen.runs import RunStore, find_run
 from fastopen.runs.export import export as export_run
 from fastopen.runs.packets import kept_packets
@@ -18,7 +18,7 @@ PANEL: Final = "Read a result"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     form: Annotated[
         Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"],
         typer.Option(
@@ -37,22 +37,17 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False,
     allow_command: AllowCommandOption = False,
     jobs: JobsOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Export loads, requests, connections and their evidence, also of an unfinished run."""
     folder = find_run(run)
     place = output or folder / form
-    progress = Progress(
-        *Progress.get_default_columns(),
-        console=errors_console(),
-        transient=True,
-        disable=quiet or not errors_console().is_terminal,
-    )
-    with RunStore.open(folder) as store, progress:
-        task = progress.add_task("exporting", total=store.attempts_done())
+    screen = errors_console()
+    with RunStore.open(folder) as store, LiveBar(screen, quiet or not screen.is_terminal) as bar:
+        loads = store.attempts_done()
 
         def watch(done: int) -> None:
-            progress.update(task, completed=done)
+            bar.update("exporting", done, loads)
 
         if form == "pcap":
             if any(kept_packets(folder, row) is None for row in store.loads()):
@@ -69,7 +64,6 @@ def command(
         else:
             count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}
     for why, without in missing.items():
-        errors_console().print(f"{without:,} loads have no packets: {why}", markup=False, soft_wrap=True)
+        print_message(f"{without:,} loads have no packets: {why}")
     what = "comparison" if form == "filmstrip" else "load"
-    written = f"1 {what}" if count == 1 else f"{count:,} {what}s"
-    console().print(f"{written} in {place}", markup=False, soft_wrap=True)
+    print_line(f"{count:,} {what}{'' if count == 1 else 's'} in {place}")

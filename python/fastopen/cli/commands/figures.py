@@ -5,7 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli.output import console
+from fastopen.cli.output import print_line
+from fastopen.cli.shared_options import RunArgument
 from fastopen.common.errors import InputError
 from fastopen.runs import RunStore, find_run
 
@@ -13,7 +14,7 @@ PANEL: Final = "Read a result"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the files.")
     ] = Path("figures"),
@@ -40,4 +41,4 @@ def command(
             "has no valid load to draw", str(folder), "fastopen show prints why loads are invalid"
         )
     written = write_figures(made, output, [form for form in FORMATS if form in asked])
-    console().print(f"{len(written)} files in {output}", markup=False, soft_wrap=True)
+    print_line(f"{len(written)} files in {output}")

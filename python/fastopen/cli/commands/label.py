@@ -4,13 +4,14 @@ from typing import Annotated, Final
 
 import typer
 
+from fastopen.cli.shared_options import RunArgument
 from fastopen.runs import RunStore, find_run
 
 PANEL: Final = "Runs"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")],
+    run: RunArgument,
     text: Annotated[str, typer.Argument(help="Label in ls; empty to remove it.")],
 ) -> None:
     """Label a kept run; fastopen ls shows the label."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from fastopen.cli.output import console, print_json
+from fastopen.cli.output import console, print_json, print_line
 from fastopen.cli.shared_options import JsonOption
 from fastopen.cli.tables import print_grid
 from fastopen.common import units
@@ -36,7 +36,7 @@ def command(
         print_json({"folder": str(place), "runs": [_document(run) for run in runs]})
         return
     if not runs:
-        console().print(f"no runs in {place}", markup=False, soft_wrap=True)
+        print_line(f"no runs in {place}")
         return
     target, grid = console(), _grid(runs)
     if fits(grid, target.width):
@@ -45,7 +45,7 @@ def command(
         for run in runs:
             target.print(_lines(run, target.width))
     total = shown_size(sum(run.bytes for run in runs))
-    console().print(Text(f"{total} in {place}", style="dim"), soft_wrap=True)
+    print_line(f"{total} in {place}", "dim")
 
 
 def _document(run: RunSummary) -> dict[str, Any]:

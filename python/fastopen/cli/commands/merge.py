@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.analysis.statistics import collect
-from fastopen.cli.output import EXIT_FAULTS, errors_console
+from fastopen.cli.output import EXIT_FAULTS, print_message
 from fastopen.cli.running import Printing, print_run
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
@@ -62,14 +62,12 @@ def _parts(folders: Sequence[str]) -> list[Path]:
 
 
 def _say(merged: Merged, *, quiet: bool) -> None:
-    messages = errors_console()
     for line in merged.twice:
-        messages.print(f"in several runs, taken from one: {line}", markup=False, soft_wrap=True)
+        print_message(f"in several runs, taken from one: {line}")
     for line in merged.missing:
-        messages.print(f"missing: {line}", markup=False, soft_wrap=True)
+        print_message(f"missing: {line}")
     own = merged.folder.parent == runs_folder()
     name = merged.folder.name if own else str(merged.folder)
     remedy = f"; the rest: fastopen resume {name}" if merged.missing else ""
     if not quiet or remedy:
-        words = f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}"
-        messages.print(words, markup=False, soft_wrap=True)
+        print_message(f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}")

@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.cli.output import errors_console, print_text
+from fastopen.cli.output import print_message, print_text
+from fastopen.cli.shared_options import RunArgument
 from fastopen.common.user_files import write_file
 from fastopen.runs import RunStore, find_run
 
@@ -19,7 +20,7 @@ ReportOption = Annotated[
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -51,11 +52,10 @@ def announce_report(store: RunStore) -> None:
 
 def _write(text: str, path: Path) -> None:
     write_file(path, text)
-    errors_console().print(f"report: {path}", markup=False, soft_wrap=True)
+    print_message(f"report: {path}")
 
 
 def report_text(store: RunStore, form: Form) -> str:
-    """The report of a run in one of the forms."""
     # Altair and Vega take a second to import, which no other command should wait for.
     from fastopen.analysis.attribution import read_source
     from fastopen.report.grids import all_grids, cells_grid

@@ -1,33 +1,87 @@
 """`fastopen reproduce`: run a named experiment and print it next to the published figures."""
 
 import os
+from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any, Final
 
 import typer
+from rich.text import Text
 
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
-from fastopen.cli.explain import explain_rigs
 from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line, print_message
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.cli.tables import print_grid
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, unwritable
 from fastopen.common.grid import Column, figures, keys, listing
+from fastopen.common.user_files import write_file
 from fastopen.engines import default_parallel
 from fastopen.experiments import (
     EngineName,
     Experiment,
     estimated_s,
     load_experiment,
+    load_rigs,
     make_plan,
     packaged_experiments,
 )
 from fastopen.pages import load_chosen
+from fastopen.report.explained import explained_grids, sentences
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.expected import expected_table, first_difference, measured
+from fastopen.workflows.explain import Explained, estimate, explain
+
+# How often progress is said, in seconds.
+PACE_S = 5.0
+
+
+def explain_rigs(name: str, settings: RunSettings) -> None:
+    """Search the rigs of an experiment and print what was found. Raises InputError and MachineError."""
+    space = load_rigs(name)
+    folder = settings.output or Path()
+    if settings.report:
+        # Before the search, which takes a minute.
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from None
+    rigs, whole_s = estimate(space, jobs=settings.jobs)
+    if not settings.quiet:
+        print_message(f"{rigs} rigs are declared; loading all of them takes about {shown_duration(whole_s)}")
+    last = monotonic()
+
+    def watch(done: int, known: int) -> None:
+        nonlocal last
+        if not settings.quiet and monotonic() - last >= PACE_S:
+            last = monotonic()
+            print_message(f"{done} of {known} loads")
+
+    found = explain(space, jobs=settings.jobs, watch=watch)
+    if settings.json:
+        print_json(found.as_json())
+    else:
+        screen = console()
+        for grid in explained_grids(found):
+            print_grid(grid)
+            screen.print()
+        for sentence in sentences(found):
+            screen.print(Text(sentence))
+    if settings.report:
+        _write(found, folder)
+
+
+def _write(found: Explained, folder: Path) -> None:
+    # Altair and Vega take a second to import.
+    from fastopen.report.explained_page import explained_html
+    from fastopen.report.figures import slug_of
+
+    path = folder / f"{slug_of(found.space.base.name)}-explained.html"
+    write_file(path, explained_html(found))
+    print_message(f"report: {path}")
 
 
 def check_expected(experiment: Experiment, settings: RunSettings) -> None:
@@ -41,9 +95,9 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
         detail = None if difference is None else str(difference)
         print_json({"experiment": experiment.name, "equal": difference is None, "difference": detail})
     elif difference is None:
-        console().print(f"equal: {len(found)} page load times of {experiment.name}", markup=False)
+        print_line(f"equal: {len(found)} page load times of {experiment.name}")
     else:
-        console().print(f"different: {difference}", markup=False, soft_wrap=True)
+        print_line(f"different: {difference}")
     if difference is not None:
         raise typer.Exit(EXIT_FAULTS)
 
@@ -65,7 +119,7 @@ def list_experiments(*, as_json: bool) -> None:
     )
     print_grid(listing(columns, rows))
     engines = list(dict.fromkeys(engine for one in entries for engine in one["engines"]))
-    console().print(f"loads and times on the engine {' and '.join(engines)}", style="dim")
+    print_line(f"loads and times on the engine {' and '.join(engines)}", "dim")
 
 
 def _entry(experiment: Experiment) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fastopen.cli.shared_options import (
     JsonOption,
     KeepGoingOption,
     QuietOption,
+    RunArgument,
     StoreOption,
     WorkersOption,
 )
@@ -21,7 +22,7 @@ PANEL: Final = "Runs"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="[INPUT...]", help="New place of the run's recorded bodies, if they moved."),

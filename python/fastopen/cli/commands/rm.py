@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.cli.commands.ls import shown_size
-from fastopen.cli.output import console
+from fastopen.cli.output import print_line
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.runs import find_run, remove_run
 
@@ -21,5 +21,5 @@ def command(
         with collected(problems):
             folder = find_run(run)
             size = shown_size(remove_run(folder))
-            console().print(f"removed {folder}, {size}", markup=False, soft_wrap=True)
+            print_line(f"removed {folder}, {size}")
     raise_all(problems)

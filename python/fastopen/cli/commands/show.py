@@ -10,8 +10,8 @@ from rich.console import Console
 
 from fastopen.analysis.attribution import with_reasons
 from fastopen.analysis.statistics import Results, collect
-from fastopen.cli.output import PLAIN_WIDTH, console, errors_console, print_json
-from fastopen.cli.shared_options import JsonOption, PlotOption
+from fastopen.cli.output import PLAIN_WIDTH, console, print_json, print_message
+from fastopen.cli.shared_options import JsonOption, PlotOption, RunArgument
 from fastopen.common.user_files import write_file
 from fastopen.report import results_document, results_renderables
 from fastopen.report.ladder import ladder
@@ -24,7 +24,7 @@ FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or last.")] = "last",
+    run: RunArgument = "last",
     json: JsonOption = False,
     svg: Annotated[Path | None, typer.Option(help="Write the table into this file as a picture.")] = None,
     plot: PlotOption = False,
@@ -32,11 +32,10 @@ def command(
     """Print a kept run again."""
     folder = find_run(run)
     if run == LAST:
-        errors_console().print(f"last run: {folder}", markup=False, soft_wrap=True)
+        print_message(f"last run: {folder}")
     with RunStore.open(folder) as store:
         if store.shard is not None:
-            words = f"only shard {store.shard}; loads of other shards are missing (fastopen merge)"
-            errors_console().print(words, markup=False, soft_wrap=True)
+            print_message(f"only shard {store.shard}; loads of other shards are missing (fastopen merge)")
         results = collect(store)
         if not json:
             results = with_reasons(store, results)

@@ -21,7 +21,6 @@ InStylesheet = tuple[str, ResourceType]
 
 
 def names_in_stylesheet(text: str) -> list[InStylesheet]:
-    """Everything that a stylesheet, or the value of a style attribute, names."""
     if not _MAY_NAME.search(text):
         return []
     text = text[:MAX_BYTES]

@@ -9,8 +9,7 @@ import pytest
 
 from command_line import fastopen
 from fastopen.apps.conform import Conformance, Outcome, Result
-from fastopen.apps.conform.known import KNOWN, Known, known_reason
-from fastopen.apps.conform.scripts import Script, stage
+from fastopen.apps.conform.scripts import KNOWN, Known, Script, known_reason, stage
 from fastopen.common.errors import InputError
 from places import SHARED
 
@@ -106,7 +105,7 @@ def test_a_reason_is_known_for_one_script_one_complaint_and_the_versions_that_it
 ) -> None:
     known = Known(("new",), "expected: 8", "new since 6.9", since="6.9")
     gone = Known(("old",), "", "old until 5.3", until="5.3")
-    monkeypatch.setattr("fastopen.apps.conform.known.KNOWN", (known, gone))
+    monkeypatch.setattr("fastopen.apps.conform.scripts.KNOWN", (known, gone))
     assert known_reason("linux/new", "bad value: expected: 8", "6.8.12") is known
     assert known_reason("linux/new", "bad value: expected: 8", "6.9") is None
     assert known_reason("linux/new", "timing error", "6.8.12") is None

@@ -30,7 +30,7 @@ def test_doctor_says_at_which_ends_programs_of_this_machine_use_tfo(
 ) -> None:
     fake_world()
     settings = {"net.ipv4.tcp_fastopen": "1", "net.ipv4.tcp_fastopen_blackhole_timeout_sec": "3600"}
-    monkeypatch.setattr("fastopen.apps.diagnose.commands.doctor._sysctl", settings.get)
+    monkeypatch.setattr("fastopen.apps.diagnose.commands.doctor.sysctl", settings.get)
     checks = {one["name"]: one for one in json.loads(fastopen("doctor", "--json").stdout)["checks"]}
     here = checks["TFO on this machine"]
     assert here["ok"] is True

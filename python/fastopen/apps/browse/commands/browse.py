@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.cli.output import console, errors_console
+from fastopen.cli.output import print_line, print_message
 from fastopen.common.errors import unreadable
 from fastopen.runs import runs_folder
 
@@ -36,8 +36,8 @@ def command(
             raise unreadable(folder, error) from None
 
     def announce(address: str) -> None:
-        console().print(address, markup=False, soft_wrap=True)
-        errors_console().print(f"runs of {place}; press Ctrl-C to stop", markup=False, soft_wrap=True)
+        print_line(address)
+        print_message(f"runs of {place}; press Ctrl-C to stop")
         if open_it:
             import webbrowser
 

@@ -1,8 +1,6 @@
 """`fastopen kernel conform`: packetdrill's Fast Open scripts on a kernel."""
 
-import contextlib
 import platform
-from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,7 +9,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.conform import Conformance, Outcome, Result, conform
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.cli.tables import print_grid
@@ -63,8 +61,8 @@ def conform_kernel(
     if name is not None and engine is ConformEngine.HOST:
         raise InputError("--engine host tests this machine's kernel", name, "leave one of them out")
     kernel = kernels.find(name) if engine is ConformEngine.VIRTUAL else None
-    with _watching(quiet or json) as watch:
-        done = conform(packetdrill, kernel, platform.release().split("-")[0], watch)
+    with LiveBar(errors_console(), quiet or json) as bar:
+        done = conform(packetdrill, kernel, platform.release().split("-")[0], bar.update)
     if kernel is not None:
         kernels.note_conformance(kernel, done.line())
     if json:
@@ -73,12 +71,6 @@ def conform_kernel(
         _print(done, every=every)
     if not done.holds:
         raise typer.Exit(EXIT_FAULTS)
-
-
-@contextlib.contextmanager
-def _watching(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    with LiveBar(errors_console(), quiet) as bar:
-        yield lambda script, done, of: bar.update(script, done, of)
 
 
 def _print(done: Conformance, *, every: bool) -> None:
@@ -95,9 +87,9 @@ def _print(done: Conformance, *, every: bool) -> None:
     if shown:
         console().print()
     for result in shown:
-        console().print(_line(result), soft_wrap=True)
+        print_line(_line(result))
     console().print()
-    console().print(done.line(), markup=False, soft_wrap=True)
+    print_line(done.line())
 
 
 def _line(result: Result) -> Text:

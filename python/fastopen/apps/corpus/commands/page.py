@@ -10,7 +10,7 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
 from fastopen.common.csv_cells import inert
@@ -51,7 +51,6 @@ def index(
     """
     files = corpus_files(folders)
     found = index_pages(files, **vars(reading), processes=jobs or len(os.sched_getaffinity(0)))
-    messages = errors_console()
     pages = read = damaged = 0
     with _writing(output) as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -63,13 +62,13 @@ def index(
                 writer.writerows(_cells(one))
                 if one.error:
                     damaged += 1
-                    messages.print(f"damaged: {one.error}", markup=False, soft_wrap=True)
+                    print_message(f"damaged: {one.error}")
         except KeyboardInterrupt:
-            messages.print(f"interrupted after {read:,} files")
+            print_message(f"interrupted after {read:,} files")
             raise typer.Exit(EXIT_INTERRUPTED) from None
     if not quiet:
         words = f"{pages:,} pages in {read:,} files" + (f", {damaged:,} of them damaged" if damaged else "")
-        messages.print(words, markup=False)
+        print_message(words)
     if damaged:
         raise typer.Exit(EXIT_FAULTS)
 

@@ -7,7 +7,6 @@ import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 import typer
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fastopen.apps.diagnose.behaviours import BLACKHOLE
-from fastopen.apps.diagnose.why.machine import read_counters
+from fastopen.apps.diagnose.why.machine import read_counters, sysctl
 from fastopen.cli.output import EXIT_MACHINE, console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import MachineError
@@ -90,14 +89,14 @@ def _kernel(release: str) -> Check:
 
 
 def _fast_open() -> Check:
-    value = _sysctl("net.ipv4.tcp_fastopen")
+    value = sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if value is None else "supported; each world sets its own"
     return Check("TCP Fast Open", value is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
 
 
 def _fast_open_here() -> Iterator[Check]:
     """Yield checks of this machine's own network. Worlds have settings of their own."""
-    text = _sysctl("net.ipv4.tcp_fastopen")
+    text = sysctl("net.ipv4.tcp_fastopen")
     if text is None or not text.isdecimal():
         return
     value = int(text)
@@ -106,7 +105,7 @@ def _fast_open_here() -> Iterator[Check]:
     ends = ", ".join(f"{who} {'off' if who in off else 'on'}" for who in ("clients", "servers"))
     on = f"; to turn both on, as root: sysctl -w net.ipv4.tcp_fastopen={both}" if off else ""
     yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
-    hole = _sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
+    hole = sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
     if hole is not None:
         times = read_counters().get(BLACKHOLE)
         found = "" if times is None else f"; suspected {times} {'time' if times == 1 else 'times'} since boot"
@@ -120,7 +119,7 @@ def _fast_open_here() -> Iterator[Check]:
 def _settings() -> Iterator[Check]:
     """Settings that forbid ordinary users what worlds need. Root is not stopped by the first two."""
     for name, (forbidding, remedy) in SETTINGS.items():
-        value = _sysctl(name)
+        value = sysctl(name)
         if value is None:
             continue
         for_root_too = name.startswith("user.")
@@ -129,7 +128,7 @@ def _settings() -> Iterator[Check]:
 
 
 def _congestion_controls() -> Check:
-    available = _sysctl("net.ipv4.tcp_available_congestion_control") or ""
+    available = sysctl("net.ipv4.tcp_available_congestion_control") or ""
     return Check(
         "congestion controls",
         "cubic" in available.split(),
@@ -169,13 +168,6 @@ def _virtual_kernel() -> Check:
     if is_outdated(kernel):
         detail += f"; built by another version of fastopen; to do: {kernels.BUILD_IT}"
     return Check("virtual engine", True, detail)
-
-
-def _sysctl(name: str) -> str | None:
-    try:
-        return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
-    except OSError:
-        return None
 
 
 def _filled(text: str, indent: str, target: Console) -> str:

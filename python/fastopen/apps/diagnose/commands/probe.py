@@ -2,7 +2,6 @@
 
 import socket
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -18,13 +17,14 @@ from fastopen.apps.diagnose.probe import (
     target_of,
     verdict,
 )
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.apps.diagnose.why.machine import sysctl
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError, MachineError
 
 PANEL: Final = "Real networks and programs"
 
-SETTING: Final = Path("/proc/sys/net/ipv4/tcp_fastopen")
+SETTING: Final = "net.ipv4.tcp_fastopen"
 HOSTS_MAX: Final = 100
 
 
@@ -81,35 +81,31 @@ def command(
 
 def _check_setting() -> None:
     """Without the client's bit of the setting, the kernel connects without Fast Open and reports no error."""
-    try:
-        value = int(SETTING.read_text())
-    except (OSError, ValueError):
-        raise MachineError(
-            f"{SETTING} cannot be read",
-            "use a kernel with TCP Fast Open, and a container that shows /proc/sys",
-        ) from None
+    text = sysctl(SETTING) or ""
+    if not text.isdecimal():
+        remedy = "use a kernel with TCP Fast Open, and a container that shows /proc/sys"
+        raise MachineError(f"/proc/sys/{SETTING.replace('.', '/')} cannot be read", remedy)
+    value = int(text)
     if not value & 1:
         raise MachineError(
-            f"net.ipv4.tcp_fastopen is {value}, so Fast Open is off for clients",
-            f"as root: sysctl -w net.ipv4.tcp_fastopen={value | 1}",
+            f"{SETTING} is {value}, so Fast Open is off for clients",
+            f"as root: sysctl -w {SETTING}={value | 1}",
         )
 
 
 def _announce(target: Target, timeout: float) -> None:
     what = "the beginning of a TLS handshake" if target.scheme == "https" else "a HEAD request"
     message = f"{target}: up to {CONNECTIONS_MAX} connections, one at a time, each with {what}"
-    message += f" and {timeout:g} s at most"
-    errors_console().print(message, markup=False, highlight=False, soft_wrap=True, style="dim")
+    print_message(f"{message} and {timeout:g} s at most", "dim")
 
 
 def _print(found: Probed) -> None:
-    screen = console()
     where = f" ({found.address})" if found.address and found.address != found.target.host else ""
-    screen.print(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"), soft_wrap=True)
+    print_line(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"))
     for sentence in meaning(found):
-        screen.print(f"  {sentence}", markup=False, soft_wrap=True)
+        print_line(f"  {sentence}")
     for remedy, rows in groupby(consistent(found), key=lambda row: row.remedy):
         if remedy:
             for row in rows:
-                screen.print(Text.assemble("  ", (row.name, "bold"), f": {row.does}"), soft_wrap=True)
-            screen.print(f"    to do: {remedy}", markup=False, soft_wrap=True)
+                print_line(Text.assemble("  ", (row.name, "bold"), f": {row.does}"))
+            print_line(f"    to do: {remedy}")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fastopen.apps.diagnose.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
 from fastopen.apps.diagnose.why import Finding, Machine, diagnose, growth, read_machine
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.phrases import plural
 
@@ -56,7 +56,7 @@ def _look(seconds: float, *, as_json: bool) -> bool:
     """Watches once and prints. Returns whether something is wrong."""
     before = read_machine()
     if seconds and not as_json:
-        errors_console().print(f"watching the counters for {seconds:g} s", style="dim")
+        print_message(f"watching the counters for {seconds:g} s", "dim")
     time.sleep(seconds)
     after = read_machine() if seconds else before
     grown = growth(before.counters, after.counters)
@@ -106,31 +106,28 @@ def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]) -> None:
-    screen = console()
-
-    def line(text: str | Text) -> None:
-        screen.print(text, soft_wrap=True, markup=False)
-
     for name, value in machine.settings.items():
-        line(f"{name} = {value}")
+        print_line(f"{name} = {value}")
     queues = [listener for listener in machine.listeners if listener.queue]
-    line(f"{plural(len(machine.listeners), 'listener')}, {len(queues)} with a TFO queue")
+    print_line(f"{plural(len(machine.listeners), 'listener')}, {len(queues)} with a TFO queue")
     for listener in queues:
         kind = ", MPTCP" if listener.mptcp else ""
-        line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
+        print_line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
     if machine.cookies is not None:
-        line(f"cookies stored for {plural(machine.cookies, 'server')}")
+        print_line(f"cookies stored for {plural(machine.cookies, 'server')}")
     shown = _of_interest(counted)
-    line(f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none"))
+    print_line(
+        f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none")
+    )
     for finding in findings:
         mark = Text("wrong ", style="bold red") if finding.fault else Text("seen  ", style="green")
-        line(Text.assemble("\n", mark, finding.says, "."))
+        print_line(Text.assemble("\n", mark, finding.says, "."))
         rows = [row for row in finding.rows if row.name != "none"]
         for row in rows:
-            line(Text.assemble("      ", (row.name, "bold"), f": {row.does}; costs {row.costs}"))
+            print_line(Text.assemble("      ", (row.name, "bold"), f": {row.does}; costs {row.costs}"))
         if finding.todo:
-            line(f"      to do: {finding.todo}")
+            print_line(f"      to do: {finding.todo}")
     if machine.unseen:
-        line("\nnot seen: " + "; ".join(machine.unseen))
+        print_line("\nnot seen: " + "; ".join(machine.unseen))
     if not any(finding.fault for finding in findings):
-        line("\nNo fault found.")
+        print_line("\nNo fault found.")

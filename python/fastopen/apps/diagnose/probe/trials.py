@@ -2,13 +2,13 @@
 
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any, Final
 
-from fastopen.apps.diagnose.probe.connection import Address, ClientFail, Opening, Trial, connect
+from fastopen.apps.diagnose.probe.connection import ClientFail, Opening, Trial, connect
 from fastopen.apps.diagnose.probe.hosts import Target, greeting
 
 PAUSE_S: Final = 0.2
@@ -85,65 +85,51 @@ def probe(
         message = getattr(fault, "strerror", None) or str(fault)
         return Probed(target, None, reachable=False, error=f"no address found: {message}")
     family_of, _, _, _, address = found[0]
-    return _Prober(target, family_of, address, timeout_s, pause).probed()  # type: ignore[arg-type]
+    trials: list[Trial] = []
+
+    def attempt(opening: Opening) -> Trial:
+        if trials:
+            pause(PAUSE_S)
+        trials.append(connect(family_of, address, opening, greeting(target), timeout_s))  # type: ignore[arg-type]
+        return trials[-1]
+
+    plain = attempt(Opening.PLAIN)
+    if plain.error is not None:
+        return Probed(target, str(address[0]), reachable=False, error=plain.error, trials=(plain,))
+    fastopens: list[Trial] = []
+    while len(fastopens) < FASTOPENS and not _is_decided(fastopens):
+        fastopens.append(attempt(Opening.FASTOPEN))
+    blind = attempt(Opening.NO_COOKIE)
+    if handling_of(blind) is Handling.DROPPED:  # or was it lost?
+        blind = attempt(Opening.NO_COOKIE)
+    carried = [trial for trial in fastopens if _carried(trial)]
+    not_carried = [trial for trial in fastopens if not _carried(trial)]
+    return Probed(
+        target=target,
+        address=str(address[0]),
+        reachable=True,
+        error=None,
+        cookie=bool(carried),
+        cookie_before=_carried(fastopens[0]),
+        asking_dropped=all_lost(not_carried, plain),
+        data_with_cookie=_together(carried),
+        data_without_cookie=handling_of(blind),
+        disabled_here=not carried
+        and all(
+            trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
+            for trial in fastopens
+        ),
+        rtt_ms=plain.rtt_ms,
+        answer_ms=_least_ms([plain, *not_carried]),
+        answer_with_syn_data_ms=_least_ms([trial for trial in carried if trial.syn_data_acked]),
+        trials=tuple(trials),
+    )
 
 
-@dataclass
-class _Prober:
-    target: Target
-    family: int
-    address: Address
-    timeout_s: float
-    pause: Callable[[float], None]
-    trials: list[Trial] = field(default_factory=list)
-
-    def _try(self, opening: Opening) -> Trial:
-        if self.trials:
-            self.pause(PAUSE_S)
-        trial = connect(self.family, self.address, opening, greeting(self.target), self.timeout_s)
-        self.trials.append(trial)
-        return trial
-
-    def probed(self) -> Probed:
-        plain = self._try(Opening.PLAIN)
-        if plain.error is not None:
-            return Probed(self.target, self.address[0], reachable=False, error=plain.error, trials=(plain,))
-        fastopens = self._fastopens()
-        blind = self._try(Opening.NO_COOKIE)
-        if handling_of(blind) is Handling.DROPPED:  # or was it lost?
-            blind = self._try(Opening.NO_COOKIE)
-        carried = [trial for trial in fastopens if _carried(trial)]
-        accepted = [trial for trial in carried if trial.syn_data_acked]
-        return Probed(
-            target=self.target,
-            address=self.address[0],
-            reachable=True,
-            error=None,
-            cookie=bool(carried),
-            cookie_before=_carried(fastopens[0]),
-            asking_dropped=all_lost([trial for trial in fastopens if not _carried(trial)], plain),
-            data_with_cookie=_together(carried),
-            data_without_cookie=handling_of(blind),
-            disabled_here=not carried
-            and all(
-                trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
-                for trial in fastopens
-            ),
-            rtt_ms=plain.rtt_ms,
-            answer_ms=_least_ms([plain, *(trial for trial in fastopens if not _carried(trial))]),
-            answer_with_syn_data_ms=_least_ms(accepted),
-            trials=tuple(self.trials),
-        )
-
-    def _fastopens(self) -> list[Trial]:
-        """Until data in the SYN was accepted, or it has gone wrong twice."""
-        done: list[Trial] = []
-        for _ in range(FASTOPENS):
-            trial = self._try(Opening.FASTOPEN)
-            done.append(trial)
-            if trial.syn_data_acked or sum(_carried(one) for one in done) > 1:
-                break
-        return done
+def _is_decided(fastopens: Sequence[Trial]) -> bool:
+    """Return True if data in the SYN was accepted, or it has gone wrong twice."""
+    accepted = any(trial.syn_data_acked for trial in fastopens)
+    return accepted or sum(map(_carried, fastopens)) > 1
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
@@ -169,7 +155,6 @@ def _data_lost(trial: Trial) -> bool:
 
 
 def handling_of(trial: Trial) -> Handling:
-    """Return the fate of the data in the SYN of one connection."""
     if _failed(trial):
         return Handling.UNANSWERED if trial.timed_out else Handling.REFUSED
     if trial.syn_data_acked:

@@ -8,7 +8,6 @@ from fastopen.apps.diagnose.probe.trials import Handling, Probed
 
 
 def verdict(found: Probed) -> str:
-    """One line."""
     if not found.reachable:
         return f"cannot be determined: {found.error}"
     if found.disabled_here:

@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from fastopen.common.process import output_of
 
 SETTINGS: Final = (
     "net.ipv4.tcp_fastopen",
@@ -70,12 +71,11 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 def read_machine() -> Machine:
     """Return the state of this process's network namespace. Never raises for facts that it may not see."""
     unseen: list[str] = []
-    settings = {name: value for name in SETTINGS if (value := _number(name)) is not None}
-    try:
-        text = _path(KEY).read_text(encoding="ascii").strip()
-        key = "none" if set(text.split(",")) <= {NO_KEY} else "set"
-    except OSError:
-        key = None
+    texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
+    settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}
+    keys = sysctl(KEY)
+    key = None if keys is None else "none" if set(keys.split(",")) <= {NO_KEY} else "set"
+    if key is None:
         unseen.append(f"{KEY}, which only root may read")
     listeners = tuple(_listeners())
     hidden = sum(listener.queue is None for listener in listeners)
@@ -100,14 +100,11 @@ def read_counters() -> dict[str, int]:
     return found
 
 
-def _path(name: str) -> Path:
-    return Path("/proc/sys") / name.replace(".", "/")
-
-
-def _number(name: str) -> int | None:
+def sysctl(name: str) -> str | None:
+    """Return a setting of the kernel; None if it does not exist or may not be read."""
     try:
-        return int(_path(name).read_text(encoding="ascii"))
-    except (OSError, ValueError):
+        return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
+    except OSError:
         return None
 
 
@@ -231,14 +228,8 @@ def _cookies() -> int | None:
     if tool is None:
         return None
     try:
-        done = subprocess.run(
-            [tool, "-j", "tcp_metrics", "show"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=METRICS_S,
-        )
+        done = output_of([tool, "-j", "tcp_metrics", "show"], METRICS_S)
         entries = json.loads(done.stdout) if done.returncode == 0 else None
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, ValueError):
         return None
     return None if entries is None else sum(any("cookie" in key for key in entry) for entry in entries)

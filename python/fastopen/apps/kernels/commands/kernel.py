@@ -6,9 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fastopen.apps.kernels.build import Request, build_kernel
-from fastopen.apps.kernels.progress import Stage
-from fastopen.cli.output import console, errors_console, print_json
+from fastopen.apps.kernels.build import Request, Stage, build_kernel
+from fastopen.cli.output import errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption
 from fastopen.cli.tables import print_grid
@@ -31,7 +30,6 @@ class BuildWatcher(LiveBar):
         super().__exit__(*raised)
 
     def __call__(self, stage: Stage) -> None:
-        """Takes what is done now."""
         new = self._stage is None or self._stage.name != stage.name
         if new:
             self._end_stage()
@@ -91,7 +89,7 @@ def build(
         print_json({"new": built.new, **described(built.kernel)})
         return
     what = "built" if built.new else "already installed; --force builds it again"
-    console().print(f"{built.kernel.name}: {what}", markup=False)
+    print_line(f"{built.kernel.name}: {what}")
 
 
 @command.command("info")
@@ -109,9 +107,9 @@ def info(
         return
     for key, value in facts.items():
         shown = " ".join(value) or "none" if isinstance(value, list) else str(value)
-        console().print(f"{key.replace('_', ' '):20} {shown}", markup=False, soft_wrap=True)
+        print_line(f"{key.replace('_', ' '):20} {shown}")
     if facts["outdated"]:
-        console().print(f"built by another version of fastopen; to do: {kernels.BUILD_IT}", soft_wrap=True)
+        print_line(f"built by another version of fastopen; to do: {kernels.BUILD_IT}")
 
 
 @command.command("list")
@@ -123,19 +121,19 @@ def list_kernels(json: JsonOption = False) -> None:
         print_json({"kernels": [described(kernel) for kernel in usable], "damaged": broken})
         return
     if not usable and not damaged:
-        console().print("no kernel is installed; to do: fastopen kernel build", markup=False)
+        print_line("no kernel is installed; to do: fastopen kernel build")
     elif usable:
         print_grid(_grid(usable))
     for entry in damaged:
-        console().print(f"damaged: {entry.folder.name}: {entry.reason}", markup=False, soft_wrap=True)
-        console().print(f"  to do: fastopen kernel remove {entry.folder.name}", markup=False, soft_wrap=True)
+        print_line(f"damaged: {entry.folder.name}: {entry.reason}")
+        print_line(f"  to do: fastopen kernel remove {entry.folder.name}")
 
 
 @command.command("remove")
 def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the beginning of one.")]) -> None:
     """Remove an installed kernel."""
     folder = kernels.remove(name)
-    console().print(f"{folder.name}: removed", markup=False)
+    print_line(f"{folder.name}: removed")
 
 
 def described(kernel: Kernel) -> dict[str, Any]:

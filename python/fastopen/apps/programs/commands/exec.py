@@ -15,21 +15,23 @@ from fastopen.engines import find_program
 PANEL: Final = "Real networks and programs"
 # Options after the name of the program are its own.
 COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
+JsonReportOption = Annotated[
+    bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
+]
+ReportFileOption = Annotated[
+    Path | None,
+    typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
+]
+NoReportOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")]
 
 
 def command(
     command: Annotated[
         list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")
     ],
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the report as one line of JSON, the last on standard error."),
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")] = False,
+    json: JsonReportOption = False,
+    report: ReportFileOption = None,
+    quiet: NoReportOption = False,
 ) -> None:
     """Run any program with TCP Fast Open on this machine's real network, and report its use.
 

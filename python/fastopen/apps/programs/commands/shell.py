@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
-from rich.text import Text
 
-from fastopen.apps.programs.commands.exec import replace_by_front
+from fastopen.apps.programs.commands.exec import (
+    JsonReportOption,
+    NoReportOption,
+    ReportFileOption,
+    replace_by_front,
+)
 from fastopen.cli.options import Written, with_factors
-from fastopen.cli.output import errors_console
+from fastopen.cli.output import print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import with_settings
 from fastopen.common import units
@@ -29,9 +33,6 @@ from fastopen.experiments import COMMAND_LINE, of_part, read_asked
 from fastopen.pages import ImportedPage, Page, Resource
 
 PANEL: Final = "Real networks and programs"
-# Options after the name of the program are its own.
-COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
-
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
 # The host of a server without a name, and what stands before a command that has one.
@@ -75,14 +76,9 @@ def command(
         ),
     ] = None,
     tfo: Annotated[bool, typer.Option("--tfo", help="Turn TCP Fast Open on at both ends.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", "-o", metavar="FILE", help="Also write the report as JSON to FILE."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no report.")] = False,
+    json: JsonReportOption = False,
+    report: ReportFileOption = None,
+    quiet: NoReportOption = False,
     pcap: Annotated[
         Path | None, typer.Option("--pcap", metavar="FILE", help="Write the packets of both ends, as pcapng.")
     ] = None,
@@ -283,4 +279,4 @@ def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:
         for way, limit in (("down", network.down), ("up", network.up))
     )
     message = f"RTT {units.format_duration_us(network.rtt_us)}, {rates}, TCP Fast Open {units.on_off(tfo)}"
-    errors_console().print(Text(f"{message}; hosts: {named}. Leave with exit."), soft_wrap=True)
+    print_message(f"{message}; hosts: {named}. Leave with exit.")

@@ -12,7 +12,7 @@ from fastopen.apps.record import Loaded, Recorder, har_of
 from fastopen.apps.record.browser import LoadError
 from fastopen.apps.record.netlog import wire_exchanges
 from fastopen.apps.record.wacz import wacz_of
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, errors_console
+from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_message
 from fastopen.cli.shared_options import QuietOption
 from fastopen.common.errors import InputError
 from fastopen.common.user_files import read_bytes, write_file
@@ -66,15 +66,14 @@ def command(
                 try:
                     found = recorder.record(url, timeout_s=timeout, settle_s=settle)
                 except LoadError as error:
-                    errors_console().print(f"left out: {url}: {error}", markup=False, soft_wrap=True)
+                    print_message(f"left out: {url}: {error}")
                     continue
                 except KeyboardInterrupt:
                     interrupted = True
                     break
                 loaded.append(found)
                 if not quiet:
-                    done = f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests"
-                    errors_console().print(done, markup=False, soft_wrap=True)
+                    print_message(f"{number} of {len(pages)}: {url}: {len(found.log.exchanges)} requests")
         if not loaded:
             raise typer.Exit(EXIT_INTERRUPTED if interrupted else EXIT_FAULTS)
         write_file(output, _document(loaded, version, netlog))

@@ -1,16 +1,15 @@
 """`fastopen serve-bench`: transactions with a server under load, and what they cost it."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
 from fastopen.apps.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
-from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json
+from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.cli.tables import print_grid
@@ -121,7 +120,11 @@ def command(
     chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
     if engine is BenchEngine.AUTO:
         chosen = auto_engine(kernel)
-    with LiveWatch(errors_console(), quiet or json) as watch:
+    with LiveBar(errors_console(), quiet or json) as bar:
+
+        def watch(what: str, done: int, of: int) -> None:
+            bar.update(f"{done} of {of}: {what}", done, of)
+
         done = run_bench(asked, chosen, kernel, words, server_listen, watch)
     if json:
         print_json({"server": server, **done.as_json()})
@@ -141,17 +144,9 @@ def _words(server: str | None) -> list[str] | None:
     return words
 
 
-class LiveWatch(LiveBar):
-    """Shows how far a benchmark is."""
-
-    def __enter__(self) -> Callable[[str, int, int], None]:  # type: ignore[override]
-        super().__enter__()
-        return lambda what, done, of: self.update(f"{done} of {of}: {what}", done, of)
-
-
 def _print(done: BenchResult, server: str | None) -> None:
     rows = done.rows
-    console().print(Text(_head(done, server)), soft_wrap=True)
+    print_line(_head(done, server))
     common = _common(rows)
     varying = [name for name in rows[0].cell.factors if name == "load" or name not in common]
     on_host = done.engine == "host"
@@ -171,7 +166,7 @@ def _print(done: BenchResult, server: str | None) -> None:
     )
     print_grid(Grid("", columns, tuple(entries)))
     for line in (*_published(done), *_sentences(done, varying)):
-        console().print(Text(line), soft_wrap=True)
+        print_line(line)
 
 
 def _published(done: BenchResult) -> Iterator[str]:

@@ -1,14 +1,14 @@
 """`fastopen store`: what a store of results holds, whether it is right, and away with what is old."""
 
 from fractions import Fraction
+from time import time
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
-from fastopen.apps.store.results import Pruning, facts, now, open_store, prune, verify
-from fastopen.cli.output import EXIT_FAULTS, console, print_json
-from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption
+from fastopen.apps.store.results import Pruning, facts, open_store, prune, verify
+from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
+from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption, OneKernelOption
 from fastopen.common import units
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import Maker, VirtualEngine, find_program, kernels
@@ -17,10 +17,6 @@ from fastopen.workflows.engines import maker_of
 PANEL: Final = "Runs"
 
 DAY_S: Final = 86_400
-KernelOfStore = Annotated[
-    str | None,
-    typer.Option("--kernel", metavar="NAME", help="Kernel of the virtual engine. (default: the newest)"),
-]
 Folder = Annotated[
     str | None,
     typer.Argument(
@@ -32,7 +28,7 @@ command = typer.Typer(no_args_is_help=True, help="Inspect, prune and verify a st
 
 
 @command.command("info")
-def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption = False) -> None:
+def info(folder: Folder = None, kernel: OneKernelOption = None, json: JsonOption = False) -> None:
     """Count the results of a store, by the program and kernel that made them."""
     store = open_store(_named(folder))
     found, own = facts(store), _own(kernel)
@@ -41,17 +37,17 @@ def info(folder: Folder = None, kernel: KernelOfStore = None, json: JsonOption =
         listed = {key: value for key, value in vars(found).items() if key != "makers"}
         print_json({"folder": store.place, **listed, "makers": makers})
         return
-    console().print(f"{found.results:,} results in {units.format_bytes(found.bytes)}")
+    print_line(f"{found.results:,} results in {units.format_bytes(found.bytes)}")
     for maker, count in found.makers.most_common():
         words = "this program and kernel" if maker == own else "another program or kernel"
-        console().print(f"{count:,} made by {words} ({maker})", markup=False)
+        print_line(f"{count:,} made by {words} ({maker})")
     for number, words in (
         (found.damaged, "are damaged: they are not used, and made again when needed"),
         (found.unfinished, "files are being written, or remain from interrupted processes"),
         (found.disputed, "jobs gave two different results: both are in the folder disputed"),
     ):
         if number:
-            console().print(Text(f"{number:,} {words}", style="yellow"), soft_wrap=True)
+            print_line(f"{number:,} {words}", "yellow")
 
 
 @command.command("prune")
@@ -69,7 +65,7 @@ def prune_store(
     others: Annotated[
         bool, typer.Option("--others", help="Remove results of other programs and kernels.")
     ] = False,
-    kernel: KernelOfStore = None,
+    kernel: OneKernelOption = None,
 ) -> None:
     """Remove old results, results of other programs, or the oldest ones, and all damaged ones."""
     store = open_store(_named(folder))
@@ -81,8 +77,8 @@ def prune_store(
     if others and own is None:
         raise MachineError("no kernel of the virtual engine is installed", kernels.BUILD_IT)
     asked = Pruning(None if days is None else days * DAY_S, most, own)
-    removed, freed = prune(store, asked, now())
-    console().print(f"removed {removed:,} files, {units.format_bytes(freed)}", markup=False)
+    removed, freed = prune(store, asked, time())
+    print_line(f"removed {removed:,} files, {units.format_bytes(freed)}")
 
 
 @command.command("verify")
@@ -91,7 +87,7 @@ def verify_store(
     sample: Annotated[
         str, typer.Option(metavar="SHARE", help="Share of the results: 1/1000, 5%, 1 (all).")
     ] = "1/1000",
-    kernel: KernelOfStore = None,
+    kernel: OneKernelOption = None,
     jobs: JobsOption = None,
 ) -> None:
     """Repeat a random sample of the results and compare them to the byte.
@@ -102,17 +98,16 @@ def verify_store(
     store = open_store(_named(folder))
     program, booted = find_program(), kernels.find(kernel)
     found = verify(store, VirtualEngine(program, booted, jobs), maker_of(program, booted), share)
-    console().print(f"{found.same:,} results ({found.loads:,} loads) repeated to the byte")
+    print_line(f"{found.same:,} results ({found.loads:,} loads) repeated to the byte")
     for number, words in (
         (found.of_others, "were made by another program or kernel, and were not repeated"),
         (found.not_again, "could not be repeated: they need recorded bodies, or the machine was too busy"),
         (found.damaged, "are damaged"),
     ):
         if number:
-            console().print(f"{number:,} {words}", soft_wrap=True)
+            print_line(f"{number:,} {words}")
     for _, kept, again in found.disputed:
-        words = f"differed when repeated: {kept} and {again}; neither is used any more"
-        console().print(words, style="red", markup=False, soft_wrap=True)
+        print_line(f"differed when repeated: {kept} and {again}; neither is used any more", "red")
     if found.disputed:
         raise typer.Exit(EXIT_FAULTS)
 

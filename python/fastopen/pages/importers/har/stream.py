@@ -210,7 +210,6 @@ class _Memory:
         self._measured = False
 
     def kept(self, value: Any) -> Any:
-        """`value`, which becomes part of the document."""
         if self._measured:
             budget.keep(json_memory.taken_by(value))
         elif self._scanner.characters > self._enough:

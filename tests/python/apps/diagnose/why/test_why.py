@@ -157,7 +157,7 @@ def test_the_command_looks_at_this_namespace_and_fits_eighty_columns() -> None:
 
 
 def test_what_this_user_may_not_look_into_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastopen.apps.diagnose.why.machine._path", lambda _: Path("/nonexistent"))
+    monkeypatch.setattr("fastopen.apps.diagnose.why.machine.sysctl", lambda _: None)
     monkeypatch.setattr("fastopen.apps.diagnose.why.machine._duplicate", lambda *_: None)
     monkeypatch.setattr("fastopen.apps.diagnose.why.machine._cookies", lambda: None)
     with socket.create_server(("127.0.0.1", 0)):
