@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from fastopen.common.closing import interrupts_held_back
+from fastopen.common.errors import MachineError
 
 Command = Sequence[str | Path]
 # Other variables of a make or shell may change the behaviour of compilers and of the kernel's build.
@@ -27,6 +29,14 @@ def plain_environment(**more: str) -> dict[str, str]:
     """Return a minimal English environment with the variables in `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
+
+
+def check_programs(packages: Mapping[str, str], user: str) -> None:
+    """Raises MachineError naming every missing program and the packages of Debian that bring them."""
+    missing = [program for program in packages if not shutil.which(program)]
+    if missing:
+        remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"
+        raise MachineError(f"{user} needs {', '.join(missing)}", remedy)
 
 
 def output_of(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError, MachineError
-from fastopen.common.process import StepFailedError, run
+from fastopen.common.process import StepFailedError, check_programs, run
 from fastopen.common.resources import cache_folder
 
 SOURCE: Final = Path("gtests/net/packetdrill")
@@ -41,10 +41,7 @@ def _digest(source: Path) -> str:
 
 
 def _build(source: Path, place: Path) -> None:
-    missing = [tool for tool in TOOLS if not shutil.which(tool)]
-    if missing:
-        packages = " ".join(TOOLS[tool] for tool in missing)
-        raise MachineError(f"packetdrill's build needs {', '.join(missing)}", f"apt-get install {packages}")
+    check_programs(TOOLS, "packetdrill's build")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as made:

@@ -18,10 +18,10 @@ from typing import IO, Final
 from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
-from fastopen.apps.kernels.machine import MAKE_ROOM, check_processor, check_room, check_tools
+from fastopen.apps.kernels.machine import MAKE_ROOM, TOOLS, check_processor, check_room
 from fastopen.apps.kernels.sources import Source, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
-from fastopen.common.process import StepFailedError
+from fastopen.common.process import StepFailedError, check_programs
 from fastopen.engines.kernels.manifest import (
     MANIFEST,
     PROGRAM,
@@ -117,7 +117,7 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
     there = next((kernel for kernel in installed() if is_of(kernel, recipe)), None)
     if there is not None and request.if_missing and not request.force:
         return Built(there, new=False)
-    check_tools()
+    check_programs(TOOLS, "the kernel's build")
     folder = kernels_folder()
     started = time.monotonic()
     with workspace(folder, lambda: watch(Stage("waiting", "waiting for another build"))) as work:

@@ -1,8 +1,7 @@
-"""Can this machine build a kernel: processor, programs, room on the disk."""
+"""Can this machine build a kernel: processor, room on the disk, and the programs that it needs."""
 
 import os
 import platform
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -33,14 +32,6 @@ def check_processor() -> None:
             f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
             "use --engine host",
         )
-
-
-def check_tools() -> None:
-    """Raises MachineError naming every missing program and the packages that bring them."""
-    missing = [tool for tool in TOOLS if not shutil.which(tool)]
-    if missing:
-        packages = " ".join(TOOLS[tool] for tool in missing)
-        raise MachineError(f"the kernel's build needs {', '.join(missing)}", f"apt-get install {packages}")
 
 
 def check_room(folder: Path) -> None:
