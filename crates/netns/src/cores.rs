@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// A unit of `/proc/stat`. `USER_HZ` is 100 on every supported architecture.
@@ -27,6 +27,14 @@ pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core))?;
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
+}
+
+/// Keeps the calling thread, and everything that it starts afterwards, on the core on which it runs.
+///
+/// # Errors
+/// Errors of `sched_setaffinity`.
+pub fn stay() -> io::Result<()> {
+    stay_on(&[sched_getcpu()?])
 }
 
 /// Returns a core as a mask for settings: groups of 32 bits, the highest first.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use fastopen_netns::process;
+use fastopen_netns::{cores, process};
 
 use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
@@ -98,6 +98,8 @@ impl Running {
             .stdout(console_in.try_clone()?)
             .stderr(console_in);
         process::tie_to_parent(&mut command);
+        // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
+        let _ = cores::stay();
         let child = command.spawn()?;
         drop(command);
         let console = Arc::<Mutex<VecDeque<String>>>::default();

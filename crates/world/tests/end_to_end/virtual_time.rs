@@ -6,12 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::processes::{children, family, is_alive, signal, wait_until};
@@ -55,22 +52,7 @@ pub(crate) fn on_each_engine(job: &Value) -> Vec<Run> {
     [Some(run(job)), exactly(job)].into_iter().flatten().collect()
 }
 
-/// Keeps the calling thread, and what it starts from now on, on one core: the processes of a virtual kernel
-/// take turns, and to wake one on another core takes longer than most of what it does.
-fn stay_on_a_core() {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let this_thread = Pid::from_raw(0);
-    let allowed = sched_getaffinity(this_thread).expect("a thread may ask");
-    let cores: Vec<_> = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true)).collect();
-    if cores.len() > 1 {
-        let mut one = CpuSet::new();
-        one.set(cores[NEXT.fetch_add(1, Ordering::Relaxed) % cores.len()]).expect("it is a core");
-        sched_setaffinity(this_thread, &one).expect("it is allowed");
-    }
-}
-
 fn on(kernel: &Path, arguments: &[String]) -> Command {
-    stay_on_a_core();
     let mut command = Command::new(PROGRAM);
     command.arg("--kernel").arg(kernel).args(arguments);
     command
