@@ -16,6 +16,10 @@ TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp")
+# Paths that break ClientHellos of several packets.
+LARGE_HELLO_PATHS: Final = (
+    *("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp"),
+)
 # Congestion controls that QUIC has in common with the kernel.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 Ip = Literal["4", "6"]

@@ -13,6 +13,8 @@ from fastopen.report.grids import level_grid, syn_grid
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
+PATHS = ("none", "stall-second-segment")
+
 
 def results(tls: list[dict[str, Any]], tcp: list[dict[str, Any]] | None = None) -> Results:
     setups = [{"tls": one, **({"tcp": tcp[number]} if tcp else {})} for number, one in enumerate(tls)]
@@ -52,6 +54,43 @@ def test_one_sentence_says_what_certificates_cost_and_what_saves_it_again() -> N
         " (100.0 ms)."
     )
     assert one.figures == {"added_ms_min": 100, "added_ms_max": 100}
+
+
+@pytest.mark.parametrize(
+    ("broken_ms", "valid", "figures"),
+    [(1005.0, True, {"broken_ms_min": 1005.0, "broken_ms_max": 1005.0}), (0.0, False, {})],
+)
+def test_a_large_key_share_has_a_price_behind_a_path_that_breaks_its_hello(
+    broken_ms: float, *, valid: bool, figures: dict[str, float]
+) -> None:
+    found = results([{"key_share": share} for share in ("x25519", "x25519mlkem768")])
+    paths = [one.model_copy(update={"path": path}) for one in found.experiment.networks for path in PATHS]
+    plan = make_plan(found.experiment.model_copy(update={"networks": paths}), [*found.pages.values()])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        loaded = collect(store)
+
+    def priced(cell: CellResult) -> CellResult:
+        point = loaded.factors.point(cell.cell)
+        assert point.setup.tls is not None
+        large, path = point.setup.tls.key_share == "x25519mlkem768", point.network.path
+        if large and path != "none" and not valid:
+            return replace(cell, plt_ms_median=None, invalid=cell.loads)
+        ms = 300 + large * (5 if path == "none" else broken_ms)
+        return replace(cell, plt_ms_median=ms)
+
+    priced_all = replace(loaded, cells=[priced(one) for one in loaded.cells])
+    (one,) = [one for one in page_findings(priced_all, "small") if one.kind == "large_hello_price"]
+    assert one.figures == figures
+    shown = one.sentence.replace("\xa0", " ")
+    expected = (
+        "Behind stall-second-segment, x25519mlkem768 adds 1005.0 ms to page load time compared with x25519,"
+        " and 5.0 ms over an open path. Each percent of such paths costs 10.0 ms on average, and a share of"
+        " 0.5 % doubles the cost."
+    )
+    assert shown == (
+        expected if valid else "Behind stall-second-segment, no load with x25519mlkem768 finishes."
+    )
 
 
 def test_each_key_share_has_its_sentence_and_one_kind_of_certificates_none() -> None:
