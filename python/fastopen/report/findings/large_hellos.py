@@ -38,9 +38,12 @@ class Price:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the price of each large key share behind each middlebox, over all networks."""
+    """Yield the price of each large key share behind each middlebox that disturbs it, over all networks."""
     found = grouped(_prices(results, page))
     for (path, large, small, name), prices in found.items():
+        # A middlebox for QUIC lets TCP pass, and the other way round.
+        if all(one.extra_ms is not None and round(one.extra_ms, 1) == 0 for one in prices):
+            continue
         broken = [one.broken_ms for one in prices if one.broken_ms is not None]
         figures = {"broken_ms_min": min(broken), "broken_ms_max": max(broken)} if broken else {}
         yield Finding("large_hello_price", _sentence(path, large, small, name, prices), figures)
