@@ -21,10 +21,13 @@ fn the_window_of_a_connection_opens_while_it_sends() {
             let all = |key: &str| samples.iter().map(|sample| number(&sample[key])).collect::<Vec<_>>();
             assert!(all("at_ns").is_sorted() && all("at_ns")[0] >= number(&connection["opened_ns"]));
             let window = all("congestion_window_segments");
-            assert!(window[0] == 10 && window.iter().max() > Some(&10), "{window:?}");
+            // In real time the first sample and answers may be late; a tail loss probe is not held back by
+            // the window (RFC 8985).
+            let real = !run.is_of("virtual");
+            assert!(if real { window[0] >= 10 } else { window[0] == 10 }, "{window:?}");
+            assert!(window.iter().max() > Some(&window[0]), "{window:?}");
             let in_flight = all("in_flight_segments");
-            // In real time answers may be late; a tail loss probe is not held back by the window (RFC 8985).
-            let probe = u64::from(!run.is_of("virtual"));
+            let probe = u64::from(real);
             assert!(
                 in_flight.iter().zip(&window).all(|(one, most)| *one <= most + probe),
                 "{in_flight:?}, {window:?}"
