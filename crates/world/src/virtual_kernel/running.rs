@@ -18,6 +18,8 @@ use fastopen_netns::{cores, process};
 use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
 
+/// Longest turn of the kernel on a core that others want too.
+const SLICE_NS: u64 = 100_000;
 /// Interval of checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest time for the console's thread to read the rest when the kernel has ended.
@@ -100,6 +102,8 @@ impl Running {
         process::tie_to_parent(&mut command);
         // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
         let _ = cores::stay();
+        // It computes without a pause, and worlds of real time on the same core wait for its turn to end.
+        process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);
         let console = Arc::<Mutex<VecDeque<String>>>::default();
