@@ -56,9 +56,11 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
     for group in results.alike(cells, *apart):
         row: dict[tuple[str, KeyShare], CellResult] = {}
         for result in group:
+            network = results.experiment.networks[result.cell.network]
             tls = results.experiment.setups[result.cell.setup].tls
-            if tls is not None:
-                row[results.experiment.networks[result.cell.network].path, tls.key_share] = result
+            # Loads with a share of hosts mix broken and open paths.
+            if tls is not None and network.path_share == 1:
+                row[network.path, tls.key_share] = result
         small = next((share for _, share in row if "mlkem" not in share), None)
         named = (factor for factor in factors.besides(*apart) if factor.part != "network")
         name = ", ".join(factors.phrases(group[0].cell, named))
@@ -84,15 +86,16 @@ def _added_ms(
 
 def _sentence(path: str, large: KeyShare, small: KeyShare, name: str, prices: Sequence[Price]) -> str:
     of_row = f" ({name})" if name else ""
-    extra = [one.extra_ms for one in prices if one.extra_ms is not None]
-    if len(extra) < len(prices):
-        return f"Behind {path}, no load with {large}{of_row} finishes."
-    opened = span([one.open_ms for one in prices], "ms")
-    broken = span([one.open_ms + more for one, more in zip(prices, extra, strict=True)], "ms")
+    broken = [one.broken_ms for one in prices if one.broken_ms is not None]
+    if len(broken) < len(prices):
+        some = f" on {len(prices) - len(broken)} of {len(prices)} networks" if broken else ""
+        return f"Behind {path}, no load with {large}{of_row} finishes{some}."
+    opened = [one.open_ms for one in prices]
+    of_a_percent = [(more - less) / 100 for more, less in zip(broken, opened, strict=True)]
     sentence = (
-        f"Behind {path}, {large}{of_row} adds {broken} to page load time compared with {small}, and {opened}"
-        f" over an open path. Each percent of such paths costs {span([one / 100 for one in extra], 'ms')} on"
-        " average"
+        f"Behind {path}, {large}{of_row} adds {span(broken, 'ms')} to page load time compared with {small},"
+        f" and {span(opened, 'ms')} over an open path. Each percent of such paths costs"
+        f" {span(of_a_percent, 'ms')} on average"
     )
     shares = [100 * share for one in prices if (share := one.doubling_share) is not None]
     if len(shares) < len(prices):
