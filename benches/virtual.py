@@ -64,6 +64,9 @@ def main() -> None:
         runs = [measured(world, job("cs244-2015", loads), plts_of_records, core) for _ in range(repeats)]
         growth[loads] = middle(runs)
         row_of(f"{loads} {'load' if loads == 1 else 'loads'} of it, boot and all", growth[loads])
+    apart = [word for word in world if word != "direct-init"]
+    runs = [measured(apart, job("cs244-2015", 101), plts_of_records, core) for _ in range(REPEATS)]
+    row_of("101 loads of it, the program in a process of its own", middle(runs))
     for few, many in ((1, 101), (101, 1001)):
         row_of(f"each load between the {few}st and the {many}st", each(growth[few], growth[many], many - few))
     versions(world, core)
