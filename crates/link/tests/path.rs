@@ -380,8 +380,8 @@ proptest! {
     #[test]
     fn no_packet_makes_it_panic_or_grow(
         mut ip in prop::collection::vec(any::<u8>(), 0..120), cut in 0_usize..120,
-        behaviour in prop::sample::select(&BEHAVIOURS), up in any::<bool>(), like in prop::sample::select(vec![syn(COOKIE, b"data"), datagram(Way::Up, 40_000, b"")]),
-        as_it_is in any::<bool>(),
+        behaviour in prop::sample::select(&BEHAVIOURS), up in any::<bool>(), as_it_is in any::<bool>(),
+        like in prop::sample::select(vec![syn(COOKIE, b"data"), datagram(Way::Up, 40_000, b"")]),
     ) {
         if !as_it_is {
             let kept = cut.min(like.len());

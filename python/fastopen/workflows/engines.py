@@ -61,7 +61,7 @@ def kernels_named(text: str | None) -> dict[str, str]:
 
 
 def on_virtual_engine(experiment: Experiment) -> Experiment:
-    """The experiment on the virtual engine alone. Raises InputError where another was asked for."""
+    """Return the experiment on the virtual engine. Raises InputError if it names another engine."""
     if "host" in experiment.engines:
         raise InputError("several kernels need the virtual engine", "--kernel", "use --engine virtual")
     return experiment.model_copy(update={"engines": ["virtual"]})

@@ -151,7 +151,7 @@ KNOWN: Final = (
 
 
 def known_reason(script: str, complaint: str, linux: str) -> Known | None:
-    """Why this script fails with this complaint on this version; None: nobody knows."""
+    """Why this script fails with this complaint on this version; None if it is unknown."""
     name = script.rpartition("/")[2]
     fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
     return next((known for known in fitting if known.applies_to(linux)), None)

@@ -35,7 +35,7 @@ from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.expected import expected_table, first_difference, measured
 from fastopen.workflows.explain import Explained, estimate, explain
 
-# How often progress is said, in seconds.
+# The interval of progress messages, in seconds.
 PACE_S = 5.0
 
 

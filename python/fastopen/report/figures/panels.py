@@ -22,7 +22,7 @@ class Panels:
     places: tuple[tuple[str, str, Place], ...]
     """Title of the panel, text on the axis, and the place."""
     left_out: str
-    """A sentence on the panels that there is no room for; empty where there is."""
+    """A sentence if not all panels are shown, else empty."""
 
     def each(self) -> Iterator[tuple[Place, dict[str, Any]]]:
         """Each place, and what its rows say of where they are drawn."""
@@ -45,7 +45,7 @@ def panels_of(source: Source) -> Panels:
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence on the panels that there is no room for; empty if there is."""
+    """Return a sentence if not all panels are shown, else nothing."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 

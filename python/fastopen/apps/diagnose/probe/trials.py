@@ -90,8 +90,9 @@ def probe(
     def attempt(opening: Opening) -> Trial:
         if trials:
             pause(PAUSE_S)
-        trials.append(connect(family_of, address, opening, greeting(target), timeout_s))  # type: ignore[arg-type]
-        return trials[-1]
+        trial = connect(family_of, address, opening, greeting(target), timeout_s)  # type: ignore[arg-type]
+        trials.append(trial)
+        return trial
 
     plain = attempt(Opening.PLAIN)
     if plain.error is not None:
