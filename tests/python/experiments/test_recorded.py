@@ -139,6 +139,7 @@ def test_a_har_names_the_version_of_each_exchange(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.real_time
 def test_a_host_with_both_schemes_is_loaded_over_both() -> None:
     """The real world: HTTP/2 and HTTP/1.1 on one host, HTTP/3 on another, every load valid."""
     (setup,) = setups_asked(key_share="x25519", security="recorded")

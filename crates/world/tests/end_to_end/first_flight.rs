@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Run, arms, image, job, list, network, number, page, plt_ms, request, root, run, run_command, with,
-    with_syn_data,
+    Run, arms, image, job, list, network, number, page, plt_ms, request, root, run, with, with_syn_data,
 };
-use crate::virtual_time::{in_virtual_time, written};
+use crate::virtual_time::{exactly, in_virtual_time, written};
 
 const ARMS: [&str; 3] = ["tls", "tls-cold", "tls-warm"];
 
@@ -14,11 +13,6 @@ const ARMS: [&str; 3] = ["tls", "tls-cold", "tls-warm"];
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519"}), tls);
     with(with(job(&page(resources), &network(100_000), &ARMS), json!({"tls": tls})), changes)
-}
-
-/// Runs the job in virtual time; none without the virtual engine's kernel.
-fn exactly(job: &Value) -> Option<Run> {
-    Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
 
 /// Milliseconds until the first byte of the first answer, of each arm; exactly so many.

@@ -68,13 +68,14 @@ fn compressed_certificates_take_fewer_bytes_over_tcp_and_quic() {
     let received = |http: &str, compression: &str| {
         let tls = json!({"chain_bytes": 3000, "certificate_compression": compression});
         let changes = json!({"tls": tls, "origins": {"http": http}});
-        let run = run(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes));
-        number(&sessions(run.valid("tls"))[0]["received_bytes"])
+        // In virtual time, because a handshake over QUIC that is sent again counts its bytes twice.
+        let run = exactly(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes))?;
+        Some(number(&sessions(run.valid("tls"))[0]["received_bytes"]))
     };
     for http in ["1.1", "3"] {
-        let none = received(http, "none");
+        let Some(none) = received(http, "none") else { return };
         for compression in ["brotli", "zlib"] {
-            let bytes = received(http, compression);
+            let Some(bytes) = received(http, compression) else { return };
             // Names and extensions become shorter, keys and signatures do not.
             assert!((bytes + 100..bytes + 1000).contains(&none), "{http}, {compression}: {none} and {bytes}");
         }
