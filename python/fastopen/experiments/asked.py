@@ -150,12 +150,15 @@ class Asked:
         if ALL in words:
             tls = {"session": self._sessions(clients), **tls}
             answering = {"http": self._versions(clients), **answering}
+        by_host = {"http2_hosts", "http3_hosts"} & answering.keys()
         usual: dict[str, Any] = {"version": "1.3" if self._encrypts(words, clients) else None}
-        if {*words} <= ARMS.keys() and not tls:
+        # A page recorded in cleartext would have neither HTTP/2 nor HTTP/3.
+        multiplexed = {"2", "3"} & {*answering.get("http", ())} or by_host
+        if {*words} <= ARMS.keys() and not tls and not multiplexed:
             usual["security"] = "recorded"
         encryptions = self._models("tls", {**usual, **tls}, _tls)
         arms, over = arms_and_tls(words, encryptions)
-        if not {"http2_hosts", "http3_hosts"} & answering.keys():
+        if not by_host:
             answering = {"http": "recorded", **answering}
         origins = self._models("origins", answering, Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)

@@ -99,6 +99,9 @@ def test_the_default_is_as_recorded_and_options_override_it() -> None:
     assert (old.origins.http, old.tls.security) == ("1.1", "recorded")
     (two,) = setups_asked(http="2", security="recorded")
     assert two.origins.http == "2"
+    (all_over_tls,) = setups_asked(http="3")
+    assert all_over_tls.tls is not None
+    assert (all_over_tls.origins.http, all_over_tls.tls.security) == ("3", "tls")
     (foreign,) = setups_asked(server="nginx -c my.conf")
     assert foreign.tls is None
     networks = read_asked({"rtt": "20ms", "down": "1mbit"}, COMMAND_LINE).networks()
