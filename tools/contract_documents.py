@@ -257,6 +257,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
         ("/tls/certificate_compression", algorithm, {"/tls/version": "1.3"})
         for algorithm in ("brotli", "zlib")
     ),
+    ("/tls/ech", "grease", {"/tls/version": "1.3"}),
     (
         *("/origins/bodies", "recorded"),
         {"/client/kind": "chromium", "/tls/security": "recorded", "/loads": TLS_LOADS},
@@ -506,6 +507,7 @@ _RECORDED: Final[Json] = {
 _TOGETHER: Final[tuple[Json, ...]] = (
     {"/tls/version": "1.2", "/tls/certificates": "ml-dsa-44"},
     {"/tls/version": "1.2", "/tls/certificate_compression": "brotli"},
+    {"/tls/version": "1.2", "/tls/ech": "grease"},
     *(
         {"/client/kind": "chromium", "/tls/ticket_state": state}
         for state in ("expired", "stale", "forgotten")

@@ -23,6 +23,7 @@ OwnSetting = Literal[
     "screenshot",
     "filmstrip",
     "key_share",
+    "ech",
     "request_heads",
     "fixed_scripts",
     "h3_fallback_us",
@@ -128,7 +129,7 @@ LOADER: Final = ClientType(
     meaning="the page in the order of its initiators, as a browser or as mget (`--profile`)",
     method="the loader in its {profile} profile: {limits}, keep-alive {keep_alive}, recorded processing times"
     " multiplied by {processing_scale}",
-    takes=frozenset({"profile", "processing_scale", "phases", "key_share", "h3_fallback_us"}),
+    takes=frozenset({"profile", "processing_scale", "phases", "key_share", "ech", "h3_fallback_us"}),
     http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
     encrypts_lookups=True,

@@ -20,6 +20,7 @@ Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
 KeyShare = Literal["x25519mlkem768", "mlkem1024", "x25519", "secp256r1"]
 CertificateCompression = Literal["none", "brotli", "zlib"]
+Ech = Literal["none", "grease"]
 TicketState = Literal["valid", "stale", "expired", "forgotten"]
 TlsVersion = Literal["1.2", "1.3"]
 
@@ -168,6 +169,9 @@ class Tls(Part):
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
     own."""
+    ech: Ech = "none"
+    """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
+    placeholder that browsers send to hosts without a key; its size is that of the real extension."""
     security: Security = "tls"
     """The URLs that are served over TLS if a load's transport has it: all with `tls`, and those that are
     https with `recorded`."""
@@ -201,6 +205,9 @@ class Tls(Part):
         if self.certificate_compression != "none":
             message, remedy = "compressed certificates need TLS 1.3", "ask for tls 1.3"
             raise conflict(message, remedy, "tls.certificate_compression", "tls.version")
+        if self.ech != "none":
+            message, remedy = "Encrypted ClientHello needs TLS 1.3", "ask for tls 1.3"
+            raise conflict(message, remedy, "tls.ech", "tls.version")
         return self
 
     @model_validator(mode="after")

@@ -318,6 +318,12 @@ _ORIGINS_AND_TLS: Final = (
         phrase="certificate compression {}", natural=_of_tls("certificate_compression"),
     ),
     Factor(
+        "ech", "tls", ("ech",), q.TEXT,
+        "Encrypted ClientHello of the loader: none, or grease (the placeholder that browsers send).",
+        example="none,grease", header="ECH", called="Encrypted ClientHello", phrase="ECH {}",
+        natural=_of_tls("ech"),
+    ),
+    Factor(
         "origins_keep_alive", "origins", ("keep_alive",), q.FLAG, "Persistent connections at the origins.",
         example="on,off", header="origins\nkeep",
         called="keep-alive of the origins", phrase="keep-alive of the origins {}",

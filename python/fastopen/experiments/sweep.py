@@ -108,7 +108,10 @@ def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """Return TLS with the default key share if the client does not take another one."""
-    if tls is None or "key_share" in client.type.takes:
+    """Return TLS with the defaults of settings that the client does not take."""
+    if tls is None:
         return tls
-    return tls.model_copy(update={"key_share": Tls().key_share})
+    usual = Tls()
+    return tls.model_copy(
+        update={name: getattr(usual, name) for name in {"key_share", "ech"} - client.type.takes}
+    )

@@ -56,7 +56,7 @@ TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "b
 PUBLISHED_FACTORS: Final = ("down", "rtt")
 # Of the factors, those that change the bytes that a client sends first, or that a SYN holds.
 DECIDING_CLIENT_BYTES: Final = (
-    *("client", "http", "tls", "key_share", "session", "certificate_compression", "mtu", "ip"),
+    *("client", "http", "tls", "key_share", "session", "certificate_compression", "ech", "mtu", "ip"),
 )
 
 

@@ -38,6 +38,7 @@ def test_a_kind_sets_the_size_of_the_chain_unless_there_is_one() -> None:
         ({"certificates": "ml-dsa-44", "tls": "1.2"}, "--tls, --certificates"),
         ({"certificates": "merkle-tree", "tls": "1.2,1.3"}, "--tls, --certificates"),
         ({"certificate_compression": "brotli", "tls": "1.2"}, "--tls, --certificate-compression"),
+        ({"ech": "grease", "tls": "1.2"}, "--tls, --ech"),
         ({"certificates": "ecdsa", "chain_bytes": "2000"}, "--certificates, --chain-bytes"),
         ({"certificates": "dilithium"}, "--certificates"),
         ({"key_share": "kyber"}, "--key-share"),

@@ -227,12 +227,13 @@ def test_a_missing_browser_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     assert "apt install chromium" in str(raised.value.remedy)
 
 
-def test_a_key_share_is_a_setting_of_the_loader_alone() -> None:
+@pytest.mark.parametrize("changed", [{"key_share": "x25519"}, {"ech": "grease"}])
+def test_contents_of_the_hello_are_settings_of_the_loader(changed: dict[str, str]) -> None:
     clients = clients_of({"kind": ["loader", "wget2"]})
-    tls = [Tls(key_share="x25519mlkem768"), Tls(key_share="x25519")]
-    setups = setups_of(clients, [Origins()], [Tcp()], tls)
-    told = [(setup.client.label, setup.tls and setup.tls.key_share) for setup in setups]
-    assert told == [("loader", "x25519mlkem768"), ("loader", "x25519"), ("wget2", "x25519mlkem768")]
+    usual, other = Tls(), Tls.model_validate(changed)
+    setups = setups_of(clients, [Origins()], [Tcp()], [usual, other])
+    told = [(setup.client.label, setup.tls) for setup in setups]
+    assert told == [("loader", usual), ("loader", other), ("wget2", usual)]
 
 
 def test_only_a_browser_is_asked_for_a_picture() -> None:

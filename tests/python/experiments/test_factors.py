@@ -51,7 +51,7 @@ SINGLE: dict[str, tuple[Any, Any]] = {
 # They ask for TLS.
 TLS = (
     *("key_share", "session", "tickets", "address_tokens", "quic_retry"),
-    *("early_data_rejected", "ticket_state", "chain_bytes", "certificates", "certificate_compression"),
+    *("early_data_rejected", "ticket_state", "chain_bytes", "certificates", "certificate_compression", "ech"),
 )
 # What else must be asked for, so that a factor means something.
 NEEDED: dict[str, dict[str, str]] = {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn::{Connection, Endpoint, VarInt, ZeroRttAccepted};
+use rustls::RootCertStore;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, RootCertStore};
 
 use super::runtime::ExactRuntime;
 use super::socket::CountedSocket;
@@ -88,8 +88,9 @@ impl QuicClient {
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
             .map_err(|error| rustls::Error::General(error.to_string()))?;
-        let mut config = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
+        let mut config = tls
+            .ech
+            .begin(provider.clone(), &[&rustls::version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(NotingVerifier(verifier)))
             .with_no_client_auth();

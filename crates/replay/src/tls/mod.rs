@@ -3,6 +3,7 @@
 
 mod authority;
 mod clock;
+mod ech;
 mod key_lines;
 mod post_quantum;
 mod session;
@@ -23,7 +24,9 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{
+    ClientConfig, ConfigBuilder, RootCertStore, ServerConfig, SupportedProtocolVersion, WantsVerifier,
+};
 use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
@@ -75,6 +78,8 @@ pub struct Settings {
     pub chain_bytes: u16,
     /// The compression of certificates that both ends support (RFC 8879).
     pub certificate_compression: CertificateCompression,
+    /// Encrypted `ClientHello` of the loader.
+    pub ech: Ech,
     /// The URLs that are served over TLS, in loads that use TLS.
     pub security: Security,
 }
@@ -93,6 +98,7 @@ impl Default for Settings {
             certificates: None,
             chain_bytes: 3500,
             certificate_compression: CertificateCompression::None,
+            ech: Ech::None,
             security: Security::Tls,
         }
     }
@@ -219,6 +225,31 @@ impl CertificateCompression {
     }
 }
 
+/// Encrypted `ClientHello` (RFC 9849).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ech {
+    /// The `ClientHello` has no extension for it.
+    None,
+    /// The `ClientHello` has a placeholder. rustls then offers only TLS 1.3.
+    Grease,
+}
+
+impl Ech {
+    /// Begins the configuration of a client that supports `versions` of TLS.
+    pub(crate) fn begin(
+        self,
+        provider: Arc<CryptoProvider>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
+        let config = ClientConfig::builder_with_provider(provider);
+        match self {
+            Self::None => config.with_protocol_versions(versions),
+            Self::Grease => config.with_ech(ech::grease()),
+        }
+    }
+}
+
 /// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. It stores
 /// sessions in `sessions`, because early data could be replayed with stateless tickets (RFC 8446 section
 /// 8.1), and connection secrets in `keys`.
@@ -282,8 +313,9 @@ pub fn client(
 ) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.root().clone())?;
-    let mut config = ClientConfig::builder_with_provider(provider(settings.key_share))
-        .with_protocol_versions(&[&TLS13, &TLS12])?
+    let mut config = settings
+        .ech
+        .begin(provider(settings.key_share), &[&TLS13, &TLS12])?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.cert_decompressors = settings.certificate_compression.decompressors();

@@ -64,6 +64,26 @@ fn each_key_share_is_negotiated_and_adds_its_bytes_to_the_client_hello() {
 }
 
 #[test]
+fn a_placeholder_for_encrypted_client_hello_adds_the_same_bytes_to_each_hello() {
+    let hello = |ech: &str, key_share: &str, session: &str, http: &str| {
+        let tls = json!({"ech": ech, "key_share": key_share, "session": session});
+        let changes = json!({"tls": tls, "origins": {"http": http}});
+        let run = exactly(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes))?;
+        let connection = &list(&run.valid("tls")["connections"])[0];
+        Some(number(&connection["tls"]["hello_bytes"]))
+    };
+    // 46 bytes beside the payload: that of an inner ClientHello, in multiples of 32, and 16 of the cipher's
+    // tag. rustls then has no extensions for TLS 1.2.
+    for (session, added) in [("none", 406), ("resumed", 506), ("early", 506)] {
+        for key_share in ["x25519", "x25519mlkem768"] {
+            let Some(without) = hello("none", key_share, session, "1.1") else { return };
+            assert_eq!(hello("grease", key_share, session, "1.1"), Some(without + added), "{session}");
+        }
+        assert!(hello("grease", "x25519", session, "3").is_some(), "{session}");
+    }
+}
+
+#[test]
 fn compressed_certificates_take_fewer_bytes_over_tcp_and_quic() {
     let received = |http: &str, compression: &str| {
         let tls = json!({"chain_bytes": 3000, "certificate_compression": compression});
