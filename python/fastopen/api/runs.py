@@ -82,7 +82,7 @@ class Run(Closing):
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the report's charts by name; with `loads`, also the waterfalls of the median loads."""
+        """Return the report's charts by name; with `loads`, also charts of the median loads."""
         from fastopen.analysis.attribution import read_source
         from fastopen.api.charts import chart_of
         from fastopen.report.figures import load_figures, overview_figures

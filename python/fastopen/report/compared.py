@@ -155,7 +155,7 @@ def moved(compared: RunComparison) -> list[CellChange]:
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield for each of these cells the largest changes on its critical path; few cells are described."""
+    """Yield the largest changes on the critical paths of the NAMED_MAX cells that changed most."""
     cells = moved(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):

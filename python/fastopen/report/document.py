@@ -54,7 +54,7 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return the cells as rows of a table without lists, with the factors in the form of an export."""
+    """Return the cells as rows of a table, without lists; factors have the same columns as in an export."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -70,7 +70,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return the setups, to whose index cells refer, and a setup's own keys if it is the only one."""
+    """Return the list `setups`, to whose indices cells refer, and the keys of a setup, None if several."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -292,7 +292,7 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid | None:
-    """Return a table of the sampled value that affects each saving most; None without samples."""
+    """Return the correlation of each saving with the sampled values; None without samples."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -318,7 +318,7 @@ def sensitivity_grid(results: Results) -> Grid | None:
 
 
 def published_grid(results: Results) -> Grid | None:
-    """Return our figures and the published ones, as these must have been meant; None if none exist."""
+    """Return our figures and the published ones in their true unit and columns; None if none exist."""
     found = discrepancies(results)
     if not found:
         return None

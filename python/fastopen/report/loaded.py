@@ -7,7 +7,7 @@ from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# By whether all URLs are encrypted, and whether any URL is.
+# Keys: True if all URLs are encrypted, and True if any URL is.
 _WHERE: Final = {
     (True, True): "Over HTTPS",
     (False, False): "In cleartext",

@@ -53,7 +53,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield how connections with TLS sessions of an earlier visit began, if there are any."""
+    """Yield sentences on the TLS sessions of an earlier visit, if any setup has them."""
     setups = [setup for setup in results.experiment.setups if setup.tls is not None]
     encrypted = [setup.tls for setup in setups if setup.tls is not None]
     began = {tls.session for tls in encrypted}
@@ -92,7 +92,7 @@ def _visit(setup: Setup) -> str:
 
 
 def _quic(results: Results) -> Iterator[str]:
-    """Yield the settings of QUIC, and its differences from TCP; nothing without QUIC."""
+    """Yield a paragraph on QUIC: its settings, and its differences from TCP; nothing without QUIC."""
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
@@ -284,7 +284,7 @@ def _repeats(results: Results) -> str:
 
 
 def _certainty(results: Results) -> str:
-    """Return how certain the improvements are: by intervals, because loads are deterministic, or both."""
+    """Return a clause on the certainty of the improvements: intervals, determinism, or both."""
     interval = (
         f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
         " seed)"

@@ -13,7 +13,7 @@ from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, whole_page
 from fastopen.report.vega import library
 
-# The largest part of the file for single loads, so that reports also open on a phone.
+# The most bytes of the file that single loads may take, so that reports also open on a phone.
 LOADS_BYTES_MAX: Final = 5_000_000
 
 

@@ -31,7 +31,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the labels of a cell in words. Labels on the print include the printed improvement."""
+    """Return the labels of a cell in words. Those in OF_PRINT include the printed improvement."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]

@@ -24,7 +24,7 @@ from fastopen.experiments.factors import RTT
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# With a smaller slope (ms saved per ms of RTT), the saving is not a whole handshake.
+# Below this slope (ms saved per ms of RTT), the saving is not attributed to handshakes.
 HANDSHAKE_MIN: Final = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Compute which part of the time of cold requests the TCP handshake takes; a cold request waited for one.
+"""Compute the part of cold requests' time that the TCP handshake takes. Cold requests wait for a handshake.
 
 This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google.

@@ -10,7 +10,7 @@ from fastopen.common.phrases import plural, share, size, time
 from fastopen.pages import Page
 from fastopen.pages.domains import registrable_domain, third_parties
 
-# The smallest part of the page load time that handshakes on the critical path must take for each verdict.
+# Verdicts, each with the smallest part of the page load time that handshakes on the critical path take.
 LENDS_ITSELF: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),

@@ -2,9 +2,9 @@
 
 The walk starts at the last byte before the load event. It goes back over the transfer of the response and the
 wait for the first byte to the time when the request was sent. From there it goes to the last event that the
-request waited for: the handshake of its connection, the request that occupied the connection (or the room for
-another connection) until then, or the response from which the client learned of the request. So the time in a
-queue is explained by the previous request. `ready_ns` is the total of such time.
+request waited for: the handshake of its connection, the end of the request that occupied the connection (or a
+place under the limit on connections), or the response from which the client learned of the request. So time
+in a queue is explained by the previous request. `ready_ns` is the total of such time.
 
 Clients that bind late (Chromium, the loader) give an established connection to the most urgent request. A
 request that then had to open another connection also waited for the first handshake, so that handshake
@@ -87,7 +87,7 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: Sent) -> Sent | None:
-        """Return the request that occupied the connection, or room for a connection, that `sent` waited for.
+        """Return the request that kept `sent` waiting: on its connection, or by the limit on connections.
 
         None if `sent` did not wait: it was sent, or its connection was opened, as soon as it was queued.
         """
@@ -196,7 +196,7 @@ class _Walk:
         self.ready: list[tuple[int, int]] = []
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Add a segment from `start_ns` to the cursor and move the cursor there, unless that is later."""
+        """Add a segment from `start_ns` to the cursor and move the cursor there, if that is earlier."""
         start_ns = max(start_ns, 0)
         if start_ns < self.cursor_ns:
             self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))

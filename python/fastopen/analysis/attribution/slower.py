@@ -309,7 +309,7 @@ def request_name(page: Page, index: int) -> str:
 
 
 def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return ` at 20 ms: why` for the slowest of these cells with a reason; empty if no cell has one."""
+    """Return ` at 20 ms: ` and the reason for the slowest of these cells with a reason; empty if none."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
@@ -343,7 +343,7 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the compared value of each cell, then the values of the other factors with own questions."""
+    """Return the compared value of each cell, then values of other factors that no verdict may mix."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -357,8 +357,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the cell's row, and if its increase (the first) is the largest of all increases, as tables round
-    them, or equal to all. Empty if its page and question have only one row."""
+    """Return the name of the cell's row. Add if its increase, the first, is the largest of `increases` or
+    equal to all, rounded as in tables. Empty if its page and question have only one row."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -14,7 +14,7 @@ class FirstFlight:
 
 
 # Round trips: TCP handshake one, TLS 1.2 two, TLS 1.3 one, QUIC with TLS one, request one. TCP Fast Open (RFC
-# 7413) saves the TCP handshake; early data (RFC 8446 section 2.3, RFC 9001 section 4.6) saves the TLS one.
+# 7413) saves the TCP handshake, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) the TLS handshake.
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (

@@ -60,7 +60,7 @@ def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
     printed = [cell for cell in table if cell.is_of_its_times]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
-    # A table may round up or down instead of to the nearest, but then every row must.
+    # A table may round up or down instead of to the nearest, but must do so in every row.
     one_way = any(all(_fits(cell, way) for cell in fine) for way in WAYS)
     swapped = bool(wrong) and all(_fits(cell, NEAREST, swapped=True) for cell in wrong)
     found = [finding for cell in wrong for finding in _contradiction(cell, table_is_swapped=swapped)]

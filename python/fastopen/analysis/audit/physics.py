@@ -1,9 +1,8 @@
-"""Check bounds that no page load can exceed: what its handshakes can save, and the time that its bytes need.
+"""Check bounds that no page load can exceed: the saving of its handshakes, and the time that its bytes need.
 
 TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
 waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
-neither saves. TCP and QUIC also differ in windows and loss recovery, so no bound on savings is known between
-them.
+neither saves. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +50,7 @@ class MeasuredCell:
 
     @property
     def saved(self) -> Decimal:
-        """Return the smallest saving that rounding allows."""
+        """Return the smallest saving that rounding allows, in milliseconds."""
         return self.off - self.tfo - 2 * self.half_digit
 
     @property

@@ -55,13 +55,13 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs whose median the improvement is; None if it is that of the two times."""
+    """The number of pairs if the improvement is a median over pairs; None if it comes from the two times."""
     flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
     flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
-        """Return half a unit of the last digit of the times in `unit`, of the time with more digits."""
+        """Return the rounding error of the times in `unit`: half a digit of the more precise one."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property

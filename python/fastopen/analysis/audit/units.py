@@ -15,7 +15,7 @@ from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
 # Chromium gives up on a connection after four minutes, servers earlier, so page loads take less than this.
 PLAUSIBLE_S: Final = Decimal(300)
-# On slow links the limit is the time for ten megabytes, which exceeds nearly all pages.
+# On slow links the limit is the time for ten megabytes, which is more than nearly all pages have.
 LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 

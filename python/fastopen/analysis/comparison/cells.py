@@ -48,7 +48,7 @@ class CellChange:
     reason: str
     """Why the median load takes longer; empty if it does not, or if no reason was found."""
     evidence_changed: bool = False
-    """True if loads that cannot differ gave other evidence; False also if they may differ."""
+    """True if loads that must be alike have different evidence; False also if they need not be alike."""
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ class Kinship:
         )
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
-        """Return True if both runs must have made the same loads: virtual time, and equal randomness."""
+        """Return True if both runs must have made the same loads: virtual time with equal random numbers."""
         client = self.before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads

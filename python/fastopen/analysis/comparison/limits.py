@@ -1,4 +1,4 @@
-"""Check limits for changes, such as a CI job sets them: `plt +1%`, `plt +10ms`, `saving -0.5`."""
+"""Check limits on changes, which a CI job may set: `plt +1%`, `plt +10ms`, `saving -0.5`."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

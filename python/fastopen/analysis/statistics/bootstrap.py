@@ -13,7 +13,7 @@ CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
 # The spread of fewer values shows nothing.
 VALUES_MIN: Final = 3
-# All of fewer values lie on one side of the median too often (2 * 0.5^n > 5 %) for any 95 % interval.
+# With fewer values, all lie on one side of the median too often (2 * 0.5^n > 5 %) for a 95 % interval.
 FULL_MIN: Final = 6
 NORMAL: Final = NormalDist()
 

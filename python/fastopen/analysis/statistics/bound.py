@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-# Tolerance for clocks and a busy machine: a saving exceeds the bound if it is larger by more than the sum.
+# Tolerances for clocks and a busy machine. A saving must exceed the bound by more than both together.
 SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
 # Marks savings that exceed the bound, in tables and figures.

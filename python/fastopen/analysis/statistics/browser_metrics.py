@@ -12,8 +12,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Metrics of a cell from its browser. Numbers of requests are medians over valid repeat views, or
-    None."""
+    """Metrics of a cell from its browser. Numbers of requests are medians; None without valid repeat
+    views."""
 
     requests: float | None
     from_cache: float | None
@@ -33,7 +33,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return the metrics by cell index, for cells whose client or setup has any of them."""
+    """Return the metrics by cell index, for cells whose settings produce any of them."""
     wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
     records = grouped((row.cell, (row.repeat, record)) for row, record in store.load_records(counted))

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import ArmName, Comparison
 
-# Smaller differences are ignored: they come from the response's time on the link.
+# The largest difference in RTTs that is ignored; it comes from the response's time on the link.
 ALIKE_RTTS: Final = 0.01
 # With fewer sizes, the table of results shows each size in a row.
 SIZES_MIN: Final = 8

@@ -145,7 +145,7 @@ def _distribution(
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return Spearman's correlation of each varying property with the savings; one value per page in each."""
+    """Return Spearman's correlation of each varying property with the savings, both given page by page."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]

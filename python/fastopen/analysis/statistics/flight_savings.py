@@ -124,7 +124,7 @@ def _bounds(
 
 
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a plain handshake that `flight` avoids: the last part of that length.
+    """Return the part of a plain handshake that `flight` avoids, as a span that ends with the handshake.
 
     Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip: the
     time of the certificates on the link, and with TLS 1.2 another round trip.

@@ -7,7 +7,7 @@ from typing import Final
 
 # Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
 FENCE: Final = 3.0
-# In an emulated network most loads differ by a thousandth. A value nearer to the median is no outlier.
+# In an emulated network most loads differ by a thousandth. Outliers are at least this part of the median off.
 SHARE_MIN: Final = 0.01
 VALUES_MIN: Final = 5
 

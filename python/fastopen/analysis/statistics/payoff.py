@@ -13,7 +13,7 @@ from fastopen.experiments.factors import BY_NAME, RTT
 
 # The timeout of the first SYN (TCP_TIMEOUT_INIT in Linux's include/net/tcp.h; RFC 6298 section 2.1).
 SYN_TIMEOUT_MS: Final = 1000.0
-# Share of paths that drop SYNs with data or with the option. Other studies found more (docs/paths.md).
+# Share of paths that drop SYNs with data or the TFO option. Other studies found more (docs/paths.md).
 DROPPING_SHARE: Final = 0.06
 DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
 ALIKE_MS: Final = 1.0

@@ -50,7 +50,7 @@ class Results:
     """By name, in the order of the table."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
-    """The median over the worlds of a (page, network)."""
+    """The median measured RTT over the worlds of a (page, network)."""
     published: dict[tuple[str, int], PublishedCell]
     """The published cell with which a (page, network) is compared."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)

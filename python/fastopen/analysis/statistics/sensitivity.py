@@ -38,7 +38,7 @@ class Sensitivity:
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the sensitivity; None if other chance moved the loads, or samples are few or all alike."""
+    """Return the sensitivity; None if more than the samples varied, or samples are few or savings equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Draw the times of all requests, of cold requests, which wait for a handshake, and of these without it."""
+"""Draw the times of all requests, and of those that wait for a handshake, with and without that wait."""
 
 from typing import Any, Final
 

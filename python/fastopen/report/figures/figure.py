@@ -29,7 +29,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `name` is good for a file; `alt_text` is for readers who cannot see the figure."""
+    """A figure. `name` is valid as a file name; `alt_text` is for readers who cannot see the figure."""
 
     name: str
     title: str

@@ -116,7 +116,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return when strips end. They end after load events, because blinking cursors never do."""
+    """Return when strips end: after the last load event, since pages may never stop changing."""
     return AFTER * max(film.plt_ms for film in films)
 
 

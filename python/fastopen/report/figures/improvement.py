@@ -69,7 +69,7 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
     top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)
     room = alt.Scale(domainMax=top) if any(row["mark"] for row in rows) else alt.Scale()
     y = alt.Y("gain:Q", title=TITLE, scale=room)
-    # Also for the interval, which covers the middle of the bar.
+    # The interval covers the middle of the bar, so it needs the same tooltip.
     tooltip = arm_tooltip(
         alt.Tooltip("place:N", title="network"),
         alt.Tooltip("gain:Q", title="saved %", format="+.1f"),

@@ -25,7 +25,7 @@ class Panels:
     """A sentence if not all panels are shown, otherwise empty."""
 
     def each(self) -> Iterator[tuple[Place, dict[str, Any]]]:
-        """Yield each place with the fields that tell its rows where to be drawn."""
+        """Yield each place with the fields of its rows that determine where they are drawn."""
         for title, text, place in self.places:
             page = place.comparison.page
             yield place, {"page": page, "place": place.name, "panel": title, "x": text}

@@ -52,7 +52,7 @@ class Cost:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the cost of each larger kind of certificates, for each row but together for its networks."""
+    """Yield the cost of each larger kind of certificates, in one finding for all networks of a row."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):
         kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)

@@ -102,7 +102,7 @@ def _added(rows: Sequence[Flights]) -> Iterator[str]:
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """Return a saving; its bound is None if it is for a comparison with another cell than `plain`."""
+    """Return a saving and its bound; the bound is None if it compares with another cell than `plain`."""
     bound = results.flight_savings.get(best.cell.index)
     known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
     return _saving(plain, best) or 0.0, known

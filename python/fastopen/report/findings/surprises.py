@@ -68,7 +68,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            # Some of many values are equal by design, so many values are reported only if all are equal.
+            # Among many values, some are equal by design, so they are reported only if all are equal.
             if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
                 # If only some values are equal, the factor may still have an effect.
                 all_alike = len(phrases) == len(of_value)

@@ -95,7 +95,7 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return the verdict on these cells of all arms, or a sentence if loads are not valid or comparable."""
+    """Return the verdict on these cells of all arms, or the reason why they have none."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
