@@ -200,8 +200,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
 
 
 def level_grid(results: Results, page: str) -> Grid | None:
-    """Return the ranges of certificate sizes with equal round trips to the first byte; None if the run does
-    not show them."""
+    """Return the certificate sizes with equal round trips to the first byte; None if the run has none."""
     rtts = round_trips_of_sizes(results, page)
     if not rtts:
         return None

@@ -47,8 +47,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Breakdowns and shown loads by cell index. Cells without a valid load are missing in both, and so are
-    cells whose loads were observed only at the origins."""
+    """By cell index; cells without valid loads, or observed only at the origins, are missing in both."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]

@@ -21,10 +21,9 @@ class ColdRequests:
     place: str
     seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """For each request: its duration until the last byte, and the part of it spent waiting for the handshake.
-    The duration starts when the connection was opened or, if later, when the request was queued. If the
-    request followed others on a connection that carries one at a time, it starts when the request was
-    sent."""
+    """For each request: its duration until the last byte, and the handshake's part of it. The duration starts
+    when the request was queued or its connection opened or, if it waited for others on the connection, when
+    it was sent."""
 
     @property
     def all_ms(self) -> list[float]:

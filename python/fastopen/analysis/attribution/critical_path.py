@@ -1,17 +1,15 @@
 """Find the critical path of a load: walk back from the load event over the last wait of each step.
 
-The walk starts at the last byte before the load event. It goes back over the transfer of the response and the
-wait for the first byte to the time when the request was sent. From there it goes to the last event that the
-request waited for: the handshake of its connection, the end of the request that occupied the connection (or a
-place under the limit on connections), or the response from which the client learned of the request. So time
-in a queue is explained by the previous request. `ready_ns` is the total of such time.
+The walk starts at the last byte before the load event. It goes back over the response's transfer and the wait
+for its first byte to the sending of the request, and then to the last event that the request waited for: the
+handshake of its connection, the end of the request that occupied the connection (or a place under the limit
+on connections), or the response from which the client learned of the request. So time in a queue is explained
+by the previous request. `ready_ns` is the total of such time.
 
-Clients that bind late (Chromium, the loader) give an established connection to the most urgent request. A
-request that then had to open another connection also waited for the first handshake, so that handshake
-counts.
+Clients that bind late (Chromium, the loader) give an established connection to the most urgent request. If a
+request then had to open another connection, it also waited for the first handshake, which counts.
 
-The handshakes on the path are not an upper bound on the saving by TFO: see
-`fastopen.analysis.statistics.bound`.
+The handshakes on the path are no upper bound on TFO's saving: see `fastopen.analysis.statistics.bound`.
 """
 
 import math
@@ -101,8 +99,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the handshakes to the same origin that were in progress while `sent` waited to open its
-        connection, the latest first."""
+        """Return the handshakes to the origin that ran while `sent` waited for a connection, latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(

@@ -42,7 +42,7 @@ class CriticalPath:
     segments: tuple[Segment, ...]
     """In chronological order. Their lengths add up to `plt_ns` exactly."""
     ready_ns: int
-    """How long requests on the path were known and only waited for a free connection."""
+    """The time in which requests on the path were known and only waited for a free connection."""
 
     def total_ns(self, kind: Kind) -> int:
         """Return the total length of the segments of one kind."""

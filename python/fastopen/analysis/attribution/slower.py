@@ -238,8 +238,7 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that now shares the link with the request for longer, if that delays
-    the request by at least `least_ns`."""
+    """Return a clause on the response that delays the request on the link by at least `least_ns` more."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 

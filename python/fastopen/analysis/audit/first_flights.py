@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """How a connection begins, and its fewest round trips to the first byte of the response."""
+    """The beginning of a connection, and its fewest round trips to the first byte of the response."""
 
     name: str
     round_trips: int

@@ -9,7 +9,7 @@ from fastopen.analysis.statistics import central, change_interval, median_interv
 
 
 class Basis(StrEnum):
-    """How two cells are compared."""
+    """The method by which two cells are compared."""
 
     EXACT = "exact"
     """Virtual time without randomness: each cell has the same result each time."""
@@ -49,8 +49,7 @@ def change_of(
 ) -> Change | None:
     """Return the change of a figure, given by repeat; None if there are no values, or no common repeat.
 
-    `relative`: also in percent of `before`. `drawn`: the repeats are samples; the interval spans 90 % of
-    pairs.
+    `relative`: also in percent of `before`. `drawn`: repeats are samples; the interval is their 90 % range.
     """
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())

@@ -12,8 +12,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Metrics of a cell from its browser. Numbers of requests are medians; None without valid repeat
-    views."""
+    """Metrics of a cell from its browser. Request numbers are medians; None without valid repeat views."""
 
     requests: float | None
     from_cache: float | None

@@ -45,8 +45,7 @@ class Deciding:
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the factor that decides for the preferred treatment in these cells; None if no factor does, or
-    if only one varies.
+    """Return the factor that decides for the preferred treatment; None if none does, or if only one varies.
 
     Factors that vary together (`--combine zip`, named networks) count as one. The savings minus the mean of
     their page are grouped by each factor in turn. An experiment is a full cross of its factors, so the sums

@@ -8,9 +8,8 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
     pairs.
 
     It is the favourable part of the rank sum of Wilcoxon's signed-rank test minus the unfavourable part
-    (Kerby 2014). Pairs without a difference are ignored. Page load times are skewed, and their spread in an
-    emulated network is tiny. Cohen's d, a difference in units of the spread, would be huge, and outliers
-    would move it.
+    (Kerby 2014). Pairs without a difference are ignored. Page load times are skewed, with little spread in an
+    emulated network: Cohen's d, in units of that spread, would be huge. Ranks are also not moved by outliers.
     """
     moved = [difference for difference in differences if difference != 0]
     if not moved:

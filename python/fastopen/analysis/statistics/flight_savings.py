@@ -23,7 +23,7 @@ SESSIONS: Final = ("none", "resumed", "early")
 
 @dataclass(frozen=True)
 class Flight:
-    """How a connection begins."""
+    """The beginning of a connection: its TLS session, and whether TCP's handshake delays it."""
 
     session: str
     """The kind of TLS handshake. It is `resumed` if the origin rejects early data."""

@@ -38,7 +38,7 @@ MOVING_STEP_MS: Final = 50
 """The least time between two pictures of an animation; GIF counts in hundredths of a second."""
 MOVING_MAX: Final = 1200
 LAST_MS: Final = 3000
-"""How long the animation shows its last picture."""
+"""The duration of the animation's last picture."""
 WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 
@@ -61,8 +61,7 @@ def export_filmstrips(
 ) -> int:
     """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder.
 
-    Return the number of comparisons that have any. `place`: the run in errors. Raises InputError,
-    MachineError.
+    Return how many comparisons have any. `place`: the run in errors. Raises InputError, MachineError.
     """
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
