@@ -22,8 +22,8 @@ class ColdRequests:
     seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
     """For each request: its duration until the last byte, and the handshake's part of it. The duration starts
-    when the request was queued or its connection opened or, if it waited for others on the connection, when
-    it was sent."""
+    when the request is queued and its connection opened or, if it follows others on an HTTP/1.1 connection,
+    when it is sent."""
 
     @property
     def all_ms(self) -> list[float]:

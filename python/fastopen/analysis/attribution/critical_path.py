@@ -36,7 +36,7 @@ class Sent:
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """When the connection was opened; None if the request waited for others on the connection."""
+    """When the connection was opened; None if the request followed others on an HTTP/1.1 connection."""
     looked_up: Span | None = None
     """When the host's name was looked up; None if the request did not wait for that."""
     connected_ns: int | None = None

@@ -10,7 +10,7 @@ from fastopen.contract import LoadRecord, Network
 BUSY_MIN: Final = 0.75
 # Additional bytes explain a slower load if sending them takes at least this part of the difference.
 EXPLAINS_MIN: Final = 0.5
-# Size of UDP datagrams with QUIC Initial packets, which are padded (RFC 9000 section 14.1).
+# Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
 
 

@@ -77,7 +77,8 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells, the expected faster one first, with the repeat to compare."""
+    """Yield pairs of cells, the expected faster one first, and a repeat to compare, near the median
+    saving."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)

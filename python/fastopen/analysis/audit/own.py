@@ -28,7 +28,7 @@ def is_own(columns: Sequence[str]) -> bool:
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield rows with a baseline as in experiments/published.csv, with their lines. Raises InputError."""
+    """Yield rows with a baseline, as in experiments/published.csv, by line number. Raises InputError."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []

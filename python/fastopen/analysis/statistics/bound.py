@@ -22,7 +22,7 @@ LOSS_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest possible saving in a load that takes `plt_ms` without TFO. Both are medians in ms."""
+    """The upper bound of the saving in a load that takes `plt_ms` without TFO. Both are medians in ms."""
 
     ms: float
     plt_ms: float
@@ -33,7 +33,7 @@ class Bound:
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
-        """Return True if the saving exceeds the bound, so that something besides handshakes got faster."""
+        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
         most_ms = self.ms * (1 + SLACK_SHARE) + SLACK_MS
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 

@@ -53,7 +53,7 @@ class CellResult:
     saved_ms: float | None
     """The median over the pairs."""
     bound: Bound | None
-    """The largest possible saving by TFO, equal for all arms of a comparison."""
+    """The upper bound of the saving, equal for all arms of a comparison."""
     retransmitted: float | None
     """Retransmitted segments per load, median."""
     plts_ms: Mapping[int, float]
@@ -77,7 +77,7 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the bound, so that something besides handshakes got faster."""
+        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
@@ -175,7 +175,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the largest possible saving, if these are the loads of the baseline."""
+        """Return the upper bound of the saving, if these are the loads of the baseline."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 

@@ -52,7 +52,7 @@ class FlightSaving:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the bound, so that something besides handshakes got faster."""
+        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
         return self.bound.beaten_by(self.percent)
 
 
