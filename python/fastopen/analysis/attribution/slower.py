@@ -54,7 +54,7 @@ class _Carried:
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return the results with the reasons why cells are slower, found in a pair of loads of one repeat."""
+    """Return the results with reasons why cells are slower, found in pairs of loads near the median."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -77,8 +77,7 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells, the expected faster one first, and a repeat to compare, near the median
-    saving."""
+    """Yield pairs of cells, the expected faster one first, with the repeat to compare."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
