@@ -1,1 +1,1 @@
-"""Figures of a run: `statistics` and `audit`, then `attribution`, then `comparison`."""
+"""Analyse runs: compute figures (`statistics`, `audit`), explain (`attribution`) and compare them."""

@@ -1,4 +1,4 @@
-"""The Python API, docs/api.md."""
+"""The Python API of fastopen: experiments, runs and their results (docs/api.md)."""
 
 from fastopen.api.experiment import Experiment
 from fastopen.api.runs import Run, open_run, run

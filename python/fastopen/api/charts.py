@@ -8,7 +8,7 @@ from fastopen.report.figures import Figure
 
 
 def chart_of(figure: Figure) -> alt.TopLevelMixin:
-    """Return the chart with its data, style and text alternative."""
+    """Return the figure as a chart that contains its data, style and text alternative."""
     spec = figure.spec()
     chart: Any = figure.drawing.chart.copy(deep=False)  # type: ignore[attr-defined]
     chart.data = alt.InlineData(values=spec["data"]["values"])

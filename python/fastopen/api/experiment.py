@@ -1,4 +1,4 @@
-"""Experiments in Python: the keys and units of TOML files as arguments."""
+"""Make experiments in Python, with the keys and units of TOML files as arguments."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 
 class Experiment:
-    """Pages over networks, with TCP Fast Open off and on.
+    """Loads of pages over networks, with TCP Fast Open off and on.
 
     >>> Experiment("example", rtt=["20ms", "100ms"], repeats=5, seed=1)
     <Experiment notebook: 1 page x 2 networks x 3 transports x 5 repeats = 30 loads>
@@ -45,20 +45,20 @@ class Experiment:
         as_imported: bool = False,
         **factors: Any,
     ) -> None:
-        """Make an experiment of `pages`: files, folders or packaged names as for `fastopen run`, or `Page`
-        objects.
+        """Make an experiment of `pages`: `Page` objects, or files, folders and packaged names as for
+        `fastopen run`.
 
         `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
         numbers or flags. A list is a sweep, combined as `combine` states. `client`, `tcp`, `origins` and
-        `tls` may also be tables as in an experiment file. `network` names networks instead of RTT and rates.
+        `tls` can also be tables as in an experiment file. `network` names networks instead of RTT and rates.
 
-        `repeats` is 10 by default, or 30 samples. With `vary` each repeat samples uncertain values (True, or
-        spreads: `{"rtt": "2%"}`). Without `seed`, a seed is drawn and recorded if anything is random. With
-        `off2` among `transports` it is an A/A test.
+        `repeats` is 10 by default, or 30 with `vary`. With `vary`, each repeat samples uncertain values
+        (True, or spreads: `{"rtt": "2%"}`). Without `seed`, a seed is drawn and recorded if anything is
+        random. With `off2` among `transports`, it is an A/A test.
 
-        `where` and `sample` select from the pages of paths, as `fastopen run` does; `Page` objects are all
-        loaded. With `as_imported`, recorded waits are server think time, and none is queueing delay of the
-        recorder's network. Raises InputError that names the problem.
+        `where` and `sample` select from the pages of paths, as in `fastopen run`; `Page` objects are always
+        loaded. With `as_imported`, recorded waits are server think time, without subtraction of the queueing
+        delay in the recorder's network. Raises InputError that names the problem.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -98,7 +98,7 @@ class Experiment:
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
-        """Return a packaged experiment by its name (`fastopen reproduce --list`), or of a TOML file."""
+        """Return a packaged experiment by name (`fastopen reproduce --list`), or one from a TOML file."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.paths = tuple(made.asked.pages)
@@ -108,7 +108,7 @@ class Experiment:
         return made
 
     def changed(self, **settings: Any) -> Self:
-        """Return the experiment with other `repeats`, `seed`, `arms` or `engines`."""
+        """Return a copy of the experiment with other `repeats`, `seed`, `arms` or `engines`."""
         made = self.__class__.__new__(self.__class__)
         made.__dict__.update(self.__dict__)
         try:

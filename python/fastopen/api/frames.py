@@ -1,4 +1,4 @@
-"""Data frames of a run. They need pandas, which is an optional dependency."""
+"""Make pandas data frames of a run. pandas is an optional dependency."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,17 +14,17 @@ from fastopen.runs.tables import TABLES, Flattener, Row
 if TYPE_CHECKING:
     import pandas as pd
 
-# Nullable types, so that integers and flags with missing values keep their kind.
+# Nullable types, so that integers and flags with missing values keep their type.
 DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "flag": "boolean"}
 
 
 def cells_frame(results: Results) -> "pd.DataFrame":
-    """Return a row for each cell: the keys of `cells` in docs/json.md, with the interval in two columns."""
+    """Return a row for each cell with the keys of `cells` in docs/json.md; intervals have two columns."""
     return _pandas().DataFrame(flat_cells(results))
 
 
 def table_frame(run: RunReader, name: str) -> "pd.DataFrame":
-    """Return one of the tables of an export."""
+    """Return a table of an export by its name."""
     flat = Flattener.of(run)
     if name == "loads":
         return _frame(TABLES[name], (flat.load(row) for row in run.loads()))

@@ -1,4 +1,4 @@
-"""One line in a notebook that is rewritten while loads run."""
+"""Show the progress of a run in a notebook, in a line that is rewritten."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class NotebookProgress:
         self._shown_at = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Show the progress, at most every EVERY_S seconds."""
+        """Show the progress, at most every EVERY_S seconds and at the end."""
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
@@ -34,7 +34,7 @@ def _line(progress: RunProgress) -> str:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that replaces the output of the running cell."""
+    """Return a function that replaces the output of the running notebook cell."""
     try:
         ipython: Any = import_module("IPython")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Runs in a notebook: execute or open a run, and read its tables, frames and figures."""
+"""Execute or open runs in a notebook, and read their tables, data frames and figures."""
 
 import io
 import warnings
@@ -31,20 +31,20 @@ WIDTH: Final = 100
 
 
 class Run(Closing):
-    """A kept run, or one in memory. A notebook shows its tables. As a context manager it closes itself."""
+    """A run, kept or in memory. A notebook shows its tables. As a context manager, it closes itself."""
 
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
-        """Outcome, if the run was executed here: `interrupted`, and `faults` with their jobs."""
+        """The outcome, if this process executed the run: `interrupted`, and `faults` with their jobs."""
 
     def close(self) -> None:
-        """Free the folder. Nothing can be read afterwards."""
+        """Close the run's folder. Nothing can be read afterwards."""
         self._store.close()
 
     @property
     def folder(self) -> Path | None:
-        """Return the folder of the run; None in memory."""
+        """Return the folder of the run; None if it is only in memory."""
         return self._store.folder
 
     @property
@@ -54,7 +54,7 @@ class Run(Closing):
 
     @cached_property
     def results(self) -> Results:
-        """Return medians, improvements, intervals and further results of each cell."""
+        """Return the medians, improvements, intervals and other results of each cell."""
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
@@ -62,7 +62,7 @@ class Run(Closing):
         return cells_frame(self.results)
 
     def loads(self) -> "pd.DataFrame":
-        """Return a row for each load, with invalid ones. docs/json.md lists the columns."""
+        """Return a row for each load, valid or not. docs/json.md lists the columns."""
         return table_frame(self._store, "loads")
 
     def requests(self) -> "pd.DataFrame":
@@ -74,15 +74,15 @@ class Run(Closing):
         return table_frame(self._store, "connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """Return a row for each load: cookies before it, counters of the link and of the kernels."""
+        """Return a row for each load: cookies before the load, counters of the link and of the kernels."""
         return table_frame(self._store, "evidence")
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """Return the full record of a load, of its last attempt. Raises KeyError."""
+        """Return the full record of the last attempt of a load. Raises KeyError if there is none."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the report's charts by name; with `loads` also the waterfalls of the median loads."""
+        """Return the report's charts by name; with `loads`, also charts of the median loads."""
         from fastopen.analysis.attribution import read_source
         from fastopen.api.charts import chart_of
         from fastopen.report.figures import load_figures, overview_figures
@@ -118,7 +118,7 @@ class Run(Closing):
 
 
 def _console(**options: Any) -> Console:
-    """Return a console that writes into memory, in a notebook too."""
+    """Return a console that writes into memory, also in a notebook."""
     return Console(
         width=WIDTH, file=io.StringIO(), highlight=False, emoji=False, force_jupyter=False, **options
     )
@@ -130,7 +130,7 @@ def _print(results: Results, target: Console) -> None:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """Return a kept run by its folder, its name, or `last`. Raises InputError."""
+    """Open a kept run by its folder, its name, or `last`. Raises InputError."""
     return Run(RunStore.open(find_run(run)))
 
 
@@ -150,14 +150,14 @@ def run(
 ) -> Run:
     """Run an experiment, or resume its unfinished run in `output`.
 
-    The run is kept in `output`, or among the user's runs, or with `keep` False only in memory. `jobs` is the
-    number of parallel worlds. `until_ci` (`"1%"`) repeats until the intervals are that narrow to either side,
-    at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the folder or URL of a store
-    of results. `executor` is any executor of `concurrent.futures`; its workers do the loads of virtual time
-    (`jobs` is then the number of parallel tasks), and it is not shut down.
+    The run is kept in `output`, by default among the user's runs; with `keep` False it is only in memory.
+    `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until the intervals are that
+    narrow to either side, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the
+    folder or URL of a results store. `executor` is any executor of `concurrent.futures`; its workers do the
+    loads of virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
 
     An interrupt stops the worlds in order and returns the run with its finished loads. Call this function
-    from the main thread, because worlds belong to the thread that starts them. Raises InputError,
+    from the main thread, because worlds belong to the thread that starts them. Raises InputError and
     MachineError.
     """
     options = RunOptions(

@@ -1,4 +1,4 @@
-"""Sentences on the certainty of a run: noise floor, precision, repeats needed, outliers."""
+"""Describe the certainty of a run: noise floor, precision, repeats needed, outliers."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,7 +7,7 @@ from fastopen.analysis.statistics import CellResult, Results, half_width_percent
 from fastopen.common.phrases import decapitalised, plural, with_sign
 from fastopen.experiments import CONTROL, Role
 
-# The precision that repeats are worked out for: points of percent to either side.
+# The precision for which needed repeats are computed: percentage points to either side.
 WANTED_PERCENT: Final = 1.0
 NAMED: Final = 3
 

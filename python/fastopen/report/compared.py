@@ -1,4 +1,4 @@
-"""Runs compared, in words and as tables: what differs, what changed, where, and which limits hold."""
+"""Report the comparison of two runs in sentences and tables: settings, changes, critical paths and limits."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from fastopen.common.phrases import (
 from fastopen.report.entries import MISSING, known, of_factor
 
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
-# Pieces of the critical path that changed by less are not worth a word.
+# Smaller changes of a wait on the critical path are not mentioned.
 PIECE_MIN_MS: Final = 0.05
 PIECES_NAMED: Final = 3
 NAMED_MAX: Final = 6
@@ -45,7 +45,7 @@ def side_lines(compared: RunComparison) -> list[str]:
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
-    """A table for each page: a row for each cell that both runs have."""
+    """Yield a table for each page, with a row for each cell that both runs have."""
     for page, cells in groupby(compared.cells, key=lambda cell: cell.page):
         yield _grid(compared, page, list(cells))
 
@@ -111,7 +111,7 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
 
 
 def verdict_line(compared: RunComparison) -> str:
-    """One sentence with its figures."""
+    """Return a sentence on the outcomes of all cells, with the sizes of the changes."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
     other = sum(cell.evidence_changed for cell in cells)
@@ -142,20 +142,20 @@ def _percent_of(cell: CellChange) -> float:
 
 
 def _by(cell: CellChange) -> str:
-    """`+44 ms (+3.1 %)`."""
+    """Return the change of a cell's page load time: `+44 ms (+3.1 %)`."""
     if cell.plt is None:
         return "not known"
     return f"{change(cell.plt.difference)} ({nonzero_with_sign(_percent_of(cell))}{NBSP}%)"
 
 
 def moved(compared: RunComparison) -> list[CellChange]:
-    """The cells whose page load time changed by enough to matter, the largest change first."""
+    """Return the cells that are slower or faster, the largest change first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield the places on the critical path with the largest changes."""
+    """Yield the largest changes on the critical paths of the NAMED_MAX cells that changed most."""
     cells = moved(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -165,7 +165,7 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Kinds of wait, then the requests that changed most; empty where no critical path is known."""
+    """Return the kinds of wait, then the requests, that changed most; empty if a critical path is unknown."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -220,7 +220,7 @@ def _sent_again(segments: float | None) -> str:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """The cells that only one of the runs has."""
+    """Yield the names of the cells that only one of the runs has."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -228,7 +228,7 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, Tone]]:
-    """A line for each limit, and one for each cell in which it does not hold."""
+    """Yield a line for each limit, followed by a line for each cell in which it does not hold."""
     for limit in dict.fromkeys(check.limit for check in checks):
         own = [check for check in checks if check.limit == limit]
         counts = Counter(check.verdict for check in own)
@@ -245,7 +245,7 @@ def _tone(check: Check) -> Tone:
 
 
 def check_words(check: Check) -> str:
-    """Return the value of the figure that the check limits."""
+    """Return the figure that the check limits, in words."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

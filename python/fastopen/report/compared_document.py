@@ -1,4 +1,4 @@
-"""Runs compared as one JSON document; docs/json.md lists its keys."""
+"""Write comparisons of runs as one JSON document. docs/json.md lists its keys."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ FORMAT: Final = "fastopen-comparison/1"
 def comparison_document(
     compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]
 ) -> dict[str, Any]:
-    """The document, ready for `json.dumps`; `checks` are those of each comparison."""
+    """Return the document, ready for `json.dumps`. `checks`: the checks of each comparison."""
     return {
         "format": FORMAT,
         "failed": any(check.failed for of_one in checks for check in of_one),

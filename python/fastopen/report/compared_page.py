@@ -1,4 +1,4 @@
-"""Runs compared as one HTML file that needs no network and no scripts."""
+"""Write comparisons of runs as one HTML file that needs neither network nor scripts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -20,13 +20,13 @@ from fastopen.report.compared import (
 from fastopen.report.path_pieces import kind_colours, path_bars, pieces_grid
 from fastopen.report.templates import environment, whole_page
 
-# Cells whose critical paths are drawn, and pieces that are listed of each.
+# The number of cells whose critical paths are drawn, and of changed waits listed for each.
 PATHS_MAX: Final = 60
 PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
-    """The whole file; `checks` are those of each comparison."""
+    """Return the whole file. `checks`: the checks of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",

@@ -1,4 +1,4 @@
-"""The comparison of two runs, as a terminal prints it."""
+"""Print the comparison of two runs in a terminal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +21,7 @@ from fastopen.report.compared import (
 def comparison_renderables(
     compared: RunComparison, checks: Sequence[Check], width: int
 ) -> Iterator[RenderableType]:
-    """Everything in order, for a terminal of so many columns: what differs comes first."""
+    """Yield everything in order, differences of settings first, for a terminal with `width` columns."""
     yield from filled(side_lines(compared), width, indent="   ")
     yield Text()
     notes: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""A corpus in tables, sentences and JSON: what is saved over its pages, and what of a page goes with that."""
+"""Report a corpus in tables, sentences and JSON: savings over its pages, and properties that correlate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,14 +10,14 @@ from fastopen.experiments import treatments_of
 from fastopen.report.entries import MISSING, of_factor
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
-# Correlations that a sentence names.
+# The number of correlations in a sentence.
 NAMED: Final = 3
-# How many of the pages that save most, and least, are listed one by one.
+# The number of pages with the largest savings, and with the smallest, that are listed individually.
 EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """The distribution of savings, and their correlations; of correlations so many places at most."""
+    """Yield tables of the savings over pages and of correlations, the latter for at most `places` places."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -27,7 +27,7 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """For each place what the headline arm saves, and what decides it."""
+    """Yield for each place the saving of the headline arm, and the properties that correlate with it."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -45,9 +45,8 @@ def corpus_sentences(results: Results) -> Iterator[str]:
 
 
 def in_the_middle(savings: Mapping[str, float]) -> str:
-    """`In the middle are bbc (+7.3 %) and cnn (+7.9 %).`: whose savings have the median of all between them,
-    or one whose saving it is.
-    """
+    """Return `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`: the page with the median saving or, if the
+    number of pages is even, the two next to the median."""
     ordered = sorted(savings, key=lambda name: savings[name])
     middle = list(dict.fromkeys((ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])))
     named = listed([f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in middle])
@@ -55,7 +54,7 @@ def in_the_middle(savings: Mapping[str, float]) -> str:
 
 
 def pages_told(results: Results) -> list[str]:
-    """The pages that are listed one by one: all, or of a corpus those that save most and least somewhere."""
+    """Return the pages to list one by one: all, or in a corpus those that save most or least at a place."""
     if not results.distributions:
         return list(results.pages)
     listed: set[str] = set()
@@ -66,7 +65,7 @@ def pages_told(results: Results) -> list[str]:
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """Return the distributions for programs; None for a run of few pages. Cells have the savings by page."""
+    """Return the distributions as JSON; None for a run of few pages. Savings by page are in the cells."""
     if not results.distributions:
         return None
     return [
@@ -99,7 +98,7 @@ def _judged(results: Results) -> list[Distribution]:
 
 
 def _goes_with(found: Sequence[Correlation]) -> str:
-    """`grows with hosts (rank correlation +0.71, 0.62 to 0.79) and falls with bytes down (...)`."""
+    """Return `grows with hosts (+0.71, 95 % +0.62 to +0.79) and falls with bytes down (...)`."""
     clauses = []
     for word, sign in (("grows", 1), ("falls", -1)):
         named = [

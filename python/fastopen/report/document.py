@@ -1,4 +1,4 @@
-"""A run as one JSON document; docs/json.md lists its keys."""
+"""Write a run as one JSON document. docs/json.md lists its keys."""
 
 from dataclasses import asdict
 from statistics import median
@@ -23,7 +23,7 @@ from fastopen.report.corpus import corpus_document
 from fastopen.report.findings import page_findings
 
 FORMAT: Final = "fastopen-results/1"
-# What figures depend on, of what a run ran on: the same command prints the same bytes another day.
+# The parts of the environment that change figures. The same command prints the same bytes on another day.
 SOFTWARE: Final = ("versions", "virtual_kernel", "clients", "servers")
 PUBLISHED: Final = (
     *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
@@ -31,7 +31,7 @@ PUBLISHED: Final = (
 
 
 def results_document(results: Results) -> dict[str, Any]:
-    """The document, ready for `json.dumps`."""
+    """Return the document, ready for `json.dumps`."""
     experiment = results.experiment
     return {
         "format": FORMAT,
@@ -54,7 +54,7 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return the cells as rows of a table, with the factors as an export has them, without lists."""
+    """Return the cells as rows of a table, without lists; factors have the same columns as in an export."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -70,7 +70,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """`setups`, by the index that cells name; and the settings themselves where there is only one."""
+    """Return the list `setups`, to whose indices cells refer, and the keys of a setup, None if several."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}
@@ -153,7 +153,7 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
 
 
 def _interval_over(result: CellResult) -> str | None:
-    """Return the kind of range in `improvement_ci95`: of samples, or of the median over repeats."""
+    """Return the kind of interval: of samples (`draws`) or over `repeats`; None if there is none."""
     if result.improvement_ci95 is None or result.deterministic:
         return None
     return "draws" if result.varied else "repeats"

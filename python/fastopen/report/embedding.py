@@ -1,4 +1,4 @@
-"""Data that goes into an HTML page: specifications and rows, small, and inert whatever they contain."""
+"""Embed figures in an HTML page: compact, and inert whatever text they contain."""
 
 import json
 import re
@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from fastopen.report.figures import PAGE, Figure, rendered
 
-# Of a figure as it is drawn beforehand.
+# A bar in the SVG of a drawn figure.
 BAR: Final = re.compile(
     r'(<path aria-label="(?P<said>[^"]*)" role="graphics-symbol" aria-roledescription="bar"[^>]*)/>'
 )
 
 
 def packed(figure: Figure) -> dict[str, Any]:
-    """A figure for the page's script: its specification, and its rows as columns with texts numbered."""
+    """Return a figure for the page's script: its specification, and its rows as compact columns."""
     rows = figure.rows
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {
@@ -25,7 +25,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Texts as numbers into a list of levels; numbers to six digits, more than a screen can show."""
+    """Return a column: texts as indices into a list, numbers with six digits, finer than a screen shows."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}
@@ -35,7 +35,7 @@ def _column(name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def script_json(value: Any) -> str:
-    """JSON that can stand in a `script` element: nothing in it can end the element or begin a comment."""
+    """Return JSON for a `script` element: it cannot end the element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -43,12 +43,12 @@ def script_json(value: Any) -> str:
 
 
 def inline_svg(figure: Figure, prefix: str) -> str:
-    """The figure drawn beforehand, for print and for readers without scripts; ids made its own."""
+    """Return the figure as SVG, for print and for readers without scripts. `prefix` makes its ids unique."""
     svg = rendered(figure, "svg", PAGE).decode()
     svg = re.sub(r'(id="|url\(#|href="#)((?:clip|gradient)[\w-]*)', rf"\1{prefix}-\2", svg)
     return BAR.sub(_titled, svg)
 
 
 def _titled(bar: re.Match[str]) -> str:
-    """A bar with what it says as its tooltip."""
+    """Return a bar with its label as a tooltip."""
     return f"{bar[1]}><title>{escape(unescape(bar['said']), quote=False)}</title></path>"

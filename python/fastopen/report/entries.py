@@ -1,4 +1,4 @@
-"""Columns and entries that several tables have."""
+"""Make columns and entries that several tables share."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,12 +10,12 @@ MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
-    """The value of a factor, in a column of its own or in the words that stand instead of one."""
+    """Return the value of a factor as an entry, with a phrase to use instead of a column."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
 def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "") -> Entry:
-    """Return the entry of a figure, a hyphen if it is not known."""
+    """Return a figure as an entry; a hyphen if it is None."""
     return Entry(MISSING) if value is None else Entry(text(value), tone, value=value)
 
 

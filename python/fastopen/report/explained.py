@@ -1,4 +1,4 @@
-"""Tables and sentences of a search for the rig behind published figures."""
+"""Report a search for the rig behind published figures in tables and sentences."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return each published cell beside the base and the best rig."""
+    """Return a table of the published cells, compared with the base and the best rig."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return what each declared property does for the savings."""
+    """Return a table of how each declared property changes the number of savings that agree."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -73,7 +73,7 @@ def properties_grid(found: Explained) -> Grid:
 
 
 def unreached_grid(found: Explained) -> Grid:
-    """Return why the best rig does not give each other saving."""
+    """Return a table of the savings that the best rig does not reproduce, with reasons."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))

@@ -1,4 +1,4 @@
-"""The tables of a run."""
+"""Make the tables of a run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,23 +52,23 @@ from fastopen.report.findings.paint import paint_grid
 from fastopen.report.published import label_texts
 
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
-# Networks are all that varies in a published table.
+# In published tables, only the network varies.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
-# Of the factors, those that change the bytes that a client sends first, or that a SYN holds.
+# Factors that change the bytes that a client sends first or that fit into a SYN.
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "ech", "mtu", "ip"),
 )
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page: its results or, of many certificates, round trips by their size."""
+    """Return the tables of a page: its results or, for many certificate sizes, round trips by size."""
     sizes = level_grid(results, page)
     first = (result_grid(results, page), flight_grid(results, page)) if sizes is None else (sizes,)
     return [grid for grid in (*first, syn_grid(results, page)) if grid is not None]
 
 
 def result_grid(results: Results, page: str) -> Grid:
-    """A row for each comparison of a page: times, improvements, proof, and how many loads that comes from."""
+    """Return a page's results with a row for each comparison: times, savings, evidence, number of loads."""
     grid = _results_of(results, [page])
     initiators = {"inferred": "inferred", "mixed": "partly inferred"}.get(results.pages[page].initiators)
     made = f"(initiators {initiators})" if initiators else ""
@@ -76,7 +76,7 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """Return one table of all pages, or of these, with a column for the page."""
+    """Return one table of all pages, or of the given pages, with a column for the page."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:
@@ -136,7 +136,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return the saving of each first flight over the plainest, and its bound, if they vary."""
+    """Return the saving of each first flight over the simplest, and its bound; None if they do not vary."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -179,7 +179,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
         if sent is not None:
             room = syn_data_max(results.experiment.networks[comparison.network])
             sizes.setdefault((sent, room), comparison)
-    # With other sizes of certificates or windows a client sends the same.
+    # The client sends the same with other certificate sizes or windows.
     deciding = [one for one in factors.varying if one.name in DECIDING_CLIENT_BYTES]
     if len(sizes) < 2:
         return None
@@ -200,8 +200,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
 
 
 def level_grid(results: Results, page: str) -> Grid | None:
-    """Return the sizes of certificate chains that cost as many round trips to the first byte; None if a run
-    does not show them."""
+    """Return the certificate sizes with equal round trips to the first byte; None if the run has none."""
     rtts = round_trips_of_sizes(results, page)
     if not rtts:
         return None
@@ -227,7 +226,7 @@ def level_grid(results: Results, page: str) -> Grid | None:
 
 
 def _in_levels(found: Sequence[Level]) -> str:
-    """Return `3.000 (14,151), 4.000`: the last level has no end."""
+    """Return `3.000 (14,151), 4.000`: round trips up to each size. The last level has no end."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -249,12 +248,12 @@ def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """An entry of each arm; a connection over QUIC has none with TFO."""
+    """Yield the entry of each arm, a hyphen for missing arms; over QUIC, arms with TFO are missing."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the text in brackets behind a saving; empty if there is none."""
+    """Return the level of the interval that brackets after a saving show; empty if there are no brackets."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -262,7 +261,7 @@ def spread_of(result: CellResult) -> str:
 
 
 def spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the meaning of the brackets behind savings, as the end of a sentence on the saving."""
+    """Return the meaning of the brackets after savings, as the end of a sentence on the saving."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -271,7 +270,7 @@ def spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return the explanation of brackets that are not intervals, or of missing ones; else empty."""
+    """Return a note if brackets are missing or are ranges of samples; otherwise empty."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -292,7 +291,7 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid | None:
-    """Return the unknown that moves each answer; None without samples."""
+    """Return the correlation of each saving with the sampled values; None without samples."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -318,7 +317,7 @@ def sensitivity_grid(results: Results) -> Grid | None:
 
 
 def published_grid(results: Results) -> Grid | None:
-    """Ours compared with theirs, theirs as it must have been meant; None where nothing was published."""
+    """Return our figures and the published ones in their true unit and columns; None if none exist."""
     found = discrepancies(results)
     if not found:
         return None
@@ -369,7 +368,7 @@ def published_grid(results: Results) -> Grid | None:
 
 
 def path_grid(source: Source) -> Grid:
-    """The mean critical path of each cell in milliseconds."""
+    """Return the mean critical path of each cell, in milliseconds."""
     rows = [
         (
             *cell_heads(page, place.name, arm),
@@ -389,7 +388,7 @@ def path_grid(source: Source) -> Grid:
 
 
 def cold_grid(source: Source) -> Grid | None:
-    """Return the share of TCP's handshake in requests at each place; None if no request waited for one."""
+    """Return the handshake's part of the time of requests at each place; None without cold requests."""
     rows = []
     for one in cold_requests(source):
         low, high = one.interval or (None, None)
@@ -439,7 +438,7 @@ def evidence_grid(results: Results) -> Grid:
 
 
 def invalid_grid(results: Results) -> Grid | None:
-    """Loads that count for nothing, with why: invalid ones, and attempts that were done again."""
+    """Return invalid loads and attempts that were repeated, with reasons; None if there are none."""
     rows = [
         (
             *cell_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm.name),
@@ -456,7 +455,7 @@ def invalid_grid(results: Results) -> Grid | None:
 
 
 def cells_grid(source: Source) -> Grid:
-    """A row for each cell: the keys of the JSON document, its critical path, and what was published."""
+    """Return a row for each cell: the keys of the JSON document, published figures, and the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(source.results), source.results.cells, strict=True):
         path = source.attribution.breakdowns.get(result.cell.index)
@@ -473,7 +472,7 @@ def cells_grid(source: Source) -> Grid:
 
 
 def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
-    """Yield every table in order; for a paper, the results of all pages are one."""
+    """Yield every table in order. For a paper, the results of all pages are one table."""
     results = source.results
     yield from corpus_grids(results)
     if results.distributions or for_paper:
@@ -484,7 +483,7 @@ def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
 
 
 def detail_grids(source: Source) -> list[Grid]:
-    """Return the tables behind the results, as far as they have rows."""
+    """Return the tables with details of the results; tables without rows are left out."""
     results = source.results
     made = (
         *(flight_grid(results, page) for page in results.pages),
@@ -495,7 +494,7 @@ def detail_grids(source: Source) -> list[Grid]:
 
 
 def _time(milliseconds: float | None, unit: str) -> Entry:
-    """`1.648` in seconds, `63.4` in milliseconds, or a hyphen."""
+    """Return `1.648` in seconds, `63.4` in milliseconds, or a hyphen."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 
@@ -504,7 +503,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """`+3.1` with its interval `[3.0, 3.3]` aside; without noise no interval."""
+    """Return `+3.1` with its interval `[3.0, 3.3]` aside; deterministic results have no interval."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
@@ -518,7 +517,7 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """Return the rates of every row: `4 Mbit/s down, 256 kbit/s up`, or with the network's name."""
+    """Return the rates that all rows share: `4 Mbit/s down, 256 kbit/s up`, or with the networks' names."""
     varying = {factor.name for factor in results.factors.registered}
     networks = results.experiment.networks
     if all_named(networks):

@@ -1,4 +1,4 @@
-"""Explanations of each kind of invalid load: meaning, usual causes, remedies."""
+"""Explain each kind of invalid load: meaning, usual causes, remedies."""
 
 import tomllib
 from collections.abc import Mapping

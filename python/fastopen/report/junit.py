@@ -1,4 +1,4 @@
-"""Limits as JUnit XML, which servers of continuous integration show as tests."""
+"""Write checked limits as JUnit XML, which continuous integration servers show as tests."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from fastopen.report.compared import check_words, where_on_the_path
 
 
 def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
-    """A suite for each comparison, a case for each limit in each cell; its time is B's page load time."""
+    """Return a suite for each comparison, with a case for each limit in each cell, timed by the PLT of B."""
     suites = ET.Element("testsuites", name="fastopen compare")
     for one, of_one in zip(compared, checks, strict=True):
         suite = ET.SubElement(suites, "testsuite", name=one_line(one.after.place))

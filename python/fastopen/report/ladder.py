@@ -1,4 +1,4 @@
-"""The ladder of page load times in a terminal: of each cell a bar of braille dots, a mark for each load."""
+"""Draw page load times in a terminal: for each cell a bar of braille dots, with a mark for each load."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -9,14 +9,14 @@ from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import time, with_sign
 from fastopen.common.terminal import plain
 
-# Unicode 17, section 21.1: dots 1 to 8 of a cell are the bits of its number above this one.
+# Unicode 17, section 21.1: the bits of a braille character's number above this one are its dots 1 to 8.
 BLANK: Final = 0x2800
-# The dots of one bar are the second row from below: left and right half of a cell.
+# A bar uses the second row of dots from below: the left and the right half of a character.
 BAR: Final = (0x04, 0x20)
-# A load is a column of four.
+# A load is a column of four dots.
 LOAD: Final = (0x47, 0xB8)
 WIDTH_MIN: Final = 16
-# Where braille cannot be written: the bar, and a load.
+# If the encoding has no braille: the characters for the bar and for a load.
 PLAIN: Final = "-|"
 
 
@@ -51,7 +51,7 @@ def _rungs(
 
 
 def _figure(cell: CellResult) -> str:
-    """The median, and what TFO saves of it."""
+    """Return the median and the saving by TFO."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"
@@ -59,7 +59,7 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Return a bar of `room` characters, two columns of dots each. The longest load ends at the right."""
+    """Return a bar of `room` characters with two columns of dots each. The longest load ends at the right."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

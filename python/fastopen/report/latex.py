@@ -1,4 +1,4 @@
-"""The tables of a run for a paper: LaTeX with booktabs."""
+"""Write the tables of a run for a paper, as LaTeX with booktabs."""
 
 import re
 from collections.abc import Iterable
@@ -33,14 +33,14 @@ _ESCAPES: Final = {
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX prints it, whatever it holds; control characters become spaces."""
+    """Return the text so that LaTeX prints it unchanged; control characters become spaces."""
     return "".join(_ESCAPES.get(letter, letter if letter.isprintable() else " ") for letter in text)
 
 
 def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
-    """A `table` for each grid, to be \\input; it needs the packages booktabs and textcomp.
+    """Return a `table` for each grid, to be \\input; it needs the packages booktabs and textcomp.
 
-    Labels are `tab:` with the name and the title, such as `tab:run-evidence-of-each-cell`.
+    Labels are `tab:`, the name and the title, such as `tab:run-evidence-of-each-cell`.
     """
     lines = [f"% {_comment(line)}" for line in ("Needs \\usepackage{booktabs,textcomp}.", *preamble)]
     return "\n".join([*lines, *(_table(grid, name) for grid in grids)])
@@ -70,7 +70,7 @@ def _table(grid: Grid, name: str) -> str:
 
 
 def _slug(text: str) -> str:
-    """Letters, digits and hyphens, which mean nothing to LaTeX."""
+    """Return lower-case letters, digits and hyphens, which LaTeX does not interpret."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60] or "x"
 
 
@@ -79,5 +79,5 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _comment(text: str) -> str:
-    """In a comment nothing but the end of the line means anything."""
+    """Return the text on one line; in a LaTeX comment, only the end of the line has a meaning."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

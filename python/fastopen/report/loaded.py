@@ -1,4 +1,4 @@
-"""Words for how pages were loaded: over HTTPS or in cleartext, with which versions of HTTP."""
+"""Describe how pages were loaded: over HTTPS or in cleartext, and with which versions of HTTP."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# By whether all URLs are encrypted, and whether any is.
+# Keys: True if all URLs are encrypted, and True if any URL is.
 _WHERE: Final = {
     (True, True): "Over HTTPS",
     (False, False): "In cleartext",
@@ -16,7 +16,7 @@ _WHERE: Final = {
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return what these cells loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
+    """Return how these cells were loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
     schemes: set[bool] = set()
     versions: set[str] = set()
     of_recording = named = False
@@ -42,7 +42,7 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
-    """Return True if all connections of these cells run over QUIC, so that none can use TFO."""
+    """Return True if all connections of these cells use QUIC, so that none can use TFO."""
     return all(_of_quic(results, cell) for cell in cells)
 
 

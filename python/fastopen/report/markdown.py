@@ -1,4 +1,4 @@
-"""A report as Markdown: verdict, tables, answers and method, for an issue, a wiki or a notebook."""
+"""Write a report as Markdown, for an issue, a wiki or a notebook: verdict, tables, answers and method."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown prints as it is; it cannot begin a list, a heading or HTML."""
+    """Escape text so that Markdown prints it unchanged; it cannot begin a list, a heading or HTML."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return _SPECIAL.sub(r"\\\1", plain)
 

@@ -1,4 +1,4 @@
-"""The method and the machine, in words for a methods section."""
+"""Describe the method and the machine, for the methods section of a paper."""
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from fastopen.contract import RateLimit, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
-# Payload of a TCP segment on Ethernet, with timestamps: QUIC's initial window is that of TCP in bytes.
+# Payload of a TCP segment on Ethernet, with timestamps. QUIC's initial window has as many bytes as TCP's.
 TCP_SEGMENT_BYTES: Final = 1448
 
 
@@ -53,7 +53,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield the beginning of connections that have sessions of an earlier visit."""
+    """Yield sentences on the TLS sessions of an earlier visit, if any setup has them."""
     setups = [setup for setup in results.experiment.setups if setup.tls is not None]
     encrypted = [setup.tls for setup in setups if setup.tls is not None]
     began = {tls.session for tls in encrypted}
@@ -80,7 +80,7 @@ def _first_flights(results: Results) -> Iterator[str]:
 
 
 def _visit(setup: Setup) -> str:
-    """Return the visit that left the tickets."""
+    """Return a description of the visit that left the tickets."""
     client = setup.client.type
     if client.ours:
         return "one connection to each host over a link without delay"
@@ -92,7 +92,7 @@ def _visit(setup: Setup) -> str:
 
 
 def _quic(results: Results) -> Iterator[str]:
-    """Yield the settings of QUIC, and their differences from TCP."""
+    """Yield a paragraph on QUIC: its settings, and its differences from TCP; nothing without QUIC."""
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
@@ -150,7 +150,7 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
 
 
 def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
-    """Settings of both ends; once where they are the same."""
+    """Yield the kernel settings of both ends, equal ones only once."""
     client, origins = world.sysctls.client, world.sysctls.origins
     for name in sorted({*client, *origins}):
         if client.get(name) == origins.get(name):
@@ -189,7 +189,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Its values, where it has one: a key share, say, is nothing to a connection in cleartext."""
+    """Return the factor's values at points where it applies: a key share does not apply in cleartext."""
     natural = factor.natural
     having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
     return factor.phrase.format(_distinct(map(factor.text_at, having)))
@@ -235,7 +235,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Return the description of a client over all its settings."""
+    """Return the description of a client with all its settings."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -250,7 +250,7 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return the limits on a client's connections. With streams it opens one to each host."""
+    """Return the limits on a client's connections. With HTTP/2 or HTTP/3 it opens one to each host."""
     one_each = {
         version
         for setup in setups
@@ -284,7 +284,7 @@ def _repeats(results: Results) -> str:
 
 
 def _certainty(results: Results) -> str:
-    """Return the basis of certainty of the improvements: intervals, determinism, or both."""
+    """Return a clause on the certainty of the improvements: intervals, determinism, or both."""
     interval = (
         f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
         " seed)"

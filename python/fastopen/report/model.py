@@ -1,4 +1,4 @@
-"""A finding as data, which terminal, HTML, Markdown and JSON each render."""
+"""Define findings as data, for the terminal, HTML, Markdown and JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,18 +7,19 @@ from typing import Literal
 from fastopen.common.grid import Value
 
 Severity = Literal["answer", "note", "warning", "detail"]
-"""`answer`: of the reader's question; `note`: explains it; `warning`: casts doubt on it; `detail`: others."""
+"""`answer`: answers the reader's question; `note`: explains the answer; `warning`: casts doubt on the answer;
+`detail`: everything else."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a run shows, with the sentence that states it."""
+    """A fact that a run shows, with the sentence that states it."""
 
     kind: str
-    """For programs and tests: it stays when the sentence is improved."""
+    """A name for programs and tests, which stays the same if the sentence is reworded."""
     sentence: str
     figures: Mapping[str, Value] = field(default_factory=dict)
-    """The figures of the sentence, not rounded, by name with their unit."""
+    """The figures in the sentence, not rounded, by a name that includes the unit."""
     severity: Severity = "note"
     subject: str = ""
-    """The page; empty: the whole run."""
+    """The name of the page; empty for the whole run."""

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no network: Jinja2 escapes whatever a page brings."""
+"""Write a report as one HTML file that needs no network. Jinja2 escapes all texts of pages."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, whole_page
 from fastopen.report.vega import library
 
-# What single loads may take of the file: a report opens on a phone, too.
+# The most bytes of the file that single loads may take, so that reports also open on a phone.
 LOADS_BYTES_MAX: Final = 5_000_000
 
 
@@ -50,7 +50,7 @@ def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...
     """Return the loads to choose from (page and network, figures, packed data), and the number left out."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(source))
-    # The same figures of each load, since one takes the place of another.
+    # All loads need the same figures, because the figures of a chosen load replace those on the page.
     traced = any(has_trace(arms) for _, _, arms in loads)
     drawn = (waterfall, *([tcp_trace] if traced else []), timing_breakdown)
     for page, place, arms in loads:

@@ -1,4 +1,4 @@
-"""Critical paths as HTML shows them: bars to one scale, and their pieces as tables."""
+"""Show critical paths in HTML: bars on one scale, and tables of their segments."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the pieces of the bar of each path by its name: milliseconds of each kind, all on one scale."""
+    """Return the bar of each path by name, from milliseconds by kind; all bars have the same scale."""
     longest = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     return [(name, list(_bar(kinds_ms, longest))) for name, kinds_ms in paths.items()]
 
@@ -33,12 +33,12 @@ def _bar(kinds_ms: Mapping[Kind, float], longest_ms: float) -> Iterator[dict[str
 
 
 def kinds_of(path: CriticalPath) -> dict[Kind, float]:
-    """Milliseconds of each kind on the path of one load."""
+    """Return the milliseconds of each kind on the path of one load."""
     return {kind: path.total_ns(kind) / 1e6 for kind in Kind}
 
 
 def segments_grid(page: Page, path: CriticalPath) -> Grid:
-    """The pieces of one path in order of time."""
+    """Return a table of the segments of one path in chronological order."""
     rows = tuple(
         (
             Entry(request_name(page, one.resource)),
@@ -53,7 +53,7 @@ def segments_grid(page: Page, path: CriticalPath) -> Grid:
 
 
 def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
-    """Return the changes from one path to another as a table."""
+    """Return a table of the changes from one path to another."""
     rows = tuple(
         (
             Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),

@@ -1,4 +1,4 @@
-"""The results of a run as a terminal prints them: tables and sentences by page, then notes on all."""
+"""Print the results of a run in a terminal: tables and sentences by page, then notes on all pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -23,23 +23,23 @@ from fastopen.report.model import Severity
 from fastopen.report.published import comparison_sentences
 from fastopen.report.summary import savings_by_name, summarise_run
 
-# More pages are one table, with a row for each page and network.
+# More pages are printed as one table, with a row for each page and network.
 PAGES_APART: Final = 8
-# Of more networks a table of correlations has no room in a terminal.
+# A table of correlations for more networks does not fit into a terminal.
 PLACES_PRINTED: Final = 4
-# Style and indent of a finding's further lines.
+# The style of a finding, and the indent of its further lines.
 STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
     "answer": ("", ""),
     "note": ("", ""),
     "warning": ("yellow", "  "),
     "detail": ("dim", ""),
 }
-# How many of those that gain most, and least, are named.
+# The number of cells with the largest savings, and with the smallest, that are named.
 EXTREMES: Final = 3
 
 
 def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield all that is printed of a run, for a terminal of this width."""
+    """Yield everything to print about a run, for a terminal with `width` columns."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
@@ -71,7 +71,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    """Many pages in one table, and what is wrong with any of them."""
+    """Yield one table for many pages, and the warnings on each page."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
@@ -83,7 +83,7 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Too many pages for a table: what is saved over them, what goes with it, and the extremes."""
+    """Yield the report on a corpus, without a row for each page: distribution, correlations and extremes."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
@@ -105,7 +105,7 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """The cells that gain most and least, of the treatment that stands for all, and why some lose."""
+    """Yield the cells that the headline treatment speeds up most and least, and why some get slower."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]
@@ -123,7 +123,7 @@ def _extremes(results: Results) -> Iterator[str]:
 def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType]:
     for number, grid in enumerate(page_grids(results, page)):
         yield from tabled(grid, width)
-        if number:  # the note of the first is below all pages
+        if number:  # The first table's note is printed once, below all pages.
             yield from filled([grid.note], width, "dim")
     for finding in page_findings(results, page):
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
@@ -174,7 +174,7 @@ def _closing(results: Results) -> Iterator[str]:
 
 
 def _without(left: Sequence[str], results: Results) -> str:
-    """`, with nothing of a and b loaded`: of many pages how many, and the first few."""
+    """Return a clause on pages without loads: `, without any load of a and b`; empty if there are none."""
     if not left:
         return ""
     if len(left) <= PAGES_APART:
@@ -183,7 +183,7 @@ def _without(left: Sequence[str], results: Results) -> str:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield the reports of the kernel on listeners of external servers, and remedies for wrong answers."""
+    """Yield the kernel's reports on listeners of external servers, and a remedy for wrong responses."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"
@@ -204,14 +204,14 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
 
 
 def _servers(experiment: Experiment) -> str:
-    """`, server nginx`: what the client talked to instead of the origins; nothing where that is nothing."""
+    """Return the external servers: `, server nginx`; empty if there are none."""
     commands = (setup.origins.server for setup in experiment.setups)
     servers = dict.fromkeys(PurePath(words[0]).name for words in commands if words)
     return f", server {', '.join(servers)}" if servers else ""
 
 
 def _clients(experiment: Experiment) -> list[str]:
-    """`loader (browser)`, `curl`: each client once, with its profile where it has profiles."""
+    """Return each client once, with its profile if it has profiles: `loader (browser)`, `curl`."""
     clients = [setup.client for setup in experiment.setups]
     return list(
         dict.fromkeys(

@@ -1,4 +1,4 @@
-"""In words how published figures and ours differ, and why."""
+"""Describe in sentences how published figures differ from ours, and why."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 from fastopen.analysis.statistics import Discrepancy, Label, Results, slopes
 from fastopen.common.phrases import capitalised, listed, plural
 
-# So many cells are named one by one; of more, the worst.
+# The number of cells that are named; if there are more, the ones with the largest differences.
 NAMED: Final = 3
-# What takes so many times as long, or grows so many times as fast, is another load.
+# Times, or slopes, that differ by more than this factor come from a different load.
 OTHER_LOAD: Final = 1.5
 
-# In a terminal of 80 columns, and what it means.
+# The text for a terminal of 80 columns, and the meaning.
 LABELS: Final = {
     Label.SLOWER: ("slower", "their times are longer with TFO than without"),
     Label.UNSIGNED: ("unsigned", "their table prints the size of the difference without its sign"),
@@ -26,12 +26,12 @@ LABELS: Final = {
     Label.THEIRS_MORE: ("theirs more", ""),
     Label.OURS_MORE: ("ours more", ""),
 }
-# What was printed is shown with these.
+# Labels that also show the printed figure.
 OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """The labels of a cell in words; what was printed is shown with those that are about the print."""
+    """Return the labels of a cell in words. Those in OF_PRINT include the printed improvement."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -76,7 +76,7 @@ def _counts(found: list[Discrepancy]) -> str:
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """The worst of the cells in which theirs saved more than our handshakes took."""
+    """Yield the cells with the largest published savings that exceed our handshakes or half of the load."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
     for one in worst:
@@ -94,7 +94,7 @@ def _trips(milliseconds: float, rtt_ms: float) -> str:
 
 
 def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
-    """Return a sentence on differences of times without TFO and their relation to round trips; else empty."""
+    """Return a sentence if times without TFO, or their growth with the RTT, differ much; else empty."""
     parts = []
     ratios = [one.theirs_longer for one in found if one.comparison.page == page]
     known = [ratio for ratio in ratios if ratio is not None]

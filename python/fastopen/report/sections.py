@@ -1,4 +1,4 @@
-"""The sections of a report, each by itself: its file has all of them, `fastopen browse` those asked for."""
+"""Render each section of a report by itself: the file has all, `fastopen browse` only requested ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from fastopen.report.templates import environment
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-# Of more pages a heading gives the number alone.
+# If there are more pages, a heading only gives their number.
 NAMED_PAGES: Final = 4
 
 
@@ -42,12 +42,12 @@ class Drawn:
 
 
 def part_html(part: Part, source: Source) -> Markup:
-    """One section; empty where the run has nothing to say in it."""
+    """Return one section; empty if the run has nothing to report in it."""
     return _rendered(part, _CONTENT[part](source))
 
 
 def verdict_html(results: Results) -> Markup:
-    """The section that is there first: it needs no record of a load."""
+    """Return the verdict without reading records of loads, so that it can be shown first."""
     return _rendered("verdict", {"summary": summarise_run(results)})
 
 

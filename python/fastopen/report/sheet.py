@@ -1,4 +1,4 @@
-"""A table as CSV (RFC 4180), for spreadsheets and data frames: what programs read, nothing rounded."""
+"""Write a table as CSV (RFC 4180), for spreadsheets and data frames: the values, without rounding."""
 
 import csv
 import io

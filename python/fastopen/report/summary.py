@@ -1,4 +1,4 @@
-"""The beginning of a report: the verdict, the saving, the proof."""
+"""Summarise a run for the beginning of a report: the verdict, the saving, the evidence."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from fastopen.report.findings.verdict import (
 )
 from fastopen.report.loaded import as_loaded, over_quic
 
-# The label of the tile that has the savings.
+# The label of the tile with the savings.
 SAVED: Final = "of the page load time saved"
 NO_TREATMENT: Final = "No load used TFO."
-# How often TFO does what, after "it".
+# Clauses after "it" with the number of places that have each effect.
 COUNTED: Final = {
     Effect.REDUCES: "reduces it in {}",
     Effect.INCREASES: "increases it in {}",
@@ -39,15 +39,15 @@ COUNTED: Final = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The verdict in a few words with its tone, the sentences that carry it, and its figures."""
+    """The verdict in a few words with its tone, the sentences that support it, and its figures."""
 
     headline: str
     tone: str
     sentences: tuple[str, ...]
     tiles: Mapping[str, str]
-    """The figures in large type, by what they are."""
+    """The figures in large type, by label."""
     of_questions: tuple[str, ...] = ()
-    """`HTTP/2: worth turning on.`: what the headline leaves open, where verdicts on questions differ."""
+    """The verdict on each question, such as `HTTP/2: worth turning on.`; empty if all verdicts are equal."""
 
 
 def summarise_run(results: Results) -> Summary:
@@ -101,10 +101,9 @@ def summarise_run(results: Results) -> Summary:
 
 
 def verdict_line(results: Results) -> str:
-    """`Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold cookies
-    -0.3 %.`: the headline with the savings of each treatment, where one question is asked; else with the
-    verdict on each.
-    """
+    """Return the headline, with the savings of each treatment or, if they differ, the verdicts on each
+    question: `Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold
+    cookies -0.3 %.`"""
     summary = summarise_run(results)
     if summary.of_questions:
         return " ".join((summary.headline, *summary.of_questions))
@@ -139,7 +138,7 @@ def _sentences(
 
 
 def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
-    """`On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
+    """Return `On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
     savings, medians = savings_of(cells), [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     on_visit = f"On {arm.visit} TFO"
@@ -169,7 +168,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """The savings of cells that have one, by page, with the network where that varies."""
+    """Return the savings of cells by page, and by network if that varies. All cells must have a saving."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -180,13 +179,13 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _carried(cells: Sequence[CellResult]) -> str:
-    """`1,000 of 1,000`: connections with data in their SYN; empty where there is none at all."""
+    """Return the connections with data in their SYN: `1,000 of 1,000`; empty if there are no connections."""
     connections = sum(cell.connections for cell in cells)
     return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Savings only where there is one question: a range over several is the answer to none."""
+    """Return figures by label; savings only for one question, because several need separate answers."""
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
     tiles: dict[str, str] = {}

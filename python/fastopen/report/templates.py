@@ -1,4 +1,4 @@
-"""Templates of HTML that needs no network: Jinja2 escapes whatever a page brings."""
+"""Render HTML templates that need no network. Jinja2 escapes all texts of pages."""
 
 import base64
 import hashlib
@@ -15,26 +15,26 @@ HERE: Final = "fastopen.report"
 
 
 def policy(*scripts: str) -> str:
-    """Content-Security-Policy: these scripts and no other, and no request to anywhere."""
+    """Return a Content-Security-Policy that allows only these scripts and no requests."""
     digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
 
 
 def asset(name: str, package: str = HERE) -> str:
-    """A file of the package's `assets/`."""
+    """Return the text of a file in the package's `assets/`."""
     return (resources.files(package) / "assets" / name).read_text(encoding="utf-8")
 
 
 def whole_page(template: str, *scripts: str, **content: Any) -> str:
-    """Return a page of a template, with the style, that runs these scripts and no other."""
+    """Return a page from a template, with the style sheet and a policy that allows only these scripts."""
     style = Markup(asset("report.css"))  # noqa: S704  # ours
     return environment().get_template(template).render(style=style, policy=policy(*scripts), **content)
 
 
 @cache
 def environment(package: str = HERE) -> Environment:
-    """Return the environment of templates, for which an undefined name is an error."""
+    """Return the environment of templates, in which an undefined name is an error."""
 
     def found(name: str) -> str:
         own = resources.files(package) / "assets" / name

@@ -1,4 +1,4 @@
-"""The scripts that draw figures in a page: Vega, Vega-Lite and vega-embed, as vl-convert carries them."""
+"""Bundle the scripts that draw figures in a page: Vega, Vega-Lite and vega-embed, from vl-convert."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 
 @cache
 def library() -> str:
-    """One script, 0.9 MB. It takes seconds to put together, so it is kept in the user's cache."""
+    """Return one script of 0.9 MB. Bundling takes seconds, so the result is kept in the user's cache."""
     path = cache_folder("report") / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return path.read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def _bundled() -> str:
 
 
 def _keep(path: Path, script: str) -> None:
-    """Whole or not at all: another process may be reading. Without a cache it works too, only slower."""
+    """Write the file atomically, because other processes may read it. If that fails, do without a cache."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, script)

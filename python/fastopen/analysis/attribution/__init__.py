@@ -1,4 +1,4 @@
-"""Attribution: where the time of a load went, what TCP Fast Open could save of it, and what that means."""
+"""Explain where the time of page loads went, and how much of it TCP Fast Open could save."""
 
 from fastopen.analysis.attribution.answers import Answer, page_answers, run_answers
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, Shown, attribute

@@ -1,6 +1,6 @@
-"""The questions that reports on TCP Fast Open answer, answered from a run's own figures.
+"""Answer the questions that reports ask about TCP Fast Open, from the figures of a run.
 
-Every sentence carries the figure that it rests on; a question that the run cannot answer is left out.
+Every sentence states the figure that it is based on. Questions that the run cannot answer are left out.
 """
 
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ from fastopen.common.phrases import NBSP, change, gain, interval, listed, percen
 from fastopen.experiments import Factor, place_word, treatments_of
 from fastopen.experiments.factors import RTT
 
-# More comparisons of one page than this are summed up by the two ends.
+# A page with more comparisons than this is summed up by the two with the smallest and largest gain.
 NAMED_MAX: Final = 4
-# Pieces of the critical path that changed by less are not worth a word.
+# Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# Below this slope no whole handshake is saved for a round trip.
+# Below this slope (ms saved per ms of RTT), the saving is not attributed to handshakes.
 HANDSHAKE_MIN: Final = 0.5
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question and what the run says to it."""
+    """A question, and the sentences with which the run answers it."""
 
     question: str
     sentences: tuple[str, ...]
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison whose headline arm has an improvement: then all of these are known."""
+    """A comparison whose headline arm has an improvement, so that none of these values is missing."""
 
     place: Place
     baseline: CellResult
@@ -58,7 +58,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return the questions that can be answered for one page."""
+    """Return the questions that can be answered for one page, with their answers."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -75,7 +75,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the questions that can be answered by comparing pages."""
+    """Return the questions that can be answered by comparing pages, with their answers."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
@@ -91,7 +91,7 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
             f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
         )
     yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
-    # The arms that these sentences are not about, such as a first visit.
+    # The treatments other than the headline, such as a first visit.
     for arm in treatments_of(dict.fromkeys(name for pair in pairs for name in pair.place.arms)):
         others = [(pair, pair.place.arms.get(arm.name)) for pair in _ends(pairs)]
         known = [
@@ -104,7 +104,7 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:
-    """All of a few; of many the one that gains least and the one that gains most."""
+    """Return all pairs if they are few, otherwise the ones with the smallest and largest gain."""
     if len(pairs) <= NAMED_MAX:
         return pairs
     ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
@@ -112,7 +112,7 @@ def _ends(pairs: list[_Pair]) -> list[_Pair]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """By how much the pieces of the critical path became longer, those that are worth a word."""
+    """Return the change of each part of the critical path in ms, without changes below CHANGE_MIN_MS."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -120,7 +120,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _where_it_went(place: Place) -> Iterator[str]:
-    """Yield the pieces of the critical path that became shorter or longer."""
+    """Yield a sentence on the parts of the critical path that became shorter or longer."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is not None and after is not None and changes:
         several = before.loads > 1 or after.loads > 1
@@ -133,7 +133,7 @@ def _where_it_went(place: Place) -> Iterator[str]:
 
 
 def _rtt(curves: list[Curve]) -> Iterator[str]:
-    """Yield the growth of the saving along each row of RTTs; of many rows, the first ones."""
+    """Yield sentences on the saving along each series of RTTs; if there are many, on the first only."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -153,7 +153,7 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield the change on the critical path for each value of a setting, compared with its first value."""
+    """Yield sentences that compare each value of a varying setting with its first value."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -173,7 +173,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """`Without TFO reno instead of cubic (at 100 ms) is +44 ms: transfer +30 ms, ...`; the same with TFO."""
+    """Yield `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then the same with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -192,7 +192,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return the part of the page load time that no handshake affects, at both ends."""
+    """Return a clause with the part of the page load time that no handshake affects, for both places."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [
@@ -235,7 +235,8 @@ def _against(pair: _Pair, published: float) -> str:
     low, high = pair.headline.interval or (inf, -inf)
     if low <= published <= high:
         return f"the same within its range ({_certainty(pair.headline)})"
-    apart = round(pair.improvement_percent, 1) - round(published, 1)  # as both are printed
+    # Subtract rounded values, so that the difference agrees with the printed numbers.
+    apart = round(pair.improvement_percent, 1) - round(published, 1)
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
 
 
@@ -268,7 +269,7 @@ def _because(pairs: list[_Pair]) -> str:
 
 
 def _certainty(result: CellResult) -> str:
-    """The interval, or why there is none."""
+    """Return the confidence interval in words, or the reason why there is none."""
     if result.deterministic:
         return "virtual time, without noise"
     return interval(result.interval, result.pairs, result.confidence, of_draws=result.varied)

@@ -1,4 +1,4 @@
-"""The loads of a run taken apart: the mean critical path of each cell, and one load to be shown whole."""
+"""Break down the page load times of a run: the mean critical path of each cell, and one load to show."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
-# A load of fifty requests takes two milliseconds to read and take apart; more loads would change no mean.
+# Analysing a load of fifty requests takes two milliseconds; more loads would hardly change a mean.
 LOADS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean over loads of one cell, in milliseconds; the kinds add up to the page load time."""
+    """The mean over loads of one cell, in milliseconds. The values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
-    """How many were taken apart: of a large run not all."""
+    """The number of analysed loads; in a large run, not all of the cell's loads."""
     plt_ms: float
     kinds_ms: dict[Kind, float]
     handshakes: float
-    """How many handshakes are on the path."""
+    """The mean number of handshakes on the critical path."""
     ready_ms: float
     connections: float
 
     def share(self, kind: Kind) -> float:
-        """Return the share of this kind in the page load time, 0 to 1."""
+        """Return the part of the page load time that this kind takes, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """By how much each kind takes longer in `after`; the changes add up to that of the page load time."""
+        """Return by how many ms each kind is longer in `after`; the sum is the change of the PLT."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A whole load: the valid one with the median page load time of its cell (the lower one of two)."""
+    """One whole load: the valid load with the median page load time of its cell (of two, the shorter one)."""
 
     record: LoadRecord
     path: CriticalPath
@@ -47,16 +47,16 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """By the index of cells; a cell without a valid load is missing in both."""
+    """By cell index; cells without valid loads, or observed only at the origins, are missing in both."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
 
 
 def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_MAX) -> Attribution:
-    """Takes apart the valid loads of a run, of each cell equally many where there are more than `loads_max`.
+    """Analyse the valid loads of a run. If there are more than `loads_max`, take equally many of each cell.
 
-    Which ones is decided by how near they are to the median page load time, so that it is the same each time.
+    The loads nearest to the median page load time are taken, so that the choice is always the same.
     """
     experiment, pages = store.experiment(), store.pages()
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
@@ -71,7 +71,7 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
             _, client = loaded_with(experiment, cell, row.repeat)
             path = critical_path(pages[cell.page], record, client)
             if path is None:
-                # Seen at the origins alone, as the other loads of its cell.
+                # Observed only at the origins, like all loads of this cell.
                 break
             taken.append(Shown(record, path))
         if taken:

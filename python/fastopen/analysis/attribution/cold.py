@@ -1,7 +1,7 @@
-"""Requests that had to wait for TCP's handshake, and its share of how long they took.
+"""Compute the part of cold requests' time that the TCP handshake takes. Cold requests wait for a handshake.
 
-This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1 the handshake
-is 8 to 28 % of cold requests at Google.
+This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
+handshake takes 8 to 28 % of the time of cold requests at Google.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,14 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The answered requests of one place, from the median load without TFO of each page."""
+    """The answered requests at one place, from the median load without TFO of each page."""
 
     place: str
     seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """How long each took from the opening of its connection, or from when it was sent, to its last byte, and
-    how much of that was the handshake."""
+    """For each request: its duration until the last byte, and the handshake's part of it. The duration starts
+    when the request is queued and its connection opened or, if it follows others on an HTTP/1.1 connection,
+    when it is sent."""
 
     @property
     def all_ms(self) -> list[float]:
@@ -38,7 +39,7 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return the handshake's share of each cold request in percent, in order."""
+        """Return the handshake's part of each cold request in percent, in ascending order."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
@@ -47,18 +48,18 @@ class ColdRequests:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return its 95 % interval over requests; None of too few."""
+        """Return the 95 % interval of `share` over requests; None if there are too few."""
         return median_interval(self.shares, self.seed)
 
     @property
     def share_of_all(self) -> float:
-        """Return the share of all handshakes in the time that all requests took, in percent."""
+        """Return the part of the time of all requests that handshakes take, in percent."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the places that have cold requests, in order. Loads seen at the origins have no such times."""
+    """Return the places that have cold requests. Loads observed only at the origins have none."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

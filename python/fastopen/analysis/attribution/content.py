@@ -1,4 +1,4 @@
-"""Properties of a page that matter for TFO: connections, hosts, third parties, sizes, handshakes."""
+"""Describe what matters for TFO on a page: connections, hosts, third parties, sizes, handshakes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,21 +10,21 @@ from fastopen.common.phrases import plural, share, size, time
 from fastopen.pages import Page
 from fastopen.pages.domains import registrable_domain, third_parties
 
-# Shares of the page load time that handshakes on the critical path take, from which on a page is called so.
+# Verdicts, each with the smallest part of the page load time that handshakes on the critical path take.
 LENDS_ITSELF: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
     (0.0, "It suits TFO little"),
 )
 
-# A share of the page load time that is worth a word.
+# Waits that take a smaller part of the page load time are not mentioned.
 READY_MIN: Final = 0.01
-# In round trips; a handshake on an idle link takes one.
+# In round trips. A handshake on an idle link takes one.
 SLOW_HANDSHAKE: Final = 1.3
 
 
 def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
-    """Sentences on the page, and on its loads without TFO along one row of RTTs."""
+    """Yield sentences on the page, and on its loads without TFO at the places of `curve`."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
@@ -59,7 +59,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield handshakes that take longer than a round trip because they queue."""
+    """Yield a sentence on the slowest handshake if it took longer than a round trip because of queueing."""
     slowest, worst_ms, worst_trips = "", 0.0, 0.0
     for place, path in paths:
         if path.handshakes and place.rtt_ms:

@@ -1,15 +1,15 @@
-"""The critical path of a load: from the load event back through whatever each step waited for last.
+"""Find the critical path of a load: walk back from the load event over the last wait of each step.
 
-From the last byte before the load event the walk goes back over the response's transfer and the wait for its
-first byte to the moment the request was sent, and from there to what came last of what sending needed: the
-handshake of its connection, the request that held its connection (or the place of its connection) until
-then, or the response that made the client know of it. So a request that waited in a queue is explained by
-the request before it; `ready_ns` is for how long that was so.
+The walk starts at the last byte before the load event. It goes back over the response's transfer and the wait
+for its first byte to the sending of the request, and then to the last event that the request waited for: the
+handshake of its connection, the end of the request that occupied the connection (or a place under the limit
+on connections), or the response from which the client learned of the request. So time in a queue is explained
+by the previous request. `ready_ns` is the total of such time.
 
-A client that binds late (Chromium, the loader) gives an established connection to the most urgent request: a
-request that then had to open another one waited for that handshake as well, and it counts.
+Clients that bind late (Chromium, the loader) give an established connection to the most urgent request. If a
+request then had to open another connection, it also waited for the first handshake, which counts.
 
-The handshakes on the path are no bound on what TFO can save: see `fastopen.analysis.statistics.bound`.
+The handshakes on the path are no upper bound on TFO's saving: see `fastopen.analysis.statistics.bound`.
 """
 
 import math
@@ -26,32 +26,32 @@ from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
 
 @dataclass(frozen=True)
 class Sent:
-    """A request that was answered in full; times in nanoseconds since the navigation start."""
+    """A request that was answered completely. Times are in nanoseconds since the navigation start."""
 
     resource: int
     connection: int | None
-    """None where the client's cache answered: then all times are that of the answer."""
+    """None if the client's cache answered; then all times are the time of the response."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """When its connection was opened, where it was the first on it, or one of several at once."""
+    """When the connection was opened; None if the request followed others on an HTTP/1.1 connection."""
     looked_up: Span | None = None
-    """When the name of its host was looked up, if it waited for that."""
+    """When the host's name was looked up; None if the request did not wait for that."""
     connected_ns: int | None = None
     secured_ns: int | None = None
-    """When the TLS handshake was done, on a connection that has TLS."""
+    """When the TLS handshake was complete; None without TLS, or if `opened_ns` is None."""
     waited_for_handshake: bool = False
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when its connection could have been opened if the address had been known."""
+        """Return when the connection could have been opened if the address had been known."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
 class Waits:
-    """A load as a graph: who waited for whom."""
+    """The graph of a load: which request waited for which other request."""
 
     def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
         self._page = page
@@ -70,13 +70,13 @@ class Waits:
             if sent.connection in last_on:
                 self._before[sent.resource] = last_on[sent.connection]
             last_on[sent.connection] = sent
-        # Only a connection that carried nothing afterwards can have made room for another.
+        # Only a connection that carried no more requests afterwards can have made room for another.
         self._ended = sorted(last_on.values(), key=lambda sent: sent.end_ns)
         self._ends = [sent.end_ns for sent in self._ended]
         self._last_document = self._end_of_redirects()
 
     def last(self) -> Sent | None:
-        """The request whose end the load event waited for."""
+        """Return the request whose end the load event waited for."""
         counted = [
             sent
             for sent in self._of_resource.values()
@@ -85,9 +85,9 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: Sent) -> Sent | None:
-        """The request that had what this one waited for: its connection, or the place of its connection.
+        """Return the request that kept `sent` waiting: on its connection, or by the limit on connections.
 
-        None where it waited for neither: it was sent, or its connection was opened, once it was known.
+        None if `sent` did not wait: it was sent, or its connection was opened, as soon as it was queued.
         """
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
@@ -99,7 +99,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """The handshakes to its origin that were under way until it opened a connection, the latest first."""
+        """Return the handshakes to the origin that ran while `sent` waited for a connection, latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -107,15 +107,15 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """The request whose response made the client know of this one."""
+        """Return the request whose response told the client of this request."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
-            # It parses the last document alone, and follows redirects one after another.
+            # mget parses only the last document, and follows redirects one after another.
             index = self._last_document if sent.resource > self._last_document else index
         return None if index is None else self._of_resource.get(index)
 
     def known_ns(self, sent: Sent, initiator: Sent) -> int:
-        """When the initiator's response had arrived so far that the client knew of the request."""
+        """Return when enough of the initiator's response had arrived to reveal the request."""
         resource = self._page.resources[sent.resource]
         redirects = self._page.resources[initiator.resource].redirect_to is not None
         if self._client.profile == "mget" or resource.initiator_at_bytes is None or redirects:
@@ -133,7 +133,7 @@ class Waits:
 
 
 def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Iterable[Sent]:
-    """The requests that got everything; of several for one resource the last to be sent."""
+    """Return the requests that were answered completely; for each resource, only the one sent last."""
     connections = {connection.id: connection for connection in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
@@ -168,7 +168,7 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """Return the path of a load, in integers; None without a PLT, or if seen only at the origins."""
+    """Return the critical path of a load; None if it has no PLT or was observed only at the origins."""
     if record.plt_ns is None or record.seen_at == "origins":
         return None
     waits = Waits(page, record, client)
@@ -185,7 +185,7 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
 
 
 class _Walk:
-    """The position of the walk back, and the pieces cut so far, the latest first."""
+    """The current time of the walk back, and the segments found so far, the latest first."""
 
     def __init__(self, plt_ns: int) -> None:
         self.cursor_ns = plt_ns
@@ -193,7 +193,7 @@ class _Walk:
         self.ready: list[tuple[int, int]] = []
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Cuts a piece from `start_ns` to the cursor, nothing where that is not before it."""
+        """Add a segment from `start_ns` to the cursor and move the cursor there, if that is earlier."""
         start_ns = max(start_ns, 0)
         if start_ns < self.cursor_ns:
             self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))
@@ -201,7 +201,7 @@ class _Walk:
 
 
 def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
-    """Goes back over one request; the request that it had waited for last."""
+    """Walk back over one request. Return the request that it waited for, None at the first request."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:

@@ -1,4 +1,4 @@
-"""Comparisons of a page in rows in which one factor alone varies: the lines and panels of a figure."""
+"""Arrange the comparisons of a page in series along one factor, for the lines and panels of figures."""
 
 import re
 from collections.abc import Iterable
@@ -14,52 +14,52 @@ from fastopen.experiments.factors import RTT
 
 @dataclass(frozen=True)
 class Place:
-    """One comparison: its network and setup, and its arms by name."""
+    """One comparison: its network and setup, and the results of its arms by name."""
 
     comparison: Comparison
     name: str
-    """What distinguishes it from the others of its page: `20 ms`, or `20 ms, mget`."""
+    """The values that distinguish it from the page's other comparisons: `20 ms`, or `20 ms, mget`."""
     where: str
-    """The same in a sentence: `at 20 ms`, `for 1 % loss`."""
+    """The same values as part of a sentence: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
-    """What tables show of each factor that varies, by its name."""
+    """The value that tables show for each varying factor, by the factor's name."""
     numbers: dict[str, float]
-    """Of those that are numbers, in the unit of the column."""
+    """The values of numeric factors, in the unit of the table's column."""
     arms: dict[ArmName, CellResult]
     breakdowns: dict[ArmName, Breakdown]
 
     @property
     def baseline(self) -> CellResult | None:
-        """The arm that the others are compared with."""
+        """Return the arm that the others are compared with; None if it was not loaded."""
         return baseline_of(self.arms)
 
     @property
     def headline(self) -> CellResult | None:
-        """The preferred treatment of those that were loaded."""
+        """Return the most preferred treatment that was loaded; None if none was."""
         return headline_of(self.arms)
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Return the breakdown of the loads without TFO."""
+        """Return the breakdown of the loads without TFO; None if there is none."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the breakdown of the loads of the headline arm."""
+        """Return the breakdown of the loads of the most preferred treatment; None if there is none."""
         return headline_of(self.breakdowns)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Comparisons of one page that differ in one factor alone, least first; `name` is what they share."""
+    """Comparisons of one page that differ in one factor, in ascending order; `name` is what they share."""
 
     name: str
     places: tuple[Place, ...]
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """The comparisons of a page, in the order of the table."""
+    """Return the comparisons of a page, in the order of the table."""
     places = []
     factors = results.factors
     for comparison, arms in results.comparisons(page).items():
@@ -81,7 +81,7 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Return the places in rows. The name of a row is empty if there is only one."""
+    """Return the places as series along one factor. If there is only one series, its name is empty."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -89,20 +89,20 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def _in_order(places: list[Place], along: str) -> list[Place]:
-    """Numbers grow; words stay in the order in which they were asked for."""
+    """Sort the places by their value of `along`; values that are not numbers stay in their order."""
     if any(along not in place.numbers for place in places):
         return places
     return sorted(places, key=lambda place: place.numbers[along])
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """The values of those factors that are numbers. A version is none, whatever its name looks like."""
+    """Return the values of numeric factors by name. HTTP versions are not numbers, even `2`."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """The factor to draw against: the one that decides, else the RTT, else the one with the most values."""
+    """Return the factor for the x axis: the deciding factor, else the RTT, else the one with most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
@@ -117,6 +117,6 @@ def axis_of(results: Results) -> Factor:
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:
-    """Least squares; None where all x are equal."""
+    """Return the slope of the least-squares line; None if all x are equal."""
     xs, ys = zip(*points, strict=True)
     return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None

@@ -1,4 +1,4 @@
-"""A saving above the bound in words: how much, and what else took less time, as far as the loads say."""
+"""Describe a saving above its bound: by how much, and what else took less time, if the loads show it."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from fastopen.common.phrases import decapitalised, listed, percent, plural, time
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """`shorter`: what else took less time; empty where the saving is within the bound."""
+    """Return a sentence; empty if the saving is within the bound. `shorter`: other waits that shrank."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

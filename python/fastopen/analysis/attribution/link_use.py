@@ -1,4 +1,4 @@
-"""Explains a slower load by more bytes on a direction of the link that was busy."""
+"""Explain a slower load by additional bytes on a busy direction of the link."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from fastopen.common.phrases import NBSP, plural, share, size, time
 from fastopen.contract import LoadRecord, Network
 
-# A direction that is busy for less of a load has room for more.
+# A direction that is busy for a smaller part of the load has room for more bytes.
 BUSY_MIN: Final = 0.75
-# What crosses it in addition explains a slower load if it takes so much of the difference.
+# Additional bytes explain a slower load if sending them takes at least this part of the difference.
 EXPLAINS_MIN: Final = 0.5
-# Of UDP: what datagrams with Initial packets are padded to (RFC 9000 section 14.1).
+# Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Why `after` took longer than `before` over the same network, if a busy link says it; else empty."""
+    """Return why `after` took longer than `before` on the same network; empty if no busy link explains it."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -26,7 +26,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
             continue
         busy_ns, more_ns = (8e9 * count / rate for count in (now, now - was))
         if busy_ns >= BUSY_MIN * after.plt_ns and more_ns >= EXPLAINS_MIN * slower_ns:
-            # The last packets may wait in the queue when the load ends.
+            # Capped at 100 %, because the last packets may still be queued when the load ends.
             busy = share(min(1.0, busy_ns / after.plt_ns))
             of_which = "; ".join(_of_which(way, before, after))
             why = f" ({of_which})" if of_which else ""
@@ -38,7 +38,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield the kinds of bytes that there are more of, by the evidence of the sending end."""
+    """Yield the kinds of packets that increased, according to the evidence of the sending end."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""

@@ -1,4 +1,4 @@
-"""The pieces that a page load time is cut into, and the path that they make up."""
+"""Define the segments into which a page load time is divided, and the critical path that they form."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Segment:
-    """One piece, in nanoseconds since the navigation start; `resource` is an index into the page's."""
+    """One segment, in nanoseconds since the navigation start; `resource` is an index into the page."""
 
     kind: Kind
     start_ns: int
@@ -30,50 +30,50 @@ class Segment:
 
     @property
     def length_ns(self) -> int:
-        """Never negative, never zero on a path."""
+        """Return the duration; above zero on a critical path."""
         return self.end_ns - self.start_ns
 
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The waits of a load from navigation start to load event, piece after piece without a gap."""
+    """The waits of a load from navigation start to load event, in segments without gaps."""
 
     plt_ns: int
     segments: tuple[Segment, ...]
-    """In order of time; the lengths add up to `plt_ns` exactly."""
+    """In chronological order. Their lengths add up to `plt_ns` exactly."""
     ready_ns: int
-    """For how long of it a request on the path was known, and waited only for a connection to be free."""
+    """The time in which requests on the path were known and only waited for a free connection."""
 
     def total_ns(self, kind: Kind) -> int:
-        """All pieces of one kind together."""
+        """Return the total length of the segments of one kind."""
         return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
 
     def count(self, kind: Kind) -> int:
-        """Return the number of pieces of one kind."""
+        """Return the number of segments of one kind."""
         return sum(segment.kind is kind for segment in self.segments)
 
 
 @dataclass(frozen=True)
 class PieceChange:
-    """All that one path, and another, spend on one kind of wait of one request, in nanoseconds."""
+    """The time that two critical paths spend on one kind of wait for one request, in nanoseconds."""
 
     kind: Kind
     url: str
     request: int | None
-    """Its index in the page of the second path; None where that page has no such URL."""
+    """The request's index in the page of the second path; None if that page has no such URL."""
     before_ns: int
     after_ns: int
     on_both: bool
-    """Whether both paths go over the request; what one alone goes over says little by itself."""
+    """True if the request is on both paths. A request that is on only one of them shows little by itself."""
 
     @property
     def change_ns(self) -> int:
-        """Above zero where it takes longer on the second path."""
+        """Return the change; positive if the second path spends more time."""
         return self.after_ns - self.before_ns
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the pieces that changed, the largest change first. Requests match by their URL."""
+    """Return the waits that changed, the largest change first. Requests match by URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

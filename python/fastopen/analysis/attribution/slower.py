@@ -1,4 +1,4 @@
-"""Why one load took longer than another of its page: a busy link, or what one request of it met."""
+"""Explain why one load took longer than another load of the same page: a busy link, or one slow request."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,43 +18,43 @@ from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 
-# A request explains a slower load if it takes so much of the difference longer itself.
+# A request explains a slower load if it became slower by at least this part of the difference.
 SHARE_MIN: Final = 0.25
-# A connection that carried so many times less has a congestion window that grew less.
+# A connection that has carried less than this part of the other's bytes has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
-# Of tcpi_fastopen_client_fail, in Linux's include/uapi/linux/tcp.h.
+# Value of tcpi_fastopen_client_fail in Linux's include/uapi/linux/tcp.h.
 TFO_SYN_RETRANSMITTED: Final = 3
-# A segment that is retransmitted after a timeout comes so much later at the least (Linux's TCP_RTO_MIN).
+# A segment that is retransmitted after a timeout is late by at least this (Linux's TCP_RTO_MIN).
 TIMEOUT_MIN_NS: Final = 200_000_000
-# What an initial window of 10 segments (RFC 6928) holds: no congestion window delays it.
+# Bytes in an initial window of 10 segments (RFC 6928). No congestion window delays such a response.
 WINDOW_BYTES: Final = 10 * 1448
-# What is named as the reason takes so much of the difference at the least.
+# A reason must account for at least this part of the difference.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a load that retransmitted at least this many times as much as the others.
+# Losses explain a slower load if it retransmitted at least this many times as many segments.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
 
 @dataclass(frozen=True)
 class _Carried:
-    """The connection of a request and its state."""
+    """A request and its connection."""
 
     took_ns: int
     before_bytes: int
-    """What its connection had carried when it was sent."""
+    """Bytes that the connection had carried when the request was sent."""
     syn_data: bool
-    """True if its connection was opened with data in the SYN."""
+    """True if the connection was opened with data in the SYN."""
     syn_sent_again: bool
-    """True if it waited for a connection whose SYN with TFO was unanswered and then retransmitted without."""
+    """True if the request opened its connection and the SYN had to be retransmitted without data."""
     reused: bool
     transfer_ns: int
-    """From its first byte to its last."""
+    """Time from the response's first byte to its last."""
     sent_again: tuple[int, int]
-    """Segments of its connection, of the client and of the origin."""
+    """Segments that the client and the origin retransmitted on the connection."""
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return the results with the reasons why cells are slower, from the loads nearest to the median."""
+    """Return the results with reasons why cells are slower, found in pairs of loads near the median."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -77,7 +77,7 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Pairs of cells, the faster one first, with the repeat that stands for both."""
+    """Yield pairs of cells, the expected faster one first, with the repeat to compare."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -104,14 +104,14 @@ def _sooner_over_longer_rtt(
                 yield longer, shorter, repeats[0]
 
 
-# What an experiment may compare besides arms, the plainest value first.
+# Factors whose values are compared like arms, each with its simplest value first.
 COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells without TFO that differ only in a value of COMPARED, with a repeat of both.
+    """Yield pairs of cells without TFO that differ only in a factor of COMPARED, with a repeat of both.
 
-    The first has the plainest value, and all of its loads took less time than those of the second.
+    The first cell has the simplest value. All loads of the second took longer, by over the smallest effect.
     """
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
@@ -140,7 +140,7 @@ def _reason(
     before: LoadRecord,
     after: LoadRecord,
 ) -> str:
-    """Return the reason: more bytes on a busy link, else the request that became slower."""
+    """Return the reason: more bytes on a busy link, else the request that became slower; empty if unknown."""
     network, client = loaded_with(results.experiment, slower.cell, repeat)
     if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
         return why
@@ -152,7 +152,7 @@ def _reason(
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
 ) -> str:
-    """Return why `after`, whose critical path this is, took longer; empty if nothing shows it."""
+    """Return why `after`, whose critical path is `path`, took longer; empty if the loads do not show it."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)
@@ -179,14 +179,14 @@ def reason_between(
 
 
 def _syn_sent_again(was: _Carried, now: _Carried) -> str:
-    """Return a clause if its SYN was lost or dropped. The timeout is longer than most savings of TFO."""
+    """Return a clause if the SYN was lost or dropped. Its timeout is longer than most savings of TFO."""
     if was.syn_sent_again or not now.syn_sent_again:
         return ""
     return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
 
 
 def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Return a clause if it or its response waited for a timeout, which a busy link does not explain."""
+    """Return a clause if the request or response waited for a timeout, which a busy link does not explain."""
     longer_ns = now.took_ns - was.took_ns
     if longer_ns < TIMEOUT_MIN_NS:
         return ""
@@ -198,14 +198,14 @@ def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
 
 
 def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
-    """Return a clause if its connection lost more, and its window shrank or it waited for a timeout."""
+    """Return a clause if the request waited for a timeout, or if more segments were retransmitted."""
     more = sum(now.sent_again) > sum(was.sent_again)
     stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
     return _sent_again(was, now) if more or stopped else ""
 
 
 def _sent_again(was: _Carried, now: _Carried) -> str:
-    """`3 segments of its connection had to be retransmitted (1 by the client, 2 by the origin)`."""
+    """Return `3 segments of its connection had to be retransmitted (1 by the client, 2 by ...)...`."""
     ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
     alike = sum(now.sent_again) == sum(was.sent_again)
@@ -215,7 +215,7 @@ def _sent_again(was: _Carried, now: _Carried) -> str:
 
 
 def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on losses in the whole load, if no single request explains the difference."""
+    """Return a clause on retransmissions in the whole load, if there are many more than before."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -223,7 +223,7 @@ def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
-    """Return a clause if it got a connection whose congestion window had grown less."""
+    """Return a clause if the request got a connection with a smaller congestion window."""
     if now.before_bytes >= LESS_CARRIED * was.before_bytes:
         return ""
     carried = f"a connection that had carried {size(now.before_bytes)}"
@@ -238,7 +238,7 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """The response that shares the link with it for longer than it did, if that takes so long."""
+    """Return a clause on the response that delays the request on the link by at least `least_ns` more."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -256,7 +256,7 @@ def _met(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """For how long each other request was under way while this one was."""
+    """Return how long each other request was in progress while this one was."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -269,7 +269,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
-    """Return the connection of each request that was answered completely."""
+    """Return each completely answered request with its connection."""
     connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
@@ -295,12 +295,12 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
 
 
 def _span(request: Request) -> tuple[int, int] | None:
-    """From when it was sent to its last byte."""
+    """Return the times when the request was sent and its last byte arrived; None if either is unknown."""
     return None if request.sent_ns is None or request.end_ns is None else (request.sent_ns, request.end_ns)
 
 
 def request_name(page: Page, index: int) -> str:
-    """`request 12 (logo.png)`: as figures number it."""
+    """Return `request 12 logo.png`; figures use the same number."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
     shown = path if len(path) <= NAME_LENGTH else f"{path[: NAME_LENGTH - 1]}…"
@@ -308,12 +308,12 @@ def request_name(page: Page, index: int) -> str:
 
 
 def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return ` at 20 ms: why` for the slowest of these cells; empty if no cell has a reason."""
+    """Return ` at 20 ms: ` and the reason for the slowest of these cells with a reason; empty if none."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    # Cells without TFO, slower over a shorter RTT, have no improvement: nothing is said of the largest.
+    # Cells without TFO, slower over a shorter RTT, have no improvement, so their increase is not ranked.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     return (
@@ -322,7 +322,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question and pair of values of COMPARED if the later one is slower."""
+    """Yield a sentence for each question and pair of values of COMPARED if the later value is slower."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -342,7 +342,7 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """The value in which they differ, of each, and what else asks a question of its own."""
+    """Return the compared value of each cell, then values of other factors that no verdict may mix."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -356,8 +356,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """The cell's row, and how its increase, the first, stands to those of all rows that are spoken of, in the
-    digits of a table; empty where its page and question have no other row."""
+    """Return the name of the cell's row. Add if its increase, the first, is the largest of `increases` or
+    equal to all, rounded as in tables. Empty if its page and question have only one row."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -1,4 +1,4 @@
-"""The source of figures and reports: the results of a run and the breakdown of its loads."""
+"""Read what figures and reports need: the results of a run and the breakdown of its loads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Source:
-    """A run, read once."""
+    """The results and attribution of a run, read once."""
 
     results: Results
     attribution: Attribution
     world: WorldRecord | None
-    """The first world that was built: kernel and settings."""
+    """The record of the first world that was built: kernel and settings; None if the run has no loads."""
 
     def places(self, page: str) -> list[Place]:
         return places_of(self.results, self.attribution, page)
@@ -28,7 +28,7 @@ class Source:
 
 
 def read_source(store: RunStore, results: Results | None = None) -> Source:
-    """Everything that figures and reports need of a run; `results` where they are collected already."""
+    """Read a run for figures and reports. `results`: its results, if they have been collected already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)

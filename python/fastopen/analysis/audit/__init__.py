@@ -1,4 +1,4 @@
-"""Audit: what is impossible or inconsistent in a table of published page load times."""
+"""Audit a table of published page load times: find impossible and inconsistent figures."""
 
 from fastopen.analysis.audit.findings import QUESTIONS, Finding, Kind
 from fastopen.analysis.audit.rules import audit

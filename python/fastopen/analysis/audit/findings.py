@@ -1,4 +1,4 @@
-"""A finding of an audit: a cell of a table, the kind of fault, and the reason with its figures."""
+"""Define an audit's findings: a cell of the table, the kind of fault, and the reason with its figures."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -20,7 +20,7 @@ Kind = Literal[
     "duplicate",
 ]
 
-# What each kind means, in words for a person; docs/audit.md has the reasons.
+# The meaning of each kind for readers. docs/audit.md gives the reasons.
 MEANING: Final[dict[Kind, str]] = {
     "improvement": "the printed improvement contradicts the cell's own two times",
     "rounding": "the printed improvement is not the nearest one to the cell's own two times",
@@ -36,7 +36,7 @@ MEANING: Final[dict[Kind, str]] = {
     "duplicate": "the same cell is twice in the table, with different figures",
 }
 
-# Kinds that ask the reader about a cell. A load can have such times, so they are no faults.
+# Kinds that only ask the reader about a cell. A load can have such times, so they are not faults.
 QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 
@@ -49,7 +49,7 @@ class Finding:
     detail: str
 
     def as_json(self) -> dict[str, Any]:
-        """The keys that docs/json.md lists."""
+        """Return the finding with the keys that docs/json.md lists."""
         rtt = self.cell.rtt_ms
         return {
             "experiment": self.cell.experiment,

@@ -1,4 +1,4 @@
-"""The least round trips that a connection of each kind takes to the first byte of its first answer."""
+"""List the fewest round trips from opening a connection of each kind to the first byte of its response."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,15 +6,15 @@ from typing import Final
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """The first flight of connections."""
+    """The beginning of a connection, and its fewest round trips to the first byte of the response."""
 
     name: str
     round_trips: int
     over_quic: bool = False
 
 
-# TCP's handshake takes one, that of TLS 1.2 two and of TLS 1.3 one, QUIC's with TLS one, the request one. TCP
-# Fast Open (RFC 7413) saves TCP's, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) that of TLS.
+# Round trips: TCP handshake one, TLS 1.2 two, TLS 1.3 one, QUIC with TLS one, request one. TCP Fast Open (RFC
+# 7413) saves the TCP handshake, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) the TLS handshake.
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (

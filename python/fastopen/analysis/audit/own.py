@@ -1,5 +1,5 @@
-"""Reads fastopen's own results (`fastopen report -f csv`) as a table of printed figures: a row for each
-treatment, with the baseline of its comparison, in the digits of a terminal."""
+"""Read fastopen's own results (`fastopen report -f csv`) as a table of printed figures: a row for each
+treatment, with the baseline of its comparison, in the digits that a terminal shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -16,24 +16,24 @@ MARKS: Final = (
     "improvement_percent",
     "pairs",
 )
-# Of one comparison these differ; what follows the setup is what came out.
+# Columns that differ between the arms of a comparison. Columns after `setup` hold results.
 OF_ARMS: Final = ("transport", "arm", "cookies")
 
 
 def is_own(columns: Sequence[str]) -> bool:
-    """Return True if the first line is that of `fastopen report -f csv`."""
+    """Return True if the columns are those of `fastopen report -f csv`."""
     return all(name in columns for name in MARKS)
 
 
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows in the form of experiments/published.csv, each with its line. Raises InputError."""
+    """Yield rows with a baseline, as in experiments/published.csv, by line number. Raises InputError."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # What follows from others, such as the key share from TLS, tells no rows apart.
+        # Leave out columns that follow from others, such as the key share from TLS: they distinguish no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )
@@ -71,10 +71,10 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the first flight; the shorter one, without TLS, for pages that use TLS in part."""
+    """Return the name of the first flight; if a page uses TLS only in part, the shorter one, without TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
-    # Of TLS 1.2 a session saves a round trip of two.
+    # Resuming a TLS 1.2 session saves one of two round trips.
     words = row["transport"].replace("recorded+tfo", "tfo").replace("recorded", "tcp").split("+")
     if words[0] == "tls" and row.get("tls") == "1.2" and row.get("session") != "resumed":
         words[0] = "tls1.2"

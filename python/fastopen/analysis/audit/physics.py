@@ -1,9 +1,8 @@
-"""Bounds that no page can break: savings of its handshakes, and the time that its bytes need.
+"""Check bounds that no page load can exceed: the saving of its handshakes, and the time that its bytes need.
 
-TCP Fast Open, and early data (0-RTT) of TLS 1.3 or QUIC, each save at most one RTT for each connection that
-the load waited for, one after another. Each is followed by a request and its answer, another RTT at least,
-which neither saves. Between TCP and QUIC more differs than handshakes (windows, recovery of losses), so no
-bound on savings is known.
+TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
+waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
+neither saves. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,21 +15,21 @@ from typing import Final, Self
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
-# (experiment, page) to the requests of a load, which bound its connections, and the source of that.
+# By (experiment, page): the number of requests of a load, which limits its connections, and the source.
 REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
     ("meissner", "www.web.mit.edu"): (6, "the report counts six requests in all three tests"),
     ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
     ("cs244-2015", "44 resources over 7 domains"): (44, "the name of the page says so"),
 }
-# Published times are means of few loads; only what is beyond a bound by more than this is compared with them.
+# Published times are means of few loads, so only larger excesses over a bound are reported.
 SLACK: Final = Decimal("1.02")
-# The room for handshakes at another RTT is the same page's, but not the same load's.
+# Looser, because the room for handshakes comes from another load of the page, at another RTT.
 SLACK_OF_ROOM: Final = Decimal("1.1")
 
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """A cell in milliseconds, in the unit that its times are really in."""
+    """A cell with its times in milliseconds, converted from their true unit."""
 
     cell: PrintedCell
     rtt: Decimal
@@ -40,23 +39,23 @@ class MeasuredCell:
 
     @classmethod
     def of(cls, cell: PrintedCell, unit_s: Decimal) -> Self:
-        """`unit_s` is the true unit of the times, in seconds."""
+        """Convert a cell; `unit_s` is the true unit of its times, in seconds."""
         factor = unit_s * 1000
         return cls(cell, cell.rtt_ms, cell.off * factor, cell.tfo * factor, cell.half_digit * factor)
 
     @property
     def unit_is_right(self) -> bool:
-        """True if the times are in the unit that is printed."""
+        """Return True if the times are in the printed unit."""
         return self.off == self.cell.off * (UNITS_S[self.cell.unit] * 1000)
 
     @property
     def saved(self) -> Decimal:
-        """At least so much, whatever was rounded."""
+        """Return the smallest saving that rounding allows, in milliseconds."""
         return self.off - self.tfo - 2 * self.half_digit
 
     @property
     def trips_off(self) -> int:
-        """Round trips of a connection to its first answer, without what is judged."""
+        """Return the round trips of a baseline connection until its first response."""
         return self.cell.flight_off.round_trips
 
     @property
@@ -65,17 +64,17 @@ class MeasuredCell:
 
     @property
     def bounded(self) -> bool:
-        """Return True if the two times differ only by their handshakes."""
+        """Return True if the two times differ only in handshakes."""
         return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
 
     @property
     def room(self) -> Decimal:
-        """Return the most connections in a row, each with a request, that a load without TFO has time for."""
+        """Return how many connections in sequence, each with a request, a load without TFO has time for."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
 def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """Return the findings on one page over networks that differ only in their RTT."""
+    """Return the findings on one page over networks that differ only in RTT."""
     found: list[Finding] = []
     tightest = _tightest_below(series)
     for one in series:
@@ -106,7 +105,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Return for each RTT the load at a smaller RTT that leaves the least time for handshakes."""
+    """Return for each RTT the load at a shorter RTT that leaves the least time for handshakes."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

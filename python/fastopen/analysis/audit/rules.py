@@ -1,4 +1,4 @@
-"""All rules together, over all tables of a file: the rows of one experiment are one table."""
+"""Apply all rules to all tables of a file. The rows of one experiment are one table."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from fastopen.common.grouping import grouped
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
-    """Return the faults in the order of the rows. Raises nothing for cells that could be read."""
+    """Return the findings by table, in the order of the rows. Does not raise for cells that could be read."""
     tables = grouped((cell.experiment, cell) for cell in cells)
     found = [finding for table in tables.values() for finding in _audit_table(table)]
     order = {name: number for number, name in enumerate(tables)}

@@ -1,6 +1,6 @@
-"""One page over networks that differ in their RTT: its time grows with the RTT, and not faster.
+"""Check one page over networks that differ only in RTT: its time must grow with the RTT, but not faster.
 
-With TFO and without it, the growth for each millisecond of RTT changes in a similar way.
+The growth per millisecond of RTT must also change in a similar way with and without TFO.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,14 @@ from typing import Final
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.physics import MeasuredCell
 
-# A load that is nothing but round trips grows as the RTT does; what grows faster has other causes. The half
-# on top is for the noise of few loads.
+# A load of nothing but round trips grows like the RTT. The additional half is for the noise of few loads.
 GROWTH_MAX: Final = Decimal("1.5")
-# A slope that keeps more than half of its value may have changed by the noise of few loads.
+# If a slope keeps more than half of its value, the change may be noise of few loads.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """Return the contradictions within a series. Each finding is on the cell with the longer RTT."""
+    """Return the contradictions in a series. Each is attributed to the cell with the longer RTT."""
     found: list[Finding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -30,7 +29,7 @@ def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
             found.append(Finding(one.cell, "duplicate", f"other times than in {there}"))
     in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
     steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
-    # A cell that is known to be wrong explains each change of slope next to it.
+    # A wrong cell explains the changes of slope next to it.
     explained = {finding.cell.line for finding in steps}
     explained |= {one.cell.line for one in in_order if not one.unit_is_right}
     found += steps
@@ -61,7 +60,7 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Bend:
-    """The growth of one of the two times over two steps of RTT, in ms for each ms of RTT."""
+    """The growth of one of the two times over two steps of RTT, in ms per ms of RTT."""
 
     name: str
     before: Decimal
@@ -69,16 +68,16 @@ class _Bend:
     slack: Decimal
     """Rounding cannot change `after - SLOPE_MIN * before` by more than this."""
     grows: bool
-    """True if the time grows in the first step, whatever was rounded."""
+    """True if the time grows in the first step, whatever the rounding."""
 
     @property
     def falls(self) -> bool:
-        """True if the slope falls by more than half, whatever was rounded."""
+        """Return True if the slope falls by more than half, whatever the rounding."""
         return self.grows and self.after - SLOPE_MIN * self.before < -self.slack
 
     @property
     def holds(self) -> bool:
-        """True if the slope keeps more than half, whatever was rounded."""
+        """Return True if the slope keeps more than half, whatever the rounding."""
         return self.grows and self.after - SLOPE_MIN * self.before > self.slack
 
 
@@ -108,7 +107,7 @@ def _bend(
         name,
         before=(times[1] - times[0]) / first,
         after=(times[2] - times[1]) / second,
-        # The middle time is in both slopes, and moves them in opposite directions.
+        # The middle time is in both slopes and moves them in opposite directions.
         slack=(at + far) / second + SLOPE_MIN * (near + at) / first,
         grows=times[1] - at > times[0] + near,
     )

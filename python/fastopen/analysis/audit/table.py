@@ -1,6 +1,6 @@
-"""Reads a table of published figures, a CSV file in the form of experiments/published.csv, as it was printed.
+"""Read a table of published figures as printed, from a CSV file in the format of experiments/published.csv.
 
-Numbers stay decimals: how many digits were printed says how far a figure may be from the truth.
+Numbers stay decimals, because the number of printed digits shows how much a figure may have been rounded.
 """
 
 import csv
@@ -18,8 +18,8 @@ from fastopen.common.errors import InputError
 from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# `pairs`, `requests` and `bytes` (of one load) are not in published.csv; the last two allow more checks. Of
-# first flights nothing said is TCP in cleartext, without TFO and with it.
+# published.csv has no `pairs`, `requests` and `bytes` (of one load); the last two allow more checks. Without
+# the columns of FLIGHTS, connections are cleartext TCP, without and with TFO.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (
     "down_mbit",
@@ -33,13 +33,13 @@ CHECKED: Final = (
 UNCHECKED: Final = ("source", "note")
 UNITS_S: Final = {"s": Decimal(1), "ms": Decimal("0.001")}
 LINES_MAX: Final = 1_000_000
-# Longer numbers are no figures of a table, and arithmetic with them would take for ever.
+# Longer numbers are not figures of a table, and arithmetic with them would take too long.
 NUMBER_LENGTH_MAX: Final = 40
 
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """One row, as printed. `off` and `tfo` are in `unit`; None where the table does not say."""
+    """One row as printed. `off` and `tfo` are in `unit`. Values that the table lacks are None."""
 
     line: int
     experiment: str
@@ -49,24 +49,24 @@ class PrintedCell:
     tfo: Decimal
     unit: str
     improvement: Decimal | None
-    """Percent."""
+    """In percent."""
     down_mbit: Decimal | None = None
     up_mbit: Decimal | None = None
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """Of how many pairs of loads the improvement is the median; None: it is that of the two times."""
+    """The number of pairs if the improvement is a median over pairs; None if it comes from the two times."""
     flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
     flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the rounding error of the times in `unit`, by the number with more digits."""
+        """Return the rounding error of the times in `unit`: half a digit of the more precise one."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property
     def is_of_its_times(self) -> bool:
-        """Return True if the improvement is that of the two times, and not a median over pairs of loads."""
+        """Return True if the improvement is computed from the two times, not a median over pairs of loads."""
         return self.improvement is not None and (self.pairs or 1) == 1
 
 
@@ -79,14 +79,14 @@ def decimals(number: Decimal) -> int:
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """All rows of a file, and the columns in it that no rule looks at."""
+    """All rows of a file, and the names of the columns that no rule uses."""
 
     cells: list[PrintedCell]
     ignored: list[str]
 
 
 def read_table(path: Path) -> PrintedTable:
-    """The rows of a file, in its order. Raises InputError naming file, line and column."""
+    """Return the rows of a file in order. Raises InputError, naming file, line and column."""
     place = str(path)
     rows = _rows(read_text(path, "save the table as UTF-8"), place)
     first, columns = next(rows, (0, list[str]()))
@@ -107,7 +107,7 @@ def read_table(path: Path) -> PrintedTable:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with its last line: a quoted field may go over several."""
+    """Yield each row with the number of its last line; a quoted field can have several lines."""
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
         for row in reader:
@@ -126,7 +126,7 @@ def _fields(columns: list[str], row: list[str], place: str) -> dict[str, str]:
 
 
 def _ignored_columns(columns: list[str], place: str) -> list[str]:
-    """The columns that are not ours. Raises InputError where one is missing, doubled, or nearly ours."""
+    """Return unknown columns. Raises InputError for missing, doubled or misspelled columns."""
     for name in columns:
         if columns.count(name) > 1:
             raise InputError(f"column {name!r} appears twice", place)
@@ -137,7 +137,7 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
     unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
     for name in unknown:
         absent = [known for known in CHECKED if known not in columns]
-        # A slip of the pen would leave a check out in silence.
+        # A misspelled name would silently leave out a check.
         for near in difflib.get_close_matches(name, absent, n=1, cutoff=0.8):
             raise InputError(f"unknown column {name!r}", place, f"did you mean {near}?")
     return unknown

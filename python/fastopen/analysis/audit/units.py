@@ -1,8 +1,8 @@
-"""Detects times in a wrong unit: seconds that are milliseconds, and the reverse.
+"""Detect times printed in the wrong unit: seconds that are milliseconds, and the reverse.
 
-A unit is impossible if a page would load before a packet can come back, and absurd if a page would take
-longer than any person or program waits. If the printed unit is one of them and the other unit is neither, the
-times are in the other unit.
+A unit is impossible if the page would load before its first response can arrive. It is absurd if the page
+would take longer than any person or program waits. If the printed unit is impossible or absurd and the other
+unit is neither, the times are in the other unit.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from typing import Final
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
-# Chromium gives up on a connection after four minutes, servers sooner: no page load is measured beyond five.
+# Chromium gives up on a connection after four minutes, servers earlier, so page loads take less than this.
 PLAUSIBLE_S: Final = Decimal(300)
-# But over a thin link ten megabytes, more than nearly all pages, may take their time.
+# On slow links the limit is the time for ten megabytes, which is more than nearly all pages have.
 LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[Finding]]:
-    """Return the unit, in seconds, that the times of each line are really in, and the findings on that.
+    """Return the true unit of the times of each line, in seconds, and the findings on wrong units.
 
-    Judges the table as a whole first, then single cells that stand out of it.
+    The table is judged as a whole first, then single cells that differ from it.
     """
     seconds: dict[int, Decimal] = {}
     findings: list[Finding] = []
-    # The median time, not one odd cell, says what unit a table was written in.
+    # Use the median time, so that one odd cell does not decide on the unit of the table.
     absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
     impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
     for cell in table:
@@ -43,7 +43,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[F
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """The longer of the two times in seconds."""
+    """Return the longer of the two times, in seconds."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 
 
@@ -54,7 +54,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the page would load in less than its handshakes, a request and its answer."""
+    """Return True if the page would load in less time than its handshakes, a request and a response take."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

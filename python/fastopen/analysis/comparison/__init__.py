@@ -1,4 +1,4 @@
-"""Runs compared: the cells that two runs share, what changed in each, and where on the critical path."""
+"""Compare two runs: find the cells in both, what changed in each cell, and where on the critical path."""
 
 from fastopen.analysis.comparison.cells import CellChange, Outcome
 from fastopen.analysis.comparison.change import Basis, Change

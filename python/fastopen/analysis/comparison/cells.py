@@ -1,4 +1,4 @@
-"""One cell in two runs: what its page load time and its saving came to, and where on the critical path."""
+"""Compare one cell in two runs: its page load time, its saving, and the waits on its critical path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,50 +15,50 @@ class Outcome(StrEnum):
     """The change of a cell's page load time."""
 
     SAME = "the same"
-    """To the nanosecond."""
+    """Equal to the nanosecond."""
     HARDLY = "hardly changed"
-    """By less than the smallest effect of interest."""
+    """The change is smaller than the smallest effect."""
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
-    """The interval holds no change as well as one."""
+    """The interval contains both no change and changes that matter."""
     UNKNOWN = "unknown"
-    """No valid load, or too few for an interval."""
+    """There is no valid load, or there are too few for an interval."""
 
 
 @dataclass(frozen=True)
 class CellChange:
-    """A cell of the first run with that of the second."""
+    """The change of a cell from the first run (`before`) to the second (`after`)."""
 
     page: str
     where: str
-    """What tells it from the others of its page and arm: `20 ms`; empty where nothing does."""
+    """The values that distinguish it from the page's other cells of its arm, such as `20 ms`; or empty."""
     before: CellResult
     after: CellResult
     basis: Basis
     plt: Change | None
     """In milliseconds and percent."""
     saving: Change | None
-    """In percentage points; None of an arm that saves nothing by definition."""
+    """In percentage points; None for the baseline, which has no saving."""
     smallest: SmallestEffect
     paths: tuple[Breakdown, Breakdown] | None
-    """The mean critical paths, where both have one."""
+    """The mean critical paths; None unless both runs have one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """Of the median loads: their changes add up to the difference of those two loads."""
+    """Waits of the two median loads that changed. The changes add up to the difference of these loads."""
     reason: str
-    """Why the median load takes longer; empty where it does not, or no request says it."""
+    """Why the median load takes longer; empty if it does not, or if no reason was found."""
     evidence_changed: bool = False
-    """Whether loads that come out the same each time gave other evidence. False where that cannot be told."""
+    """True if loads that must be alike have different evidence; False also if they need not be alike."""
 
     @property
     def name(self) -> str:
-        """`wikipedia-2018 at 20 ms, no TFO`."""
+        """Return the cell's name, such as `wikipedia-2018 at 20 ms, no TFO`."""
         at = f" at {self.where}" if self.where else ""
         return f"{self.page}{at}, {self.before.cell.arm.short_label}"
 
     @property
     def outcome(self) -> Outcome:
-        """Return the change of the page load time that the interval supports."""
+        """Return the change of the page load time, judged by its interval."""
         plt = self.plt
         if plt is None or plt.percent is None or plt.interval is None:
             return Outcome.UNKNOWN
@@ -69,18 +69,18 @@ class CellChange:
         return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
-        """By how much each kind of wait on the critical path takes longer; empty where it is not known."""
+        """Return by how many ms each kind of wait on the critical path is longer; empty if unknown."""
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
 @dataclass(frozen=True)
 class Kinship:
-    """The relation of the loads of two runs, which decides how the change of a cell is computed."""
+    """The relation between the loads of two runs, which decides how the change of a cell is computed."""
 
     before: Side
     after: Side
     factors: Sequence[Factor]
-    """They tell the cells of a page apart."""
+    """The factors that distinguish the cells of a page."""
 
     def change(self, old: CellResult, new: CellResult) -> CellChange:
         basis, experiment = self._basis(old, new), self.before.results.experiment
@@ -111,7 +111,7 @@ class Kinship:
         )
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
-        """Return True if both runs made the same loads, which chance in virtual time does not distinguish."""
+        """Return True if both runs must have made the same loads: virtual time with equal random numbers."""
         client = self.before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
@@ -127,7 +127,7 @@ class Kinship:
     def _explained(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
     ) -> tuple[tuple[PieceChange, ...], str]:
-        """Return the pieces that changed, and why the second load is longer, if both are of the same page."""
+        """Return the changed waits, and why the second load is longer if it is and the page is the same."""
         if was is None or now is None:
             return (), ""
         pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]

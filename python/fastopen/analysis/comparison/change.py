@@ -1,4 +1,4 @@
-"""The difference between a figure in two cells: exact, pair by pair, or between two samples."""
+"""Compute the difference of a figure between two cells: exact, by pairs, or between two samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,32 +9,32 @@ from fastopen.analysis.statistics import central, change_interval, median_interv
 
 
 class Basis(StrEnum):
-    """The basis of a change."""
+    """The method by which two cells are compared."""
 
     EXACT = "exact"
-    """Virtual time without chance: both come out the same however often they are loaded."""
+    """Virtual time without randomness: each cell has the same result each time."""
     PAIRED = "paired"
-    """Loads of the same repeat drew the same: the median over their pairs."""
+    """The loads of a repeat have the same random numbers: the median over pairs of repeats."""
     SAMPLES = "samples"
-    """Loads that have nothing to do with each other: the difference of their medians."""
+    """The loads are independent: the difference of their medians."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """From `before` to `after`, medians in the figure's unit, and how far apart they are."""
+    """The change of a figure from `before` to `after`, both medians, in the figure's unit."""
 
     before: float
     after: float
     difference: float
-    """In the figure's unit."""
+    """In the figure's unit. For pairs, the median difference."""
     percent: float | None
-    """Of `before`; None of a figure that is itself in percent."""
+    """The change in percent of `before`; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
-    """Of `percent` where there is one, else of `difference`; no width where exact, None of too few loads."""
+    """The interval of `stated`. Both ends are equal for exact changes; None for too few loads."""
 
     @property
     def stated(self) -> float:
-        """Return the figure that `interval` belongs to."""
+        """Return the figure whose interval is `interval`."""
         return self.difference if self.percent is None else self.percent
 
 
@@ -47,9 +47,9 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """The change between figures by repeat; None where either has none, or no pair.
+    """Return the change of a figure, given by repeat; None if there are no values, or no common repeat.
 
-    `relative`: also in percent of the first. `drawn`: repeats are draws, whose range of 90 % the interval is.
+    `relative`: also in percent of `before`. `drawn`: repeats are samples; the interval is their 90 % range.
     """
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
@@ -76,5 +76,5 @@ def change_of(
 
 
 def _exact(milliseconds: float) -> float:
-    """Without what floating point adds below a nanosecond."""
+    """Return the value without errors of floating point below a nanosecond."""
     return round(milliseconds, 6) or 0.0

@@ -1,4 +1,4 @@
-"""Two runs compared with each other."""
+"""Compare the matching cells of two runs."""
 
 from dataclasses import dataclass
 
@@ -12,23 +12,23 @@ from fastopen.experiments.factors import RTT
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The first run (A) and another (B)."""
+    """The comparison of two runs; reports call them A (`before`) and B (`after`)."""
 
     before: Side
     after: Side
     settings: tuple[Setting, ...]
-    """What differs between them besides their figures."""
+    """Settings that differ between the runs."""
     factors: tuple[Factor, ...]
-    """What tells the cells of a page apart, in the order of a table's columns."""
+    """The factors that distinguish the cells of a page, in the order of a table's columns."""
     cells: tuple[CellChange, ...]
     """In the order of A's tables."""
     only_before: tuple[str, ...]
-    """Names of the cells that A alone has."""
+    """Names of the cells that only A has."""
     only_after: tuple[str, ...]
 
 
 def compare_runs(before: Side, after: Side) -> RunComparison:
-    """Cell by cell. Raises InputError where the runs share no cell."""
+    """Compare two runs cell by cell. Raises InputError if the runs have no common cell."""
     matching = match(before, after)
     varying = dict.fromkeys((*before.results.factors.registered, *after.results.factors.registered))
     factors = [factor for factor in varying if factor in matching.common and factor is not RTT]

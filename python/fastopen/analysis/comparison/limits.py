@@ -1,4 +1,4 @@
-"""Limits that a change must not pass, as a test has them: `plt +1%`, `plt +10ms`, `saving -0.5`."""
+"""Check limits on changes, which a CI job may set: `plt +1%`, `plt +10ms`, `saving -0.5`."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from fastopen.analysis.comparison.change import Change
 from fastopen.common.errors import InputError
 
 Measure = Literal["plt", "saving"]
-# What each measure may be limited in, the first where no unit is written.
+# The units of limits on each measure; the first is used if none is written.
 UNITS: Final[dict[Measure, tuple[str, ...]]] = {"plt": ("%", "ms", "s"), "saving": ("", "points")}
 _LIMIT: Final = re.compile(
     r"\s*(plt|saving)\s*([+\-\N{MINUS SIGN}])\s*(\d+(?:\.\d+)?|\.\d+)\s*(%|ms|s|points)?\s*"
@@ -20,30 +20,30 @@ ACCEPTED: Final = "write 'plt +1%', 'plt +10ms' or 'saving -0.5' (percentage poi
 
 
 class Verdict(StrEnum):
-    """The result of a limit in one cell."""
+    """The result of checking a limit in one cell."""
 
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median is beyond the limit, and its interval is not, or there is none: more repeats would tell."""
+    """The median exceeds the limit, but not all of its interval does. More repeats may decide."""
     INVALID = "no valid load"
-    """The second run has none where the first had some."""
+    """The second run has no valid load, but the first does."""
     UNKNOWN = "not known"
-    """The first run has none either."""
+    """The first run has no valid load either."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A change as large as this, in this direction, is still good."""
+    """The largest change of a measure that passes."""
 
     text: str
     measure: Measure
     bound: float
-    """With its sign."""
+    """With its sign, in `unit`."""
     rising: bool
-    """Whether what is above the bound is beyond it, else what is below."""
+    """True if changes above the bound fail, False if changes below it fail."""
     unit: str
-    """`%`, `ms`, or `points`."""
+    """`%`, `ms` or `points`."""
 
     def verdict(self, change: CellChange) -> Verdict:
         found = change.plt if self.measure == "plt" else change.saving
@@ -70,7 +70,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Check:
-    """One limit in one cell."""
+    """The result of one limit in one cell."""
 
     limit: Limit
     change: CellChange
@@ -82,7 +82,7 @@ class Check:
 
 
 def parse_limit(text: str) -> Limit:
-    """Reads a limit. Raises InputError."""
+    """Parse a limit. Raises InputError."""
     found = _LIMIT.fullmatch(text)
     if found is None:
         raise InputError(f"invalid limit {text!r}", "--fail-on", ACCEPTED)
@@ -101,7 +101,7 @@ def parse_limit(text: str) -> Limit:
 
 
 def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[Check]:
-    """Every limit in every cell that it is about: an arm without a saving has none to lose."""
+    """Yield the result of every limit in every cell. A limit on savings is not checked in baseline cells."""
     for change in cells:
         for limit in limits:
             of_baseline = change.before.cell.arm.role == "baseline"

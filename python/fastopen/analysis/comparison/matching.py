@@ -1,8 +1,7 @@
-"""Matches the cells of two runs that agree in page, arm and every factor that both share.
+"""Match the cells of two runs by page, arm and the values of factors.
 
-If each run has one value of a factor, and the values differ, the factor is a setting that differs between the
-runs. It is named, and the cells are matched by the other factors. So a run with an initial window of 4 can be
-compared with one of 10.
+If a factor has one value in each run, and the two values differ, it is not used for matching but listed as a
+setting that differs. So a run with an initial window of 4 can be compared with one with a window of 10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +15,13 @@ from fastopen.experiments import FACTORS, Factor, Point
 from fastopen.pages import Page
 
 Key = tuple[str, ...]
-# Arms are matched by their names: their transport follows from TLS, which is a factor of its own.
+# Arms are matched by name: their transport follows from TLS, which is a factor of its own.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Something that is one thing in the first run and another in the second."""
+    """A setting that differs between the runs."""
 
     name: str
     before: str
@@ -30,7 +29,7 @@ class Setting:
 
     @property
     def values(self) -> str:
-        """`10 in A, 4 in B`."""
+        """Return both values: `10 in A, 4 in B`."""
         return f"{self.before or 'none'} in A, {self.after or 'none'} in B"
 
     def __str__(self) -> str:
@@ -39,19 +38,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class Matching:
-    """Cells in pairs, in the order of the first run, and what only one of the runs has."""
+    """Pairs of matching cells in the order of the first run, and the cells that only one run has."""
 
     pairs: tuple[tuple[CellResult, CellResult], ...]
     only_before: tuple[CellResult, ...]
     only_after: tuple[CellResult, ...]
     settings: tuple[Setting, ...]
-    """The factors that differ."""
+    """The factors that differ between the runs."""
     common: tuple[Factor, ...]
-    """Those by which cells were matched."""
+    """The factors by which the cells were matched."""
 
 
 def match(before: Side, after: Side) -> Matching:
-    """Raises InputError, which says why, where the runs share no cell."""
+    """Match the cells of two runs. Raises InputError with the reason if they have no common cell."""
     differing = [factor for factor in MATCHED if _differs(factor, before, after)]
     common = tuple(factor for factor in MATCHED if factor not in differing)
     by_url = not before.results.pages.keys() & after.results.pages.keys()
@@ -73,12 +72,12 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[Point]:
-    """Return the points of the comparisons of a run."""
+    """Return the points of the cells of a run."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 
 def _differs(factor: Factor, before: Side, after: Side) -> bool:
-    """Return True if each run has one value of the factor, and the values differ."""
+    """Return True if each run has only one value of the factor, and the two values differ."""
     values = [{repr(factor.values(point)) for point in points(side)} for side in (before, after)]
     return len(values[0]) == len(values[1]) == 1 and values[0] != values[1]
 
@@ -91,12 +90,12 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
         page = side.results.pages[cell.page].url if by_url else cell.page
         key = (page, cell.arm.name, *(repr(factor.values(point)) for factor in common))
         (doubled.add(key) if key in found else found.setdefault(key, result))
-    # Two pages of one URL cannot be told apart.
+    # Two pages with one URL cannot be distinguished.
     return {key: result for key, result in found.items() if key not in doubled}
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
-    """Yield the factors that differ, without those that were set in neither run and follow from others."""
+    """Yield the factors that differ, except defaults that follow from other settings in both runs."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if one.natural is None or not one.is_usual(every)]
     for factor in independent or differing:
@@ -129,14 +128,14 @@ DIGEST_SHOWN: Final = 8
 
 
 def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[Setting, ...]:
-    """The factors first, then what the runs were made with, then their pages."""
+    """Return the factors that differ first, then programs and machines, then pages."""
     known = (*_made_with(before, after, matching), *_loaded(before, after, matching))
     others = (Setting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
     return (*matching.settings, *others)
 
 
 def _made_with(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
-    """Yield programs, kernels, machines and seeds of both runs, as far as they matter to these cells."""
+    """Yield programs, kernels, machines and seeds of both runs, if they affect these cells."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
@@ -147,7 +146,7 @@ def _made_with(before: Side, after: Side, matching: Matching) -> Iterator[tuple[
         was, now = (_kernel(side.get("virtual_kernel") or {}) for side in (old, new))
         yield "kernel of the virtual engine", was, now
     if "host" in engines:
-        # Virtual time knows no machine.
+        # In virtual time the machine has no effect.
         yield from ((name, old.get(name), new.get(name)) for name in ("kernel", "processor", "cores"))
     if not all(result.deterministic for pair in matching.pairs for result in pair):
         experiments = [side.results.experiment for side in (before, after)]
@@ -164,7 +163,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
-    """Yield names, content and recorded bodies of the pages of both runs."""
+    """Yield names, contents and recorded bodies of the pages of both runs."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in matching.pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]

@@ -1,4 +1,4 @@
-"""One of the runs that are compared, read once."""
+"""Read one of the runs to compare."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Side:
-    """A run: its results, where the time of its loads went, and what its loads were drawn from."""
+    """A run: its results, the attribution of its load times, and the seeds of its loads."""
 
     place: str
-    """Its folder, or what stands in for one."""
+    """Its folder, or a name for a run without one."""
     label: str
-    """What people call it; empty where nobody gave it a name."""
+    """The label that the user gave it; empty if none."""
     results: Results
     attribution: Attribution
     seeds: Mapping[tuple[int, int], int]
-    """(cell, repeat) to the seed of the world that the load was done in."""
+    """The seed of the world of each load, by (cell, repeat)."""
     bodies: Mapping[str, str]
-    """Digest of each page's recorded bodies, where there are any."""
+    """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
 
     @property
     def environment(self) -> Mapping[str, Any]:
@@ -31,13 +31,13 @@ class Side:
 
 
 def read_side(folder: Path) -> Side:
-    """Reads a kept run. Raises InputError where it cannot be read."""
+    """Read a kept run. Raises InputError if it cannot be read."""
     with RunStore.open(folder) as store:
         return side_of(store, store.place)
 
 
 def side_of(store: RunStore, place: str) -> Side:
-    """A run that is open, and may be in memory alone: `place` is what it is called."""
+    """Read an open run, which may be only in memory. `place` is its name in messages."""
     rows, jobs = store.loads(), store.jobs()
     return Side(
         place=place,

@@ -1,4 +1,4 @@
-"""Statistics: from the loads of a run to the figures of each cell."""
+"""Compute the figures of each cell from the loads of a run."""
 
 from fastopen.analysis.statistics.bootstrap import (
     CONFIDENCE,

@@ -1,4 +1,4 @@
-"""The 95 % interval of a median: bias-corrected and accelerated bootstrap (BCa), from a seed."""
+"""Compute the 95 % interval of a median by a seeded, bias-corrected and accelerated bootstrap (BCa)."""
 
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
-# Of fewer values the sample's spread says nothing.
+# The spread of fewer values shows nothing.
 VALUES_MIN: Final = 3
-# Fewer values lie on one side of their median too often (2 * 0.5^n > 5 %) for any interval of 95 %.
+# With fewer values, all lie on one side of the median too often (2 * 0.5^n > 5 %) for a 95 % interval.
 FULL_MIN: Final = 6
 NORMAL: Final = NormalDist()
 
 
 def median_interval(values: Sequence[float], seed: int) -> Interval | None:
-    """Low and high end; None of too few values.
+    """Return both ends of the interval of the median; None if there are too few values.
 
-    Of fewer than FULL_MIN values it is all that they span, which holds the median as often as `confidence_of`
-    says. Equal values give an interval of no width.
+    With fewer than FULL_MIN values it is their range, which contains the median with the probability
+    `confidence_of`. If all values are equal, both ends are that value.
     """
     if len(values) < VALUES_MIN:
         return None
     if len(values) < FULL_MIN or min(values) == max(values):
         return (min(values), max(values))
-    # Most of a tenth of a second to import, and a run without noise has no interval.
+    # Importing numpy takes almost a tenth of a second, and a run without noise needs no bootstrap.
     import numpy as np
 
     data = np.sort(np.asarray(values, dtype=float))
@@ -40,11 +40,11 @@ def median_interval(values: Sequence[float], seed: int) -> Interval | None:
 def change_interval(
     before: Sequence[float], after: Sequence[float], seed: int, *, relative: bool
 ) -> Interval | None:
-    """Return the 95 % interval of the difference of the medians of two samples that do not pair.
+    """Return the 95 % interval of the difference of the medians of two unpaired samples.
 
-    Its ends are percentiles of the resampled medians' difference, in percent of the first if `relative`. With
-    fewer than FULL_MIN values in either sample, it reaches from the smallest to the largest difference of any
-    two values. None if there are too few.
+    Its ends are percentiles of the differences of resampled medians, in percent of the first median if
+    `relative`. With fewer than FULL_MIN values in either sample, it is the range of the differences of any
+    two values. None if either sample has too few values.
     """
     import numpy as np
 
@@ -64,9 +64,9 @@ def change_interval(
 
 
 def confidence_of(values: int) -> float:
-    """Return the probability that such an interval contains the median of the distribution, 0 to 1.
+    """Return the probability that the interval of this many values contains the true median, 0 to 1.
 
-    The range of n values contains it unless all lie on one side of it (Hettmansperger and Sheather 1986).
+    The range of n values contains it unless all of them lie on one side (Hettmansperger and Sheather 1986).
     """
     if values < VALUES_MIN:
         return 0.0
@@ -74,11 +74,11 @@ def confidence_of(values: int) -> float:
 
 
 def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") -> tuple[float, float]:
-    """Return the quantiles of the resampled medians that are the ends of the interval.
+    """Return the two probabilities whose quantiles of the resampled medians bound the BCa interval.
 
-    Efron and Tibshirani 1993, section 14.3. If the bias or the acceleration is undefined, because no
-    resampled median is beyond the sample's or the jackknife sees no spread, they are those of the plain
-    percentiles.
+    See Efron and Tibshirani 1993, section 14.3. Return those of the percentile interval if the bias is
+    undefined, because all resampled medians lie on one side of the sample median, or if the acceleration is
+    undefined, because all jackknife medians are equal.
     """
     tail = (1 - CONFIDENCE) / 2
     middle = (data[(len(data) - 1) // 2] + data[len(data) // 2]) / 2
@@ -94,10 +94,10 @@ def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") ->
 
 
 def median_acceleration(data: "NDArray[np.float64]") -> float | None:
-    """Return the acceleration of the median of sorted `data` by the jackknife; None without spread.
+    """Return the jackknife acceleration of the median of sorted `data`; None if all jackknife medians are
+    equal.
 
-    The medians without one value each take only two or three values: without one of the lower values, without
-    the middle one (of an odd number), and without one of the upper ones.
+    The medians without one value take only two or three values: without a lower, a middle or an upper value.
     """
     import numpy as np
 
@@ -113,18 +113,18 @@ def median_acceleration(data: "NDArray[np.float64]") -> float | None:
     furthest = np.abs(apart).max()
     if not furthest > 0:
         return None
-    # The scale cancels out, and powers of very small numbers are 0.
+    # The scale cancels out. Without this division, powers of very small numbers would be 0.
     apart = apart / furthest
     return float((times * apart**3).sum() / (times * apart**2).sum() ** 1.5 / 6)
 
 
 def resampled_medians(data: "NDArray[np.float64]", rng: "np.random.Generator") -> "NDArray[np.float64]":
-    """Medians of RESAMPLES resamples of sorted `data`, without drawing the resamples.
+    """Return the medians of RESAMPLES resamples of sorted `data`, without drawing the resamples.
 
-    The order statistics of n indices drawn with replacement are those of n uniform numbers, times n and
-    rounded down; the k-th smallest of n uniform numbers is Beta(k, n + 1 - k), and given it the next one is
-    the smallest of n - k uniform numbers above it. So a median costs two draws instead of n, and a run of
-    100,000 loads has its intervals in seconds instead of minutes.
+    The order statistics of n indices drawn with replacement are the order statistics of n uniform numbers,
+    times n and rounded down. The k-th smallest of n uniform numbers is Beta(k, n + 1 - k). Given its value,
+    the next is the smallest of n - k uniform numbers above it. So a median costs two draws instead of n, and
+    the intervals of a run of 100,000 loads take seconds instead of minutes.
     """
     import numpy as np
 

@@ -1,19 +1,19 @@
-"""The bound on what TCP Fast Open can save, in every table, figure, sentence and document the same number."""
+"""Compute the upper bound on the saving by TCP Fast Open; all reports use this bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-# What clocks and a busy machine add: a saving beats the bound if it is larger by more than both together.
+# Tolerances for clocks and a busy machine. A saving must exceed the bound by more than both together.
 SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
-# Marks a saving that beats the bound, in tables and figures.
+# Marks savings that exceed the bound, in tables and figures.
 BEYOND_BOUND: Final = "\N{DAGGER}"
 BEYOND_BOUND_NOTE: Final = (
     f"{BEYOND_BOUND}: more than handshakes in a row took; something else took less time as well."
 )
-# Of marked savings of networks with random loss.
+# Added to the note on marked savings if a network has random loss.
 LOSS_NOTE: Final = (
     "If segments are lost at random, the bound is not a limit. It comes from the baseline's loads, and the"
     " loads of a pair lose different segments, each of which may cost more than a handshake."
@@ -22,28 +22,28 @@ LOSS_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The most that a first flight can save of a load that takes `plt_ms` without it (both medians)."""
+    """The upper bound of the saving in a load that takes `plt_ms` without TFO. Both are medians in ms."""
 
     ms: float
     plt_ms: float
 
     @property
     def percent(self) -> float:
-        """Return the bound in percent of the PLT without TFO, as improvements are."""
+        """Return the bound in percent of the PLT without TFO, like improvements."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
-        """Return True if the saving exceeds the bound, so that something beside handshakes got faster."""
+        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
         most_ms = self.ms * (1 + SLACK_SHARE) + SLACK_MS
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """Return the bound from handshakes in a row and PLT (both in ns) of valid loads; None without a PLT.
+    """Return the bound from (handshakes in a row, PLT) of valid loads, both in ns; None if no load has a PLT.
 
-    Without handshakes, no event of a load happens sooner by more than the largest sum of handshake times
-    along any chain of events that leads to it, if all other durations stay (proof: docs/decisions/bound.md).
-    They may not stay: fewer segments are lost, or queues are shorter. Such a saving exceeds the bound.
+    Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
+    along any chain of events that leads to it, if all other durations stay the same (proof:
+    docs/decisions/bound.md). If losses or queues change as well, the saving can exceed the bound.
     """
     handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
     plts_ns = [plt_ns for _, plt_ns in baseline if plt_ns]

@@ -1,4 +1,4 @@
-"""Browser metrics of a cell: requests that its cache answered, and missing screenshots."""
+"""Summarise what browsers report beyond load times: cached requests, paint times and missing screenshots."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,27 +12,27 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """The browser's metrics of one cell. Requests are medians of valid loads; None for first views."""
+    """Metrics of a cell from its browser. Request numbers are medians; None without valid repeat views."""
 
     requests: float | None
     from_cache: float | None
-    """Answered by the browser's cache, without asking."""
+    """Requests that the browser's cache answered without asking the origin."""
     revalidated: float | None
-    """Answered by the cache after the origin validated it (304)."""
+    """Requests that the cache answered after the origin validated its copy (304)."""
     missing_screenshots: tuple[str, ...]
-    """Why screenshots that were asked for are missing, of each such load."""
+    """The error of each load that lacks a requested screenshot."""
     unmatched: tuple[str, ...] = ()
-    """Each request, once, that recorded bodies do not answer."""
+    """Requests to which the recorded bodies have no response, without repetitions."""
     first_paints_ms: Mapping[int, float] = field(default_factory=dict)
-    """Repeat to first contentful paint (FCP) of the valid loads that painted."""
+    """First contentful paint (FCP) by repeat, for valid loads that have one."""
     largest_paints_ms: Mapping[int, float] = field(default_factory=dict)
-    """The same of largest contentful paint (LCP)."""
+    """Largest contentful paint (LCP) by repeat, for valid loads that have one."""
 
 
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """By the index of cells: of repeat views, and where screenshots or recorded bodies were asked for."""
+    """Return the metrics by cell index, for cells whose settings produce any of them."""
     wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
     records = grouped((row.cell, (row.repeat, record)) for row, record in store.load_records(counted))

@@ -1,10 +1,10 @@
-"""Summaries of the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
+"""Summarise the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
 
-The improvement is (PLT without - PLT with) / PLT without of the two loads of one repeat, which ran in the
-same world. A cell's improvement is the median of these paired ratios. It is signed: a slowdown is negative.
-Invalid loads are counted and left out, and with them the pair that they would have made. A load that was
-repeated counts only by its last attempt. If each repeat is a sample (`--vary`) and nothing else is left to
-chance, the pairs show how far the answer moves, not how sure a median is.
+The improvement is (PLT without - PLT with) / PLT without, for the two loads of one repeat, which ran in the
+same world. A cell's improvement is the median over these pairs. It is signed: a slowdown is negative. Invalid
+loads are counted, but they and their pairs are left out. Only the last attempt of a repeated load counts. If
+each repeat is a sample (`--vary`) and nothing else is random, the spread of the pairs shows how far the
+saving depends on the sampled values, not how certain the median is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from fastopen.runs import LoadRow
 
 @dataclass(frozen=True)
 class Reason:
-    """Why loads were invalid: a kind of the contract, how many loads it struck, and one example in words."""
+    """A reason why loads were invalid: its kind in the contract, the number of loads, and an example."""
 
     kind: str
     loads: int
@@ -34,7 +34,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell. PLT in milliseconds, improvement in percent; None where nothing valid allows a figure."""
+    """One cell's results. PLTs in milliseconds, improvements in percent; None if no valid load gives one."""
 
     cell: Cell
     loads: int
@@ -44,66 +44,66 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
-    """Of the median, as sure as `confidence`; where `varied`, what 95 % of the draws span. Without width
-    where `deterministic`."""
+    """The interval of the median, at the level `confidence`. If `varied`, the central 95 % of the samples. If
+    `deterministic`, both ends are equal."""
     connections: int
-    """Of all valid loads together."""
+    """The sum over all valid loads."""
     syn_data_connections: int
-    """How many of them carried data in their SYN."""
+    """The number of these connections that carried data in their SYN."""
     saved_ms: float | None
-    """Median over the pairs."""
+    """The median over the pairs."""
     bound: Bound | None
-    """The most that TFO can save here, the same for all arms of a comparison."""
+    """The upper bound of the saving, equal for all arms of a comparison."""
     retransmitted: float | None
-    """Segments a load, median."""
+    """Retransmitted segments per load, median."""
     plts_ms: Mapping[int, float]
-    """Repeat to PLT of the valid loads."""
+    """The PLT of each valid load, by repeat."""
     improvements_percent: Mapping[int, float]
-    """Repeat to improvement of each pair."""
+    """The improvement of each pair, by repeat."""
     effect: float | None
-    """Matched-pairs rank-biserial correlation, see rank_biserial."""
+    """The matched-pairs rank-biserial correlation; see `rank_biserial`."""
     outliers: tuple[Outlier, ...]
-    """They are in all figures."""
+    """Outliers are included in all figures."""
     repeated: tuple[Reason, ...]
-    """Why loads were done again. Those attempts are in no figure."""
+    """Reasons why loads were repeated. The earlier attempts are in no figure."""
     deterministic: bool
-    """Whether a load comes out the same however often it is done, and did."""
+    """True if repeats cannot differ and did not."""
     varied: bool
-    """Whether nothing but what was drawn for each repeat moved the loads."""
+    """True if only the sampled values made the loads differ."""
     requests: float | None
-    """Requests a valid load that the page has an answer to, median."""
+    """Requests of a valid load for which the page has a response, median."""
     asked: int
-    """How many loads the run was to do."""
+    """The number of planned loads."""
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the time of handshakes, so that something else got faster too."""
+        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
     def without_valid(self) -> bool:
-        """Return True if all planned loads are invalid or missing."""
+        """Return True if loads were planned but none is valid."""
         return self.asked > 0 and self.loads == self.invalid
 
     @property
     def range90(self) -> tuple[float, float] | None:
-        """Return the range of 90 % of the pairs' improvements; None for fewer than two."""
+        """Return the range of the central 90 % of the pairs' improvements; None for fewer than two pairs."""
         return central(self.improvements_percent.values(), 0.9)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the range that tables and verdicts use: that of samples, else the interval of the median."""
+        """Return the range for tables and verdicts: `range90` for enough samples, else `improvement_ci95`."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
-        """Return the probability that such an interval contains the median, 0 to 1; 1 for enough samples."""
+        """Return the probability that `interval` contains the median, 0 to 1; 1 for enough samples."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
     @property
     def stated_percent(self) -> tuple[float, ...]:
-        """Return the savings that sentences state: both ends of the range of samples, else the median."""
+        """Return the savings to state in sentences: both ends of the range of samples, else the median."""
         if self.varied and self.interval is not None:
             return self.interval
         return () if self.improvement_percent is None else (self.improvement_percent,)
@@ -118,11 +118,11 @@ def summarise(
     *,
     vary: bool = False,
 ) -> list[CellResult]:
-    """A result for each cell, in their order.
+    """Return the result of each cell, in the order of `cells`.
 
-    `seed` is the experiment's, `unchanging` is what comes out the same each time (see
-    `without_chance`), in repeats that are draws (`vary`) but for what is drawn, and `asked` is how many
-    repeats were to be done (as many as were, if not given).
+    `seed`: the seed of the experiment. `unchanging`: the comparisons that have the same result each time (see
+    `without_chance`); with `vary`, in which only the sampled values differ. `asked`: the planned repeats; if
+    it is None, the repeats that ran.
     """
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
@@ -149,10 +149,10 @@ class _Loads:
 
     superseded: list[LoadRow]
     counted: list[LoadRow]
-    """The last attempts, which alone count."""
+    """The last attempts; only these count."""
     valid: list[LoadRow]
     plts_ms: dict[int, float]
-    """Repeat to PLT of the valid ones, in the order of repeats."""
+    """The PLT of each valid load by repeat, in the order of repeats."""
 
     @classmethod
     def of(cls, attempts: list[LoadRow]) -> "_Loads":
@@ -170,12 +170,12 @@ class _Loads:
         return sum(map(attrgetter(name), self.valid))
 
     def middle(self, name: str) -> float | None:
-        """The median of a field over the valid ones; None where there is none."""
+        """Return the median of a field over the valid loads; None if there are none."""
         return median(map(attrgetter(name), self.valid)) if self.valid else None
 
     @cached_property
     def bound(self) -> Bound | None:
-        """The most that a first flight can save, where these are without."""
+        """Return the upper bound of the saving, if these are the loads of the baseline."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -220,14 +220,14 @@ def _result(
 
 
 def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the range of 95 % of the samples; of few samples all of it, of fewer than VALUES_MIN None."""
+    """Return the range of the central 95 % of the samples; the whole range of few, None below VALUES_MIN."""
     if len(values) >= FULL_MIN:
         return central(values, 0.95)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
 
 
 def central(values: Iterable[float], share: float) -> tuple[float, float] | None:
-    """Return the range of the middle of the values, of this share of them; None for fewer than two."""
+    """Return the range of the central `share` (0 to 1) of the values; None for fewer than two values."""
     listed = list(values)
     if len(listed) < 2:
         return None
@@ -236,6 +236,6 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """A load of several kinds counts in each, of several reasons of one kind once."""
+    """Return the reasons by kind. A load with several reasons of one kind counts once in it."""
     struck = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))

@@ -1,4 +1,4 @@
-"""Round trips to the first byte over sizes of the certificate chain."""
+"""Compute the round trips to the first byte for each size of the certificate chain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ from typing import Final
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import ArmName, Comparison
 
-# Round trips that differ less are alike: the time of the answer on the link.
+# The largest difference in RTTs that is ignored; it comes from the response's time on the link.
 ALIKE_RTTS: Final = 0.01
-# Fewer sizes of certificates are rows of the table of results.
+# With fewer sizes, the table of results shows each size in a row.
 SIZES_MIN: Final = 8
 
 
@@ -23,7 +23,7 @@ class Level:
 
 
 def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
-    """Return the levels of round trips over sizes, in the order of sizes."""
+    """Return the levels of round trips, in the order of sizes."""
     found: list[Level] = []
     for size, rtts in sorted(rtts_of_bytes.items()):
         if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
@@ -34,9 +34,9 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the round trips of each size in bytes, by arm and by the first comparison of each setting.
+    """Return the round trips for each size in bytes, by the first comparison of each setting and by arm.
 
-    Empty if a run has few sizes, or if links have a rate, with which times grow with each byte.
+    Return nothing if the run has few sizes, or if links have a rate, because then every byte takes time.
     """
     factors = results.factors
     others = factors.besides("chain_bytes")

@@ -1,4 +1,4 @@
-"""A run of many pages: how savings are distributed over them, and which properties of a page go with that."""
+"""Compute the distribution of savings over many pages, and its correlation with properties of the pages."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from fastopen.analysis.statistics.results import Results
 
-# Of fewer pages a table has each of them, and no correlation says anything.
+# With fewer pages, tables list each page, and correlations are too uncertain.
 PAGES_MIN: Final = 20
 RESAMPLES: Final = 2_000
-# So many numbers of resamples in memory at once.
+# The number of resampled values in memory at once.
 BATCH: Final = 2_000_000
-# What may decide what TFO saves of a page, in words; facts of an index, or ratios of them.
+# Properties of a page that may determine its saving: facts of the page index or ratios of them, with names.
 PROPERTIES: Final = {
     "connections": "connections",
     "hosts": "hosts",
@@ -44,19 +44,19 @@ PROPERTIES: Final = {
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rank correlation of a property of pages with what is saved of them."""
+    """Spearman's rank correlation between a property of pages and their savings."""
 
     name: str
-    """Of PROPERTIES."""
+    """A key of PROPERTIES."""
     pages: int
     rho: float
-    """-1 to 1."""
+    """From -1 to 1."""
     interval: tuple[float, float]
-    """95 %, percentiles of a bootstrap over pages."""
+    """The 95 % interval, from percentiles of a bootstrap over pages."""
 
     @property
     def sign(self) -> int:
-        """1: more is saved where there is more of it, -1: less, 0: the interval holds both."""
+        """Return 1 if pages with larger values save more, -1 if they save less, 0 if that is uncertain."""
         low, high = self.interval
         return 1 if low > 0 else -1 if high < 0 else 0
 
@@ -67,20 +67,20 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """Of its first page: where it is."""
+    """The comparison of its first page, which has the place's network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
-    """Page to percent of its PLT, of pages with a valid pair of loads."""
+    """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
     without: int
-    """Pages without one."""
+    """The number of pages without a valid pair of loads."""
     quantiles: tuple[float, float, float, float, float]
-    """5, 25, 50, 75 and 95 % of pages save no more than this, in percent."""
+    """The 5, 25, 50, 75 and 95 % quantiles of the pages' savings, in percent."""
     median_interval: tuple[float, float] | None
-    """95 %, of the median over pages as a sample of others; None of too few."""
+    """The 95 % interval of the median, with the pages as a sample; None if there are too few."""
     effects: Mapping[Effect, int]
-    """Of how many pages is said what."""
+    """The number of pages with each effect."""
     correlations: tuple[Correlation, ...]
-    """Of properties that differ from page to page, in the order of PROPERTIES."""
+    """Correlations with the properties that vary over the pages, in the order of PROPERTIES."""
 
     @property
     def strongest(self) -> tuple[Correlation, ...]:
@@ -89,7 +89,7 @@ class Distribution:
 
 
 def distributions(results: "Results") -> list[Distribution]:
-    """For each place and treatment what is saved over pages; none of fewer than PAGES_MIN pages."""
+    """Return the savings over pages for each place and treatment; none for fewer than PAGES_MIN pages."""
     if len(results.pages) < PAGES_MIN:
         return []
     of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
@@ -145,7 +145,7 @@ def _distribution(
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Spearman's correlation of each property with the savings, of a page each, with its interval."""
+    """Return Spearman's correlation of each varying property with the savings, both given page by page."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]
@@ -164,7 +164,7 @@ def correlations(
         ]
     )
     tail = 50 * (1 - CONFIDENCE)
-    # In a resample without two values a property correlates with nothing.
+    # Ignore resamples in which a property has only one value: its correlation is undefined.
     ends = np.nanpercentile(drawn, [tail, 100 - tail], axis=0)
     return tuple(
         Correlation(name, pages, float(rho), (float(low), float(high)))
@@ -173,10 +173,10 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """The correlation of each column but the last with the last, a row for each row of weights.
+    """Return the correlation of each column with the last column; one row for each row of `weights`.
 
-    A page of weight 2 stands for two pages. Ranks are mid-ranks, as Kendall gives them to ties, and so are
-    those of resamples without sorting them again: a cumulative sum of weights in the order of the whole.
+    A page of weight 2 counts as two pages. Ties get mid-ranks (Kendall). Resamples are not sorted again:
+    their mid-ranks are cumulative sums of the weights, in the order of the whole sample.
     """
     import numpy as np
 

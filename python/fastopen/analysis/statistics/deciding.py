@@ -1,4 +1,4 @@
-"""The factor that decides the saving: main effects of all factors by their share of the variance."""
+"""Find the factor that determines the saving, by each factor's part of the variance of the savings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
 from fastopen.experiments import Factor, treatments_of
 
-# A factor decides if it alone explains more than everything else together.
+# A factor decides if it explains more of the variance than everything else together.
 SHARE_MIN: Final = 0.5
-# Medians of its values that are nearer than this, in points of percent, decide nothing.
+# If the medians of its values differ by fewer percentage points, a factor decides nothing.
 SPAN_MIN: Final = 1.0
 
 
@@ -29,7 +29,7 @@ class Level:
 
     @property
     def retransmitted(self) -> float:
-        """Segments retransmitted a load, median over its cells."""
+        """Return the retransmitted segments per load, median over the cells."""
         return median(cell.retransmitted or 0.0 for cell in self.cells)
 
 
@@ -39,18 +39,17 @@ class Deciding:
 
     factor: Factor
     together: tuple[Factor, ...]
-    """Others that take other values where it does, and the same where it does not: `4g` and `fibre`."""
+    """Other factors that vary together with `factor`, such as the RTT and the rates of `4g` and `fibre`."""
     levels: tuple[Level, ...]
-    """In the order in which they were asked for."""
+    """The factor's values, in the order of the experiment."""
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the factor that decides for the preferred treatment in these cells; None if none of several
-    does.
+    """Return the factor that decides for the preferred treatment; None if none does, or if only one varies.
 
-    Factors that vary together (`--combine zip`, named networks) count as one. Savings less the mean of their
-    page are grouped by each factor in turn. An experiment is a full cross of its factors, so the sums of
-    squares between the groups add up and can be compared.
+    Factors that vary together (`--combine zip`, named networks) count as one. The savings minus the mean of
+    their page are grouped by each factor in turn. An experiment is a full cross of its factors, so the sums
+    of squares between the groups can be added and compared.
     """
     arms = treatments_of(results.experiment.arms)[:1]
     judged = [

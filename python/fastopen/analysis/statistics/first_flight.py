@@ -1,4 +1,4 @@
-"""First flights of a cell: sizes of ClientHellos, sessions, early data, the first answer."""
+"""Describe first flights: ClientHello sizes, TLS sessions, early data, and round trips to the first byte."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,43 +16,43 @@ from fastopen.runs import LoadRow, RunStore
 # (tcp_send_syn_data, MAX_TCP_OPTION_SPACE).
 HEADER_AND_OPTIONS_BYTES: Final = 20 + 40
 
-# Between a ClientHello and the end of its early data, besides that: the record of a change of cipher spec,
-# and header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
+# Additional bytes between a ClientHello and the end of its early data: the ChangeCipherSpec record, and
+# header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
 
 def syn_data_max(network: Network) -> int:
-    """Bytes of data that fit into a SYN."""
+    """Return the number of bytes of data that fit into a SYN."""
     return network.mtu_bytes - IP_HEADER_BYTES[network.ip] - HEADER_AND_OPTIONS_BYTES
 
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """The first flights of one load; None for facts that it lacks."""
+    """The first flights of one load. Facts that the load does not have are None."""
 
     client_hello_bytes: int | None
-    """The smallest of those over TCP: data in the SYN saves a round trip only if all of it fits."""
+    """The smallest ClientHello over TCP. Data in the SYN saves a round trip only if all of it fits."""
     secured_connections: int
-    """With TLS."""
+    """The number of connections with TLS."""
     most_to_a_host: int
-    """Of these."""
+    """The largest number of connections with TLS to one host."""
     resumed_connections: int
     early_connections: int
-    """Whose early data the origin read before the handshake was complete."""
+    """The number of connections whose early data the origin read before the handshake was complete."""
     first_byte_rtts: float | None
-    """Round trips from opening the connection of the document to the first byte of the answer."""
+    """Round trips from opening the document's connection to the first byte of the response."""
     client_bytes: int | None = None
-    """Bytes that the client sends first on the connection of the document over TCP: ClientHello and early
-    data, or the request in cleartext."""
+    """Bytes that the client sends first on the document's connection over TCP: ClientHello and early data, or
+    the request in cleartext."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
-    """Of each connection whose SYN held the ClientHello but not all early data after it: bytes of both.
-    What did not fit came with the client's Finished, so that early data saved nothing."""
+    """For each connection whose SYN held the ClientHello but not all of its early data: the bytes of both.
+    The rest came with the client's Finished, so the early data saved nothing."""
 
 
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Return the first flights of the first valid load of each cell, by its index."""
+    """Return the first flights of the first valid load of each cell, by cell index."""
     of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
     for row in loads:
@@ -98,7 +98,7 @@ def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> It
 
 
 def _with_early_data(tls: TlsSession) -> int:
-    """Return the bytes of a ClientHello and of the early data behind it."""
+    """Return the bytes of a ClientHello and of the early data that follows it."""
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
 
 
@@ -107,7 +107,7 @@ def _client_bytes(document: Resource, connection: Connection | None) -> int | No
         return None
     if connection.tls is not None:
         return _with_early_data(connection.tls) if connection.tls.hello_bytes else None
-    # HTTP/2 compresses heads.
+    # HTTP/2 compresses header fields, so the size of the request is unknown.
     whole = document.request_header_bytes + document.request_body_bytes
     return None if connection.multiplexed else whole
 

@@ -1,4 +1,4 @@
-"""The saving of each first flight over the plainest one, and its bound."""
+"""Compute the saving of each first flight over the simplest one, and its upper bound."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from fastopen.analysis.statistics.results import Results
 
 SESSIONS: Final = ("none", "resumed", "early")
-"""From the plainest."""
+"""In order of complexity, the simplest first."""
 
 
 @dataclass(frozen=True)
 class Flight:
-    """The beginning of a connection."""
+    """The beginning of a connection: its TLS session, and whether TCP's handshake delays it."""
 
     session: str
-    """What TLS comes to: that of rejected early data is `resumed`."""
+    """The kind of TLS handshake. It is `resumed` if the origin rejects early data."""
     without_tcp: bool
-    """Whether nothing waits for TCP's handshake: by data in the SYN, or since it is QUIC."""
+    """True if nothing waits for a TCP handshake, because of data in the SYN or because of QUIC."""
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """None in cleartext."""
+        """Return the first flight of an arm; None in cleartext."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected
@@ -41,23 +41,23 @@ class Flight:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The saving of a cell."""
+    """The saving of one cell."""
 
     over: int
-    """The index of the cell with the plainest first flight: the first session, without TFO, over the same
-    version of HTTP; of HTTP/3 over HTTP/2, which shares connections as well, if that was loaded."""
+    """The index of the cell with the simplest first flight: the first session, without TFO, with the same
+    HTTP version. HTTP/3 is compared with HTTP/2 if that was loaded, because both share connections."""
     percent: float
-    """Of the median PLT over there."""
+    """In percent of the median PLT of the cell `over`."""
     bound: Bound
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the time of handshakes, so that something else got faster too."""
+        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
         return self.bound.beaten_by(self.percent)
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Return the saving of each cell that has a plainer one, by its index."""
+    """Return the saving of each cell for which there is a simpler first flight, by cell index."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
@@ -102,7 +102,7 @@ def _bounds(
     treated: Mapping[int, Mapping[int, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """By the index of the treated cell, from the records of the plain cells' valid loads."""
+    """Return the bound of each cell in `treated` by index, from the valid loads of the plain cells."""
     pages = store.pages()
     waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
@@ -124,10 +124,10 @@ def _bounds(
 
 
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a plain handshake that `flight` avoids: the last part of that length.
+    """Return the part of a plain handshake that `flight` avoids, as a span that ends with the handshake.
 
-    Early data avoids all of TLS' handshake. Resuming a session avoids the time beyond a round trip, which is
-    the certificates' time on the link, and with TLS 1.2 another round trip.
+    Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip: the
+    time of the certificates on the link, and with TLS 1.2 another round trip.
     """
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0

@@ -1,4 +1,4 @@
-"""The effect of TCP Fast Open on the page load time of one comparison, as far as its interval supports."""
+"""Judge the effect of TCP Fast Open on page load time from confidence intervals."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,21 +14,21 @@ class Effect(StrEnum):
     REDUCES = "reduces"
     INCREASES = "increases"
     NONE = "no difference"
-    """None that matters: below the smallest effect of interest."""
+    """The effect, if any, is below the smallest effect."""
     UNCLEAR = "unclear"
-    """The interval holds 0 and effects that matter."""
+    """The interval contains 0, and effects that are not below the smallest effect."""
     UNKNOWN = "unknown"
-    """Too few valid repeats for an interval."""
+    """There are too few valid repeats for an interval."""
 
 
 class Verdict(StrEnum):
-    """The verdict on all comparisons that ask one question; the text is for people."""
+    """The verdict on all comparisons of one question. Reports print the values."""
 
     WORTH_IT = "Worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
     MIXED = "Worth turning on in some of these cases, not in others"
     MOSTLY_NONE = "No difference in most of these cases"
-    """Both are rare."""
+    """Both reductions and increases occur, but most comparisons show no difference."""
     HARMFUL = "Not worth turning on: it increases page load time"
     NO_DIFFERENCE = "No difference"
     UNCLEAR = "No certain effect"
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
     @property
     def tone(self) -> str:
-        """`good`, `bad`, or `quiet`: the colour that goes with it."""
+        """Return the verdict's colour in reports: `good`, `bad` or `quiet`."""
         return TONES.get(self, "quiet")
 
 
@@ -51,7 +51,8 @@ TONES: Final = {
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Return the effect that the interval, not the median, of a treatment's saving supports."""
+    """Return the effect of a treatment, judged by the confidence interval of its saving. If the interval
+    excludes zero but the median saving is below the smallest effect, there is no effect."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -60,7 +61,7 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return 1 or -1 if the interval supports it, 0 if no more than `matters`, None if it is unclear."""
+    """Return the sign of an effect; 0 if it is smaller than `matters`, None if it is uncertain."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -68,14 +69,14 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median load is slower by more than the smallest effect, certain or not."""
+    """Return True if the median load is slower by at least the smallest effect; False without an interval."""
     effect, saving = effect_of(result, smallest), result.improvement_percent
     unclear = effect is Effect.UNCLEAR and saving is not None
     return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median load is faster by more than the smallest effect, certain or not."""
+    """Return True if the median load is faster by at least the smallest effect, however uncertain that is."""
     saving = result.improvement_percent
     return saving is not None and saving >= _matters_percent(result, smallest)
 
@@ -85,7 +86,7 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on the comparisons of one treatment. Those with too few repeats stay open."""
+    """Return the verdict on the comparisons of one treatment. Too few repeats count as an unclear effect."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

@@ -1,4 +1,4 @@
-"""Reports of the kernel on listeners of external servers, over the loads of a run that use TFO."""
+"""Summarise the kernel's reports on the listeners of external servers, over the loads that use TFO."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,34 +13,34 @@ OVERFLOW: Final = "TCPFastOpenListenOverflow"
 
 @dataclass(frozen=True)
 class ListenerUse:
-    """The listeners on one address and port."""
+    """A listener, with the sums over its loads."""
 
     place: str
-    """`0.0.0.0:80`."""
+    """Address and port, such as `0.0.0.0:80`."""
     queues: tuple[int | None, ...]
-    """The lengths of their TFO queues in these loads, each once; None: it could not be read."""
+    """The distinct lengths of its TFO queue in these loads; None if it could not be read."""
     connections: int
     syn_data: int
-    """Of how many of these it took data in the SYN."""
+    """The number of these connections on which the listener accepted data in the SYN."""
 
 
 @dataclass(frozen=True)
 class ServerUse:
-    """All loads that use TFO and met a server, valid or not."""
+    """The use of external servers in all loads with TFO, valid or not."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
-    """Connections that found the queue of any of them full."""
+    """The number of connections that found the TFO queue of a listener full."""
     upstream_connections: int
-    """Connections of servers to the origins behind them, in all loads of setups that let them use TFO."""
+    """Connections from external servers to the origins, in all loads of setups with `upstream_tfo`."""
     upstream_syn_data: int
-    """How many of these carried data in their SYN, by the origins' kernel."""
+    """The number of these connections that carried data in their SYN, according to the origins' kernel."""
 
 
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
-    """None where no setup has a server."""
+    """Return the use of external servers; None if no load of the run met one."""
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}

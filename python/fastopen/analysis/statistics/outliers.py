@@ -1,27 +1,27 @@
-"""Loads far from the others of their cell. They count in every figure; medians are not sensitive to them."""
+"""Find loads that took much longer or shorter than the others of their cell. All figures include them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import quantiles
 from typing import Final
 
-# Tukey 1977: beyond three interquartile ranges from the quartiles a value is "far out".
+# Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
 FENCE: Final = 3.0
-# In an emulated network most loads are alike to a per mille; what is nearer is no outlier.
+# In an emulated network most loads differ by a thousandth. Outliers are at least this part of the median off.
 SHARE_MIN: Final = 0.01
 VALUES_MIN: Final = 5
 
 
 @dataclass(frozen=True)
 class Outlier:
-    """A valid load that took much longer, or less long, than the others of its cell."""
+    """A valid load that took much longer or shorter than the other loads of its cell."""
 
     repeat: int
     plt_ms: float
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Return the outliers of one cell: repeat to PLT in milliseconds. Few values have none."""
+    """Return the outliers of one cell; none for few loads. `plts_ms`: PLT in milliseconds by repeat."""
     if len(plts_ms) < VALUES_MIN:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

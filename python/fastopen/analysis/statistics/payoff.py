@@ -1,4 +1,4 @@
-"""At which share of broken paths TCP Fast Open stops paying: measured savings against measured prices."""
+"""Compute the share of broken paths at which TCP Fast Open costs as much time as it saves."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.experiments.factors import BY_NAME, RTT
 
-# How long the first SYN is waited for (TCP_TIMEOUT_INIT in Linux's include/net/tcp.h; RFC 6298 section 2.1).
+# The timeout of the first SYN (TCP_TIMEOUT_INIT in Linux's include/net/tcp.h; RFC 6298 section 2.1).
 SYN_TIMEOUT_MS: Final = 1000.0
-# Of paths that drop SYNs with data or with the option; others have found more (docs/paths.md).
+# Share of paths that drop SYNs with data or the TFO option. Other studies found more (docs/paths.md).
 DROPPING_SHARE: Final = 0.06
 DROPPING_SOURCE: Final = "RFC 7413, section 7.1"
 ALIKE_MS: Final = 1.0
@@ -22,30 +22,30 @@ _OF_PATH: Final = tuple(BY_NAME[name] for name in ("path", "path_hosts", "path_s
 
 @dataclass(frozen=True)
 class Payoff:
-    """One arm of a page over one network: what it saves over an open path, and what a broken one costs."""
+    """The saving of an arm on one page and network over an open path, and its cost over a broken path."""
 
     page: str
     rtt_ms: float
     arm: ArmName
     path: str
     saved_ms: float
-    """Median over pairs of loads, where the path is open."""
+    """The median over pairs of loads on the open path."""
     cost_ms: float
-    """The same behind the middlebox, with its sign turned: what TFO costs there."""
+    """The median time that TFO costs behind the middlebox; negative if TFO saves time there."""
     otherwise: str = ""
-    """What else the run varies, in words; empty where that makes no difference here."""
+    """Other settings that the run varies, in words; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
         """Return the mean saving if this share of the paths, 0 to 1, is broken."""
         return (1 - share) * self.saved_ms - share * self.cost_ms / visits
 
     def break_even_share(self, visits: int = 1) -> float | None:
-        """The share of broken paths, 0 to 1, below which TFO saves time on average; None: whatever the share.
+        """Return the share of broken paths, 0 to 1, below which TFO saves time on average.
 
-        0 where nothing is saved over an open path.
+        0 if nothing is saved over an open path. None if a broken path costs nothing.
 
-        `visits` share one cost: of a client that keeps a negative cache (RFC 7413 section 4.1.3.1), whose
-        first visit finds out, and which does without TFO on the others.
+        `visits` share one cost: a client with a negative cache (RFC 7413 section 4.1.3.1) detects the broken
+        path on its first visit and does not use TFO on the others.
         """
         if self.saved_ms <= 0:
             return 0.0
@@ -55,7 +55,7 @@ class Payoff:
 
     @property
     def one_handshake_share(self) -> float:
-        """Return the break-even share of one handshake whose SYN is retransmitted: RTT / (RTT + timeout)."""
+        """Return the break-even share for one handshake with a retransmitted SYN: RTT / (RTT + timeout)."""
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
@@ -69,9 +69,9 @@ class Payoff:
 
 
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
-    """Yield the payoff of each treatment behind each middlebox whose open path was loaded in the same run.
+    """Yield the payoff of each treatment and middlebox whose open path was loaded in the same run.
 
-    Runs that draw a share of hosts are left out: their loads mix broken and open paths.
+    Middleboxes that only affect QUIC are left out, and networks where only a share of hosts is behind one.
     """
     for results in runs:
         of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
@@ -83,7 +83,7 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Return paths of one page and arm that cost the same, to a millisecond, with the cost."""
+    """Return the paths of one page and arm, grouped by costs equal to a millisecond, with their payoffs."""
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():

@@ -1,4 +1,4 @@
-"""The precision of an improvement, and the repeats that a wanted precision needs."""
+"""Compute the precision of improvements, and the number of repeats that a wanted precision needs."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -13,13 +13,13 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class UntilInterval:
-    """Half-width of the 95 % interval that each improvement is to reach, and how many repeats at most."""
+    """The wanted half-width of the 95 % interval of each improvement, and the largest number of repeats."""
 
     half_width_percent: float
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """The jobs to do next; none where all is narrow enough or at its maximum."""
+        """Return the jobs to run next; none if all intervals are narrow enough or have the most repeats."""
         asked = run.asked()
         wanted = {
             comparison: min(repeats + self._more(results, comparison), self.max_repeats)
@@ -46,22 +46,22 @@ class UntilInterval:
         )
 
     def too_wide(self, results: Results) -> int:
-        """Return the number of improvements that have not reached the precision."""
+        """Return the number of improvements that are less precise than wanted."""
         widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if repeats narrow its interval: not for the baseline, nor for samples."""
+    """Return True if repeats narrow the cell's interval. False for the baseline and for samples."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
-# An estimate from few pairs is a guess: no step asks for more than so many times what there is.
+# An estimate from few pairs is a guess, so a step never asks for more than this many times the pairs.
 STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Return half of the improvement's 95 % interval in points; None without one, as for samples."""
+    """Return half the width of the improvement's 95 % interval in points; None without one or for samples."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:
@@ -71,7 +71,7 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Return the pairs for this half-width, which shrinks with their root; None if nothing is known."""
+    """Return the pairs needed for a half-width (it falls with their square root); None if it is unknown."""
     width = half_width_percent(result)
     if width is None:
         return None
@@ -81,7 +81,7 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
-    """Return the number of pairs to add in the next step: 0 if the interval is narrow enough."""
+    """Return the number of pairs to add in the next step; 0 if the interval is narrow enough."""
     width = half_width_percent(result)
     if width is None:
         return max(1, FULL_MIN - result.pairs)

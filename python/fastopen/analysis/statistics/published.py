@@ -1,7 +1,7 @@
-"""Published figures compared with ours, cell by cell: how they differ, and what the numbers say of why.
+"""Compare published figures with measured ones, cell by cell, and label the differences.
 
-All figures of a published cell are taken as they must have been meant (its unit, its columns); what was
-printed with its own times is one of the labels.
+The published times are taken as they must have been meant (unit, order of columns). Labels also mark printed
+percentages that do not agree with these times.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import Comparison, PublishedCell, baseline_of, headline_of
 
-# Improvements that differ by less than this many points say the same of a page.
+# Improvements that differ by fewer points agree.
 AGREE_POINTS: Final = 3.0
-# A printed percentage is rounded, and its times are: what is further off does not come from them.
+# The printed percentage and the times are rounded. A larger difference does not come from rounding.
 PRINTED_POINTS: Final = 1.0
-# A handshake takes an RTT, and what it waits for, a request and its answer, one more: TFO saves half at most.
+# A handshake takes one RTT, and the request that waits for it at least another. So TFO saves half at most.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding on a cell; the text is what its column shows."""
+    """A finding on a cell. The value is the text in the table."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"
@@ -37,7 +37,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A published cell and ours; None where we have none."""
+    """A published cell and the measured cells; None if the arm was not loaded."""
 
     comparison: Comparison
     theirs: PublishedCell
@@ -46,34 +46,34 @@ class Discrepancy:
 
     @property
     def improvement_percent(self) -> float | None:
-        """Ours."""
+        """Return our improvement in percent."""
         return None if self.headline is None else self.headline.improvement_percent
 
     @property
     def at_most_percent(self) -> float | None:
-        """The bound on what TFO can save in ours."""
+        """Return the upper bound of our saving, in percent."""
         if self.headline is None or self.headline.bound is None:
             return None
         return self.headline.bound.percent
 
     @property
     def theirs_saved_ms(self) -> float:
-        """Negative where TFO was slower."""
+        """Return their saving; negative if TFO was slower."""
         return self.theirs.off_ms - self.theirs.tfo_ms
 
     @property
     def baseline_ms(self) -> float | None:
-        """Our PLT without TFO."""
+        """Return our PLT without TFO, in milliseconds."""
         return None if self.baseline is None else self.baseline.plt_ms_median
 
     @property
     def theirs_longer(self) -> float | None:
-        """Their PLT without TFO in ours."""
+        """Return the ratio of their PLT without TFO to ours."""
         return self.theirs.off_ms / self.baseline_ms if self.baseline_ms else None
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The findings: first on their print, then on both."""
+        """Return the findings: first on the published figures, then on the comparison with ours."""
         return (*self._of_print(), *self._of_both())
 
     def _of_print(self) -> Iterator[Label]:
@@ -105,7 +105,7 @@ class Discrepancy:
 
 
 def discrepancies(results: Results) -> list[Discrepancy]:
-    """Each published cell of the run's experiment with ours, in the order of the tables."""
+    """Return each published cell of the run's experiment with ours, in the order of the tables."""
     found = []
     for page in results.pages:
         seen: set[int] = set()
@@ -119,9 +119,9 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Milliseconds of PLT without TFO for each of RTT, theirs and ours: round trips one after another.
+    """Return the growth of the PLT without TFO per millisecond of RTT (theirs, ours), by page.
 
-    Of each page that was loaded over two RTTs or more: from its shortest to its longest.
+    It is the number of sequential round trips. Pages that were loaded with only one RTT are left out.
     """
     known = {}
     for page in dict.fromkeys(one.comparison.page for one in found):

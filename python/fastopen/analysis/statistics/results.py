@@ -1,4 +1,4 @@
-"""Everything that tables, documents and verdicts are made from, read from a run."""
+"""Compute the results of a run, from which tables, documents and verdicts are made."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,18 +30,18 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Why loads took longer than one would think."""
+    """Explanations for loads that took unexpectedly long."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
-    """By the index of the slower cell: with TFO than without, or over a shorter RTT than a longer one."""
+    """By the index of the slower cell: slower with TFO than without, or over a shorter than a longer RTT."""
     of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """By the indices of the slower and of the faster cell: with a session than without, or over a later
-    version of HTTP than over an earlier one."""
+    """By the indices of the slower and the faster cell: slower with a session than without, or with a later
+    HTTP version than with an earlier one."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """A run in figures. Networks are numbered as in the experiment."""
+    """The results of a run. Networks are numbered as in the experiment."""
 
     experiment: Experiment
     status: str
@@ -50,22 +50,22 @@ class Results:
     """By name, in the order of the table."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
-    """(page, network) to the median over its worlds."""
+    """The median measured RTT over the worlds of a (page, network)."""
     published: dict[tuple[str, int], PublishedCell]
-    """(page, network) to the published cell that it is compared with."""
+    """The published cell with which a (page, network) is compared."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """By the index of its cell, where a browser measured more than times."""
+    """By cell index; see `browser_metrics` for the cells."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
-    """By the index of its cell."""
+    """By cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
-    """By the index of its cell, where first flights vary."""
+    """By cell index, if first flights vary."""
     server_use: ServerUse | None = None
-    """What the kernel says of a server of others; None where there is none."""
+    """The kernel's reports on external servers; None if there are none."""
     reasons: Reasons = field(default_factory=Reasons)
-    """Empty unless the attribution of the run has looked for them."""
+    """Empty unless set by `attribution.with_reasons`."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """The rows of a page's table, in order: what is compared, and its arms in the experiment's order."""
+        """Return the rows of a page's table in order: each comparison and its results by arm."""
         rows: dict[Comparison, dict[ArmName, CellResult]] = {}
         for result in self.cells:
             if result.cell.page == page:
@@ -73,7 +73,7 @@ class Results:
         return rows
 
     def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
-        """Return the cells in groups that differ only in their arms and the factors of these names."""
+        """Return the cells in groups that differ only in their arms and in the named factors."""
         others = self.factors.besides(*names)
         keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
         return grouped(keyed).values()
@@ -83,12 +83,12 @@ class Results:
         return [one for one in found if one is not None]
 
     def loses(self, cell: CellResult) -> bool:
-        """Return True if its network loses segments at random."""
+        """Return True if the cell's network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the meaning of the mark of savings that exceed their bound; empty if none does."""
+        """Return the note on savings that exceed their bound; empty if there are none."""
         cells = list(beaten)
         if not cells:
             return ""
@@ -96,19 +96,19 @@ class Results:
 
     @cached_property
     def factors(self) -> VaryingFactors:
-        """Return the factors that vary from comparison to comparison."""
+        """Return the factors that vary between comparisons."""
         return varying_factors(
             self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
         )
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """Return the savings over the pages of a corpus; empty for a run of few pages."""
+        """Return the savings over the pages of a corpus; empty if the run has few pages."""
         return distributions(self)
 
 
 def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
-    """Reads a run and computes its figures; `loads` are its own, where they have been read already."""
+    """Read a run and compute its results. `loads`: the run's loads, if they have been read already."""
     experiment = store.experiment()
     cells = store.cells()
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
@@ -125,7 +125,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        # TFO has no bound where there is no SYN.
+        # QUIC has no SYN, so TFO has no bound.
         cells=[
             replace(one, bound=None) if experiment.setups[one.cell.setup].origins.all_quic else one
             for one in summaries

@@ -1,4 +1,4 @@
-"""The unknown that moves the answer most, by rank correlations of samples with savings."""
+"""Find the sampled value that affects the saving most, by rank correlations over the samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,37 +8,37 @@ from typing import Final
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.experiments import UNKNOWNS, Experiment, draw_of
 
-# Of fewer draws rank correlations of 0.4 come by accident.
+# With fewer samples, rank correlations of 0.4 occur by accident.
 DRAWS_MIN: Final = 20
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The sensitivity of one cell."""
+    """The sensitivity of one cell's saving to the sampled values."""
 
     correlations: dict[str, float]
-    """Unknown to Spearman's rank correlation with the saving: near 1 more is saved where it is larger."""
+    """Spearman's rank correlation of each sampled value with the saving; positive if both grow."""
     draws: int
 
     @property
     def rest(self) -> float:
-        """The share of the variance of ranks that no unknown explains alone, 0 to 1.
+        """Return the part of the variance of ranks that no single sampled value explains, 0 to 1.
 
-        It is of the order of equal requests, and of unknowns that act together. Draws are independent, so
-        that shares add up; one by one each explains 1 / (draws - 1) by accident.
+        It comes from the order of equal requests and from values that act together. Values are independent,
+        so their parts add up; the part that each explains by accident, 1 / (draws - 1), is subtracted.
         """
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
 
     @property
     def most(self) -> str | None:
-        """The unknown that explains most, where that is more than the rest together does; else None."""
+        """Return the value that explains the most, if that is more than `rest`; otherwise None."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """None where the draws are not all that moved the loads, are too few, or moved nothing."""
+    """Return the sensitivity; None if more than the samples varied, or samples are few or savings equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None
@@ -53,6 +53,6 @@ def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | Non
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Equal values share the mean of their ranks."""
+    """Return the ranks. Equal values share the mean of their ranks."""
     ordered = sorted(values)
     return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

@@ -1,20 +1,21 @@
-// Draws the figures of the report, and the loads that the reader chooses. Everything it needs is in the page.
+// Draws the figures of the report, and of the loads that the reader chooses. The page contains all data.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  // In pixels: a page narrower than this has one panel a row; between panels; kept free of rounding; the least and most for marks.
+  // In pixels: the width below which panels stack, the gap between panels, the room for rounding errors, and the
+  // least and greatest width of a panel's marks.
   const NARROW = 640;
   const SPACING = 24;
   const SPARE = 6;
   const MARKS_LEAST = 144;
   const MARKS_MOST = 760;
-  // Of a panel's title on a narrow page, in letters; beside names less.
+  // The length of a line of a panel's title on a narrow page, in letters; the second if names are shortened too.
   const TITLE_MOST = 36;
   const TITLE_LEAST = 22;
   document.documentElement.classList.add("scripts");
 
-  // Columns with numbered texts, as embedding.py packs them, back to rows.
+  // Converts columns to rows; in columns, embedding.py packs texts as numbers.
   function rows(columns) {
     const count = columns.length ? columns[0].values.length : 0;
     return Array.from({ length: count }, (_, at) =>
@@ -26,7 +27,7 @@
     return spec.concat ?? spec.vconcat ?? [spec.spec ?? spec];
   }
 
-  // How many panels are a row: of the figure, or of each of the views that stand below each other.
+  // Returns the number of panels side by side: of the figure, or of each of its views below each other.
   function columnsOf(spec) {
     return spec.columns ?? viewsOf(spec)[0].encoding?.facet?.columns ?? 1;
   }
@@ -36,14 +37,14 @@
     for (const part of [...viewsOf(spec), ...(spec.layer ?? [])]) if (part !== spec) yield* partsOf(part);
   }
 
-  // A title that is longer goes on in a second line, after a comma or colon.
+  // Returns an expression that breaks a longer title into two lines, after a comma or colon.
   function titled(most) {
     const broken = `split(replace(datum.label, regexp('^(.{1,${most}}[,:]) '), '$1\\n'), '\\n')`;
     return `length(datum.label) > ${most} ? ${broken} : datum.label`;
   }
 
-  // On a narrow page titles have two lines; where that is not enough, names of requests have `names` pixels
-  // at most, and legends one column.
+  // Fits a figure to a narrow page: titles in two lines and, if `names` is given, names of requests in at most
+  // that many pixels and legends in one column.
   function narrow(spec, names) {
     spec.config.legend.columns = names ? 1 : 2;
     for (const part of partsOf(spec)) {
@@ -55,8 +56,8 @@
     }
   }
 
-  // Panels share the width of the page; where it is narrow they stand below each other. `taken` is what axes
-  // and spacing took of the width of a row when the figure was drawn as it is specified.
+  // Divides the width of the page among panels; on a narrow page they are below each other. `taken`: the width
+  // of axes and spacing in a row of the figure as specified.
   function fitted(spec, width, taken, names) {
     const copy = structuredClone(spec);
     const columns = columnsOf(copy);
@@ -75,7 +76,7 @@
     return place.querySelector("svg").viewBox.baseVal.width;
   }
 
-  // What stands around the marks in a row of the drawing that is there.
+  // Returns the width of everything around the marks in a row of the present drawing.
   function around(place, spec) {
     const inRow = Math.min(columnsOf(spec), spec.concat?.length ?? Infinity);
     const [view] = viewsOf(spec);
@@ -90,16 +91,16 @@
     const values = rows(packed.columns);
     const embed = (spec) => vegaEmbed(place, { ...spec, data: { values } }, options);
     if (packed.around === undefined) {
-      // The overview was drawn as it is specified when the file was written.
+      // The file already contains the overview's figures, drawn as specified.
       if (place.dataset.load !== undefined) await embed(packed.spec);
       packed.around = around(place, packed.spec);
     }
     const room = place.closest("figure").clientWidth;
     let drawn = await embed(fitted(packed.spec, room, packed.around));
-    // The last label of an axis may stick out by more or less than it did.
+    // The last label of an axis may protrude by a different width now.
     const excess = widthOf(place) - room;
     if (excess > 0) drawn = await embed(fitted(packed.spec, room - excess - SPARE, packed.around));
-    // Where marks can get no narrower, names give way: pointing at a mark shows them whole.
+    // If marks cannot be narrower, shorten names: the tooltip of a mark shows the whole name.
     const names = room - MARKS_LEAST - 3 * SPACING;
     if (widthOf(place) > room) drawn = await embed(fitted(packed.spec, room - excess - SPARE, packed.around, names));
     place.dataset.drawn = packed.spec.description;
@@ -145,7 +146,7 @@
     return show(current());
   }
 
-  // From a mark of a page and network to its loads.
+  // Goes from a mark of a page and network to its loads.
   function follow(datum) {
     const at = loads.findIndex((one) => one.page === datum?.page && one.place === datum?.place);
     if (at < 0) return;
@@ -176,7 +177,7 @@
     drawOverview();
     if (loads.length) show(current());
   });
-  // What is folded away on a screen is read on paper.
+  // Print the contents of closed sections too.
   let folded = [];
   window.addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];

@@ -1,4 +1,4 @@
-"""Figures of a run, for papers (SVG, PNG, PDF) and for the report."""
+"""Draw the figures of a run, for papers (SVG, PNG, PDF) and for the report."""
 
 from fastopen.report.figures.figure import VEGA_LITE, Figure
 from fastopen.report.figures.files import FORMATS, Format, rendered, write_figures

@@ -1,4 +1,4 @@
-"""Round trips to the first byte against the size of the certificate chain."""
+"""Draw the round trips to the first byte over the size of the certificate chain."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from fastopen.report.figures.panels import first_panels, small_multiples, title_
 
 
 def round_trips_by_size(source: Source) -> Figure | None:
-    """Draw a panel for each page and setting; None if a run has few sizes, or a link has a rate."""
+    """Draw a panel for each page and setting; None if the run has few sizes, or if a link has a rate."""
     results = source.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [
         row for cell in results.cells if cell.cell.page in pages and (row := _row(source, results, cell))
     ]
-    # Settings with the same steps are one panel.
+    # Settings with equal figures share one panel.
     points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
     rows, left = first_panels([row for row in found if row["panel"] in first.values()])

@@ -1,4 +1,4 @@
-"""Times of all requests, of those that waited for a handshake, and of these without the handshake."""
+"""Draw the times of all requests, and of those that wait for a handshake, with and without that wait."""
 
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cold_distribution(source: Source) -> Figure | None:
-    """Share of requests against the time that they took, a panel for each place; None without cold ones."""
+    """Draw the cumulative distribution of request times, one panel for each combination of network and setup;
+    None if no request waited for a handshake."""
     found = cold_requests(source)
     rows: list[dict[str, Any]] = [
         {"panel": one.place, "group": group, "ms": ms, "share": share}
@@ -43,7 +44,7 @@ def cold_distribution(source: Source) -> Figure | None:
 def _chart(rows: list[dict[str, Any]]) -> Any:
     domain = [*GROUPS]
     colour = alt.Scale(domain=domain, range=[*COLOURS])
-    # Symbols long enough to show their dashes.
+    # Legend symbols must be long enough to show the dashes.
     legend = alt.Legend(symbolSize=500)
     dash = alt.StrokeDash(
         "group:N", title=None, scale=alt.Scale(domain=domain, range=[*DASHES]), legend=legend

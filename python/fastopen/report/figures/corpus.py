@@ -1,4 +1,4 @@
-"""A corpus drawn: the distribution of savings over its pages, and what of a page goes with them."""
+"""Draw a corpus: the distribution of savings over its pages, and their correlation with page properties."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ WIDTH: Final = 260
 
 
 def savings_over_pages(source: Source) -> Figure | None:
-    """Share of pages against what is saved of them, a panel for each place; None of few pages."""
+    """Draw the cumulative distribution of savings over pages, a panel for each place; None for few pages."""
     found, left = _shown(source)
     rows: list[dict[str, Any]] = [
         {"panel": one.place, "arm": ARMS[one.arm.name].label, "saving": saving, "share": share}
@@ -51,7 +51,7 @@ def savings_over_pages(source: Source) -> Figure | None:
 
 
 def properties_and_savings(source: Source) -> Figure | None:
-    """Rank correlation of each property with the saving, with its interval; None of few pages."""
+    """Draw the rank correlation of each property with the saving, with its interval; None for few pages."""
     found, left = _shown(source)
     rows: list[dict[str, Any]] = [
         {
@@ -102,7 +102,7 @@ def properties_and_savings(source: Source) -> Figure | None:
 
 
 def _shown(source: Source) -> tuple[list[Distribution], str]:
-    """The distributions of as many places as there is room for, and a sentence on the others."""
+    """Return the distributions of the first places, as many as fit, and a sentence on the other places."""
     found = source.results.distributions
     places = list(dict.fromkeys(one.place for one in found))
     shown = places[:PANELS_MAX]

@@ -1,4 +1,4 @@
-"""The mean critical path of each cell as a stacked bar, grouped by place."""
+"""Draw the mean critical path of each cell as a stacked bar, grouped by place."""
 
 from typing import Any, Final
 
@@ -10,12 +10,12 @@ from fastopen.report.figures.encodings import arm_order, kind_colour
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.panels import panels_of
 
-# What is shorter than this is no more than a line.
+# Shorter waits would be no wider than a line.
 SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(source: Source) -> Figure | None:
-    """Stacked bars in the panels of all figures; None where no load was valid."""
+    """Draw stacked bars in panels; None if no load is valid."""
     panels = panels_of(source)
     rows = [
         {
@@ -55,7 +55,7 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> alt.ConcatChart:
 
 
 def _view(rows: list[dict[str, Any]], title: str, heading: str, *, alone: bool) -> Any:
-    """One panel: a group of bars for each value of its axis, each bar with the arm behind it."""
+    """Draw one panel: a group of bars for each value of its axis, and the name of the arm after each bar."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)
@@ -74,7 +74,7 @@ def _view(rows: list[dict[str, Any]], title: str, heading: str, *, alone: bool) 
             yOffset=alt.YOffset("arm:N", sort=arms, scale=alt.Scale(paddingInner=0.15)),
         )
     )
-    # Room for the words behind the longest bar.
+    # Leave room for the name after the longest bar.
     scale = alt.Scale(domain=[0, 1.28 * longest])
     bars = base.mark_bar().encode(
         x=alt.X("seconds:Q", title="s of the page load time", stack="zero", scale=scale),

@@ -1,4 +1,4 @@
-"""The cumulative distribution of the page load times of each cell's valid loads."""
+"""Draw the cumulative distribution of the page load times of each cell's valid loads."""
 
 from typing import Any, Final
 
@@ -11,17 +11,17 @@ from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 from fastopen.report.figures.spread import distribution
 
-# A distribution of two loads is none.
+# Fewer loads are not drawn as a distribution.
 LOADS_MIN: Final = 3
-# What spreads less than this, of the fastest load, is drawn as an upright line by any eye.
+# A smaller spread, as part of the fastest load, would look like a vertical line.
 SPREAD_MIN: Final = 0.001
-# Of a letter of a panel's title.
+# Pixels for each letter of a panel's title.
 TITLE_WIDTH: Final = 6
 WIDTH: Final = 200
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
-    """Share of loads against page load time, a panel for each comparison; None where none spread."""
+    """Draw the share of loads over page load time, one panel for each comparison; None if no times differ."""
     rows: list[dict[str, Any]] = []
     count = 0
     for page, place in source.all_places():

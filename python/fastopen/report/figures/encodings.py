@@ -1,4 +1,4 @@
-"""Encodings that figures share: colours, shapes and dashes of arms and kinds, tooltips, zoom."""
+"""Define encodings that figures share: colours, shapes and dashes of arms and kinds, tooltips, zoom."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from fastopen.report.figures.style import KIND_COLOURS
 
 
 def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
-    """The arms that the rows have, in the usual order."""
+    """Return the arms that occur in the rows, in the usual order."""
     there = {row["arm"] for row in rows}
     return [arm for arm in ARMS.values() if arm.label in there]
 
@@ -30,19 +30,19 @@ def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
 
 
 def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
-    # Symbols long enough to show their dashes.
+    # Legend symbols must be long enough to show the dashes.
     return alt.StrokeDash(
         "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
     )
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:
-    """Labels of arms, as axes and offsets sort them."""
+    """Return the labels of the arms, as the order for axes and offsets."""
     return [arm.label for arm in _arms(rows)]
 
 
 def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
-    """The arm first."""
+    """Return a tooltip that shows the arm first."""
     return [alt.Tooltip("arm:N", title="transport"), *others]
 
 
@@ -54,7 +54,7 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """With the shift key held: the wheel zooms, dragging moves, a double click shows everything again."""
+    """Return a zoom with the shift key held: the wheel zooms, dragging moves, a double click resets."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

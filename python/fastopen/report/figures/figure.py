@@ -1,4 +1,4 @@
-"""A figure: a chart, and the words that stand below it, are read out in its place, and name its file."""
+"""Define figures: a chart with its caption, alternative text and file name."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,28 +8,28 @@ import altair as alt
 
 from fastopen.report.figures.style import PAPER, Style, config
 
-# Rows are put into the specification last: Altair would check each of them, for seconds.
+# Rows are added to the specification last, because Altair would take seconds to check each of them.
 ROWS: Final = alt.NamedData("rows")
-# What Altair writes, and what vl-convert and the scripts of a report are asked to read.
+# The version that Altair writes, and that vl-convert and the scripts of a report must read.
 VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A chart of the data called ROWS. Figures that differ in their rows alone share one."""
+    """A chart of the data named ROWS. Figures that differ only in their rows share a drawing."""
 
     chart: alt.TopLevelMixin
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """Its specification, which takes Altair a tenth of a second. Not to be changed."""
+        """Return its specification, which takes Altair a tenth of a second. The caller must not change it."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is good for a file; `alt_text` says what a person who cannot see it should know."""
+    """A figure. `name` is valid as a file name; `alt_text` is for readers who cannot see the figure."""
 
     name: str
     title: str
@@ -39,9 +39,9 @@ class Figure:
     rows: list[dict[str, Any]]
 
     def spec(self, style: Style = PAPER) -> dict[str, Any]:
-        """The Vega-Lite specification, data included."""
+        """Return the Vega-Lite specification with its data."""
         return {**self.bare_spec(style), "data": {"values": self.rows}}
 
     def bare_spec(self, style: Style = PAPER) -> dict[str, Any]:
-        """The specification with the name of its data in their place."""
+        """Return the specification with the name of its data instead of the data."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}

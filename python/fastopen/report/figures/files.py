@@ -1,4 +1,4 @@
-"""Figures as files: SVG for the web, PDF for papers, PNG for slides."""
+"""Write figures as files: SVG for the web, PDF for papers, PNG for slides."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from fastopen.report.figures.style import PAPER, Style
 
 Format = Literal["svg", "png", "pdf"]
 FORMATS: Final[tuple[Format, ...]] = ("svg", "png", "pdf")
-# Pixels for each point of the figure: 288 dots an inch.
+# Pixels for each point of the figure: 288 dots per inch.
 PNG_SCALE: Final = 3.0
 
 
 def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[Format]) -> list[Path]:
-    """Writes each figure in each format and names what it wrote. Raises InputError where it cannot."""
+    """Write each figure in each format, and return the paths. Raises InputError if that is impossible."""
     written = []
     taken: set[str] = set()
     try:
@@ -35,7 +35,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
 
 
 def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
-    """One figure in one format, the title above it left to whoever shows it."""
+    """Return one figure in one format, without its title, which the surrounding document shows."""
     spec = figure.spec(style)
     if form == "svg":
         return vlc.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
@@ -45,7 +45,7 @@ def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Two pages may have names that are one file name."""
+    """Return a name that is not taken: the names of two pages can give the same file name."""
     free, number = name, 1
     while free in taken:
         number += 1

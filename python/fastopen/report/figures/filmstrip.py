@@ -1,4 +1,4 @@
-"""Film strips: what a browser showed over time, arms below each other, and as a moving picture."""
+"""Draw film strips of what a browser showed over time, one row for each arm, and as an animation."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 COLUMNS_MAX: Final = 12
 STEPS_MS: Final = (50, 100, 200, 250, 500, 1000, 2000, 2500, 5000, 10_000, 30_000, 60_000)
-"""Between two pictures of a strip: the first that needs no more than COLUMNS_MAX."""
+"""Times between two pictures of a strip; the first that needs at most COLUMNS_MAX pictures is used."""
 AFTER: Final = 1.5
-"""Strips go on for half the page load time after it."""
+"""Strips end at this multiple of the longest page load time."""
 THUMBNAIL: Final = 180
 """Width of a picture in a strip, in pixels."""
 SIDE_MAX: Final = 1000
-"""Of a picture in a record, in pixels: a world makes none that is half as large."""
+"""The largest side of a picture in a record, in pixels. Worlds make pictures of less than half this size."""
 GAP: Final = 12
 LABEL: Final = 150
 LINE: Final = 22
 FONT: Final = 15
 MOVING_STEP_MS: Final = 50
-"""Between two pictures of the moving one: GIFs have hundredths of a second."""
+"""The least time between two pictures of an animation; GIF counts in hundredths of a second."""
 MOVING_MAX: Final = 1200
 LAST_MS: Final = 3000
-"""For how long the moving picture stays at its end."""
+"""The duration of the animation's last picture."""
 WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 
 @dataclass(frozen=True)
 class Film:
-    """The pictures of one load, all of one size, with the times in ms from which they were shown."""
+    """The pictures of one load, all of one size, with the times in ms at which they appeared."""
 
     label: str
     plt_ms: float
@@ -52,16 +52,16 @@ class Film:
     pictures: tuple[Image, ...]
 
     def at(self, moment_ms: float) -> int:
-        """Return the index of the picture that is shown at this moment."""
+        """Return the index of the picture that is shown at this time."""
         return max(bisect_right(self.times, moment_ms) - 1, 0)
 
 
 def export_filmstrips(
     source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
-    """Writes a strip (PNG) and a moving picture (GIF) of each comparison's median loads into a new folder.
+    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder.
 
-    Returns how many comparisons have any; `place` names the run for errors. Raises InputError, MachineError.
+    Return how many comparisons have any. `place`: the run in errors. Raises InputError, MachineError.
     """
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
@@ -101,7 +101,7 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
 
 
 def _picture(jpeg: str) -> Image:
-    """Raises OSError, ValueError or SyntaxError where it is no JPEG of such a size."""
+    """Decode a picture. Raises OSError, ValueError or SyntaxError if it is not a JPEG of at most SIDE_MAX."""
     try:
         from PIL import Image
     except ImportError:
@@ -115,17 +115,17 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """When strips end: after the last load event. Cursors that blink and advertisements never end."""
+    """Return when strips end: after the last load event, since pages may never stop changing."""
     return AFTER * max(film.plt_ms for film in films)
 
 
 def step_ms(end_ms: float) -> int:
-    """Between two pictures of a strip that ends then."""
+    """Return the time between two pictures of a strip that ends at `end_ms`."""
     return next((step for step in STEPS_MS if end_ms / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
 
 
 def strip(title: str, films: list[Film]) -> Image:
-    """Pictures at equal distances in time, a load a row; framed where something has changed."""
+    """Draw pictures at equal intervals, a row for each load, with a coloured frame after a change."""
     end = end_ms(films)
     step = step_ms(end)
     columns = min(int(-(-end // step)) + 1, COLUMNS_MAX)
@@ -152,7 +152,7 @@ def strip(title: str, films: list[Film]) -> Image:
 
 
 def moving(title: str, films: list[Film]) -> Iterator[tuple[Image, int]]:
-    """The loads side by side as time goes by: pictures, and for how many ms each is shown."""
+    """Yield the pictures of an animation with all loads side by side, and how many ms each is shown."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
     height = _height(films, 2)
@@ -181,7 +181,7 @@ def _save_moving(pictures: Iterator[tuple[Image, int]], path: Path) -> None:
 
 
 def seconds(ms: float) -> str:
-    """The built-in font has no narrow space."""
+    """Return the time in seconds with a plain space, because the built-in font has no narrow one."""
     return f"{ms / 1000:.2f} s"
 
 

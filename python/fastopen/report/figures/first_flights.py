@@ -1,4 +1,4 @@
-"""The ladder of first flights: page load times with each session, version of HTTP and arm."""
+"""Draw page load times for each combination of TLS session, HTTP version and arm."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """A panel for each page and network, a rung for each session and version of HTTP, if they differ."""
+    """Draw a panel for each page and network, with a row for each session and HTTP version, if these vary."""
     results = source.results
     secured = [setup for setup in results.experiment.setups if setup.tls is not None]
     kinds = {(one.tls.session, one.origins.all_quic) for one in secured if one.tls is not None}

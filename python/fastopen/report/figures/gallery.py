@@ -1,4 +1,4 @@
-"""All figures that a run has."""
+"""Make all figures of a run."""
 
 import re
 import unicodedata
@@ -24,7 +24,7 @@ from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
 def overview_figures(source: Source) -> list[Figure]:
-    """The figures of the run as a whole, made from aggregates; those that it has the data for."""
+    """Return the figures of the run as a whole for which it has data."""
     along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(source.results)))
     made = (
         savings_over_pages(source),
@@ -43,7 +43,7 @@ def overview_figures(source: Source) -> list[Figure]:
 
 
 def load_figures(source: Source) -> Iterator[Figure]:
-    """Figures of the median loads of each comparison, without TFO and with; of traced loads one more."""
+    """Yield figures of the median loads of each comparison, without and with TFO, and TCP traces if any."""
     for page, place, arms in median_loads(source):
         slug = slug_of(f"{page.name}-{place}")
         yield timing_breakdown(page, place, arms, slug)
@@ -53,7 +53,7 @@ def load_figures(source: Source) -> Iterator[Figure]:
 
 
 def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """The loads that are drawn side by side: without TFO, and of the arm that TFO is judged by."""
+    """Yield the loads to draw side by side: the median loads without TFO and of the headline arm."""
     for name, place in source.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
         known = source.attribution.shown
@@ -63,6 +63,6 @@ def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Show
 
 
 def slug_of(text: str) -> str:
-    """Letters, digits and hyphens: what any file system takes."""
+    """Return letters, digits and hyphens, which any file system accepts."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:80] or "x"

@@ -1,4 +1,4 @@
-"""Savings as bars with intervals and upper bounds. Savings above the bound are marked."""
+"""Draw savings as bars with intervals and upper bounds. Savings above the bound are marked."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ TITLE: Final = "saved, % of PLT"
 
 
 def improvement_bars(source: Source) -> Figure | None:
-    """Improvement in percent of each comparison, against the factor that decides, if there is any."""
+    """Draw each comparison's improvement in percent over the deciding factor; None if there is none."""
     panels = panels_of(source)
     rows = [row for place, where in panels.each() for row in _rows(place, where)]
     if not rows:
@@ -65,11 +65,11 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
     axis = alt.Axis(labelAngle=0, labelLimit=0)
     place = alt.X("x:N", sort=values, title=heading, axis=axis, scale=alt.Scale(paddingInner=0.25))
     base = alt.Chart().encode(x=place, xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
-    # A mark above a bar needs room, else it would push up the heading of its panel.
+    # Leave room for a mark above the highest bar, which would otherwise push up the panel's heading.
     top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)
     room = alt.Scale(domainMax=top) if any(row["mark"] for row in rows) else alt.Scale()
     y = alt.Y("gain:Q", title=TITLE, scale=room)
-    # Of the interval as well, which lies over the middle of the bar.
+    # The interval covers the middle of the bar, so it needs the same tooltip.
     tooltip = arm_tooltip(
         alt.Tooltip("place:N", title="network"),
         alt.Tooltip("gain:Q", title="saved %", format="+.1f"),

@@ -1,4 +1,4 @@
-"""Page load time along one factor: round-trip time, rate, or another that decides."""
+"""Draw page load time over one factor: round-trip time, rate, or another factor that decides."""
 
 from statistics import median
 from typing import Any, Final
@@ -16,9 +16,9 @@ TITLE: Final = "page load time in s"
 
 
 def plt_along(source: Source, along: Factor) -> Figure | None:
-    """Median page load time with its interval, a panel for each page and row; None where nothing varies.
+    """Draw median page load times with intervals, a panel for each page and series; None if nothing varies.
 
-    What is no number, such as a version of HTTP, stands as a category on the axis, and no line joins it.
+    Values that are not numbers, such as HTTP versions, are categories on the axis without lines between them.
     """
     rows: list[dict[str, Any]] = []
     for page in source.results.pages:
@@ -74,7 +74,7 @@ def _chart(rows: list[dict[str, Any]], along: Factor) -> alt.ConcatChart:
 
 
 def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) -> Any:
-    """One panel, with a scale of its own for the times: pages differ more than networks do."""
+    """Draw one panel with its own time scale, because pages differ more than networks do."""
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     base = (
         alt.Chart()
@@ -84,7 +84,7 @@ def _view(rows: list[dict[str, Any]], title: str, along: Factor, number: int) ->
     numbers = _are_numbers(rows)
     if not numbers:
         base = base.encode(xOffset=alt.XOffset("arm:N", sort=arm_order(rows)))
-    # The topmost label stays within the axis, else the panels of a row would not align.
+    # Keep the topmost label within the axis, or the panels of a row would not align.
     axis = alt.Axis(labelFlush=True)
     scale = alt.Scale(domain=[0, 1.06 * top], nice=True)
     y = alt.Y("plt:Q", title=TITLE, scale=scale, axis=axis)
@@ -110,7 +110,7 @@ def _are_numbers(rows: list[dict[str, Any]]) -> bool:
 
 
 def _axis(rows: list[dict[str, Any]], along: Factor) -> alt.X:
-    """Numbers from 0 on, or categories in the order of the rows."""
+    """Return an axis from 0 for numbers, or for categories in the order of the rows."""
     values = list(dict.fromkeys(row["x"] for row in rows))
     if _are_numbers(rows):
         scale = alt.Scale(domain=[0, 1.04 * max(values)])

@@ -1,4 +1,4 @@
-"""Small multiples: a panel for each page and each combination of factors, where one factor alone varies."""
+"""Arrange small multiples: a panel for each page and series in which only one factor varies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ import altair as alt
 from fastopen.analysis.attribution import Place, Source, axis_of, curves_of
 from fastopen.report.figures.figure import ROWS
 
-# More panels than this fill no page.
+# More panels do not fit on a page.
 PANELS_MAX: Final = 24
 
 
 @dataclass(frozen=True)
 class Panels:
-    """The panels of a figure, and the factor that its panels are drawn against."""
+    """The panels of a figure, and the factor on their horizontal axis."""
 
     heading: str
-    """Of the axis, with the unit."""
+    """The axis title, with the unit."""
     places: tuple[tuple[str, str, Place], ...]
     """Title of the panel, text on the axis, and the place."""
     left_out: str
-    """A sentence if not all panels are shown, else empty."""
+    """A sentence if not all panels are shown, otherwise empty."""
 
     def each(self) -> Iterator[tuple[Place, dict[str, Any]]]:
-        """Each place, and what its rows say of where they are drawn."""
+        """Yield each place with the fields of its rows that determine where they are drawn."""
         for title, text, place in self.places:
             page = place.comparison.page
             yield place, {"page": page, "place": place.name, "panel": title, "x": text}
 
 
 def panels_of(source: Source) -> Panels:
-    """Return the panels of all pages, drawn against the factor that decides."""
+    """Return the panels of all pages, with the deciding factor on the axis."""
     axis = axis_of(source.results)
     titles: list[str] = []
     places = []
@@ -45,12 +45,12 @@ def panels_of(source: Source) -> Panels:
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence if not all panels are shown, else nothing."""
+    """Return a sentence if not all panels are shown, otherwise an empty string."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of the panels that there is room for, and a sentence on the others."""
+    """Return the rows of the first panels, as many as fit, and a sentence on the others."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     return [row for row in rows if row["panel"] in titles[:PANELS_MAX]], left_out(len(titles))
 
@@ -58,7 +58,7 @@ def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
     """Return the chart once for each panel, in the order of the rows.
 
-    `width` and `height` of a panel are in pixels, `labels` is the room of the labels beside it.
+    `width` and `height`: the size of a panel in pixels. `labels`: additional width for its labels.
     """
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
@@ -66,13 +66,13 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 
 
 def title_of(source: Source, page: str, name: str) -> str:
-    """Return the panel's title: the page, if there are several, and other factors that vary."""
+    """Return the panel's title: the page, if there are several, and the values of other factors that vary."""
     several = len(source.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels of this width side by side. A page's panels fill rows of their own."""
+    """Return how many panels of this width fit side by side, if possible so that pages fill whole rows."""
     of_page: dict[str, set[str]] = {}
     for row in rows:
         of_page.setdefault(row.get("page", ""), set()).add(row["panel"])

@@ -1,4 +1,4 @@
-"""Does TFO pay: what it saves in the mean over paths, against the share of them that is broken."""
+"""Draw whether TFO pays: its mean saving over all paths, for each share of broken paths."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -12,16 +12,16 @@ from fastopen.experiments import HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 
-# Percent of paths on the axis: beyond lies no rate of dropped SYNs that anybody has found.
+# Percent of paths at the end of the axis. No study has found more dropped SYNs.
 MOST: Final = 25
-# Of access networks that fail in some way (Paasch, NANOG 67).
+# Percent of access networks that fail in some way (Paasch, NANOG 67).
 FAILING: Final = 20
 VISITS: Final = 10
 LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
 def mean_saving_over_paths(source: Source) -> Figure | None:
-    """A panel for each page and kind of broken path, a line for each RTT; None where no path costs time."""
+    """Draw a panel for each page and kind of broken path, a line for each RTT; None if no path costs time."""
     costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and one.cost_ms > 0)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]

@@ -1,4 +1,4 @@
-"""Improvements as measured, compared with published ones."""
+"""Draw measured improvements next to published ones."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def published_comparison(source: Source) -> Figure | None:
-    """A panel for each page, a row for each network; None where nothing was published."""
+    """Draw a panel for each page with a row for each network; None if there are no published figures."""
     rows: list[dict[str, Any]] = []
     for page, place in source.all_places():
         theirs = source.results.published.get((page, place.comparison.network))
@@ -53,7 +53,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.ConcatChart:
 
 
 def _view(page: str) -> Any:
-    """One page: a row for each of its networks."""
+    """Draw one page, with a row for each network."""
     colours = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.colour, PUBLISHED_COLOUR])
     shapes = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.shape, "diamond"])
     base = (

@@ -1,4 +1,4 @@
-"""Single loads, request by request: when each started and ended, and what it waited for."""
+"""Draw single loads by request: when each request started and ended, and what it waited for."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,24 +16,24 @@ from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.runs.chain import Carriers, Span
 
-# A row of a request is as high as this allows, within bounds that can be read and printed.
+# Rows of requests share this height in pixels, but each is between ROW_MIN and ROW_MAX.
 HEIGHT_MAX: Final = 760
 ROW_MAX: Final = 14
 ROW_MIN: Final = 4
-# So many requests have room for their names.
+# More requests do not have room for their names.
 NAMED_MAX: Final = 60
 NAME_LENGTH: Final = 26
-# Of the marks, in pixels: of a figure alone, and of panels beside each other.
+# Width of the plot in pixels: of a single figure, and of panels side by side.
 WIDTH: Final = 600
 PANEL_WIDTH: Final = 290
 PATH_CAPTION: Final = "The thin line runs along the critical path, to the load event at the upright line."
 TIME: Final = "ms since navigation start"
-# What a bar of a waterfall says to who cannot see it, and as the tooltip of a drawing without scripts.
+# Description of a waterfall's bar for screen readers, and its tooltip in drawings without scripts.
 SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# Charts of the same page over many networks differ in their rows alone, and each takes Altair 0.1 s to make.
+# Charts of one page over many networks differ only in their rows, and Altair takes 0.1 s to make a chart.
 CHARTS_KEPT: Final = 16
 
 
@@ -42,7 +42,7 @@ def row_height(requests: int) -> int:
 
 
 def request_name(page: Page, resource: int) -> str:
-    """`12 logo.png`: number and last part of the path, cut to NAME_LENGTH."""
+    """Return `12 logo.png`: the number and the last part of the path, cut to NAME_LENGTH."""
     url = page.resources[resource].url
     path = url.partition("?")[0].rstrip("/").rpartition("/")[2] or page.resources[resource].host
     return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
@@ -55,7 +55,7 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
 
 
 def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield the waits of each request, piece after piece, and the critical path, which is drawn over them."""
+    """Yield the waits of each request in order, then the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
         c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
@@ -76,7 +76,7 @@ def event_rows(loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
 
 
 def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
-    """In milliseconds since the navigation start."""
+    """Return a row with times in milliseconds since the navigation start."""
     return {"what": what, "arm": label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
 
 
@@ -87,10 +87,10 @@ def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
 def _pieces(
     request: Request, *, handshake: bool, tls: tuple[int | None, int] | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
-    """`tls` and `looked_up` are the times of the TLS handshake and of the lookup, if there was one."""
+    """Yield the waits of a request. `tls` and `looked_up`: times of TLS handshake and lookup, if any."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if request.cache == "fresh" and queued is not None and end is not None and end > queued:
-        # Nothing was asked for: the client looked into its cache.
+        # The client took the response from its cache without a request.
         yield Kind.PROCESSING, queued, end
     if queued is None or sent is None or first is None or end is None:
         return
@@ -99,7 +99,7 @@ def _pieces(
     opened = min(opened, sent)
     connected = secured = sent
     if tls is not None and request.connect_start_ns is not None:
-        # A request may be wanted, and be given the connection, while the handshake goes on.
+        # A request can be queued, and assigned to the connection, during the handshake.
         connected = min(max(opened, tls[0] or 0), sent)
         secured = min(max(connected, tls[1]), sent)
     asked, answered = (opened, opened) if looked_up is None else (max(looked_up[0], queued), looked_up[1])
@@ -119,7 +119,7 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Request index against start and end, all arms in one picture, as reports on TFO draw it."""
+    """Draw start and end of each request over the request's index, with all arms in one chart."""
     loads = _labelled(arms)
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
@@ -142,7 +142,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """The chart of requests with names, and of `event_rows`."""
+    """Return the chart of requests with names, and of `event_rows`."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
@@ -169,7 +169,7 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """The median loads of a comparison side by side: what each request waited for."""
+    """Draw the waits of each request in the median loads of a comparison, side by side."""
     loads = _labelled(arms)
     return replace(
         loads_waterfall(page, loads, slug),
@@ -180,7 +180,7 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Any loads of a page side by side, by what they are called: what each request waited for."""
+    """Draw the waits of each request in any loads of a page side by side. `loads`: by label."""
     rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
     name_rows(page, rows)
     rows += event_rows(loads)
@@ -203,7 +203,7 @@ def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """The chart of `waterfall_rows` and `event_rows`, with names, panels and their places."""
+    """Return the chart of `waterfall_rows` and `event_rows`, with names, panels and their places."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
@@ -237,7 +237,7 @@ def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
-    """The names of the requests that the rows have, in order, where there is room for them."""
+    """Return the names of the requests in the rows, in order; empty if there are too many."""
     if len(page.resources) > NAMED_MAX:
         return ()
     names = {row["request"]: row["name"] for row in rows if "request" in row}
@@ -245,7 +245,7 @@ def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
 
 
 def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
-    """Requests from the first at the top: by name where there is room, else a number here and there."""
+    """Return an axis with the first request at the top: names, or every fifth or tenth number if too many."""
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)

@@ -1,4 +1,4 @@
-"""Declared properties of a rig: how many published savings agree with only it, and without it."""
+"""Draw the properties of a rig: how many published savings agree with only that property, and without it."""
 
 from typing import Any, Final
 
@@ -10,14 +10,14 @@ from fastopen.workflows.explain import Explained
 
 ALONE: Final = "by itself"
 WITHOUT: Final = "best rig without it"
-# In pixels: a foreign file may give a property a longer name and value. A page may have a wider font than the
-# one that labels are measured in.
+# In pixels. A rig's file from others may have longer names and values, and a page's font may be wider than
+# the font in which labels are measured.
 LABEL_MAX: Final = 280
 LETTER: Final = 7.5
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Points against the lines of base and best rig; None if no property is declared."""
+    """Draw points with lines for the base and the best rig; None if no property is declared."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

@@ -1,25 +1,25 @@
-"""The spread of page load times and improvements: intervals, and the distribution of a cell's loads."""
+"""Compute intervals of improvements, and the distribution of a cell's page load times."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult
 
-# Of more loads in a cell a distribution shows this many, evenly taken: more cannot be told apart in a panel.
+# From more loads, this many are taken at equal distances; more could not be distinguished in a panel.
 POINTS_MAX: Final = 200
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval of the median improvement, or the range of samples; None for a single load."""
+    """Return the interval of the median improvement, or the range of samples; None if there is none."""
     return (None, None) if result.deterministic or result.interval is None else result.interval
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of a median from order statistics, exact for any distribution, of at least 95 %.
+    """Return the interval of a median from order statistics, at least 95 % for any distribution.
 
-    The k-th smallest and k-th largest value, with k so large that a fair coin thrown n times falls heads
-    fewer than k times in at most 2.5 % of cases; so none of fewer than 6 values (David and Nagaraja, Order
-    Statistics, section 7.1).
+    It goes from the k-th smallest to the k-th largest value. k is the largest number for which a fair coin
+    thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order Statistics,
+    section 7.1). None for fewer than 6 values; for 1,000 or more, k is approximate.
     """
     count, k, below = len(ordered), 0, 0.0
     probability = 0.5**count if count < 1000 else 0.0
@@ -34,7 +34,7 @@ def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """(value, share of values up to it), thinned where there are many."""
+    """Return pairs of a value and the share of values up to it; of many values only some."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

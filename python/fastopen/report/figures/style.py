@@ -1,7 +1,7 @@
-"""The look of all figures: fonts, sizes, and colours that colour-blind readers can distinguish.
+"""Define the look of all figures: fonts, sizes, and colours that colour-blind readers can distinguish.
 
-The colours are those of Okabe and Ito (2008). Each arm has its own, with a shape and a dash, so that a grey
-print can be read. The fonts come with vl-convert, so that files look the same on every machine.
+The colours are from Okabe and Ito (2008). Each arm has its own colour, shape and dash, so that figures are
+also readable in grey. The fonts come with vl-convert, so that files look the same on every machine.
 """
 
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ PUBLISHED_COLOUR: Final = "#cc79a7"
 
 @dataclass(frozen=True)
 class Style:
-    """Settings that differ between a file and a page that may be dark."""
+    """Settings that differ between files and pages, which may be dark."""
 
     ink: str
     background: str
 
 
-# In a page, text takes the colour of its surroundings: dark mode and print need no second drawing.
+# On a page, text takes the surrounding colour, so that dark mode and print use the same drawing.
 PAPER: Final = Style(ink="#1a1a1a", background="white")
 PAGE: Final = Style(ink="currentColor", background="transparent")
 

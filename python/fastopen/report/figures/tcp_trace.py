@@ -1,4 +1,4 @@
-"""Connections over time: congestion window, bytes in flight, round-trip time."""
+"""Draw connections over time: congestion window, bytes in flight, round-trip time."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,7 +15,7 @@ from fastopen.report.figures.figure import ROWS, Drawing, Figure
 
 QUANTITIES: Final = ("congestion window, kB", "bytes in flight, kB", "smoothed RTT, ms")
 TIME: Final = "ms since navigation start"
-# Points of a figure: more make a report slow, and no line clearer.
+# More points make a report slow without making lines clearer.
 POINTS_MAX: Final = 6000
 
 
@@ -24,7 +24,7 @@ def has_trace(arms: dict[ArmName, Shown]) -> bool:
 
 
 def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """A line for each connection, side by side for each arm, one quantity below the other."""
+    """Draw a line for each connection, with arms side by side and quantities below each other."""
     samples = sum(len(one.origin_samples) for shown in arms.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
     rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]
@@ -40,7 +40,7 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Every so many samples, and the last of each connection."""
+    """Yield rows for every `every`-th sample, and for the last sample of each connection."""
     panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

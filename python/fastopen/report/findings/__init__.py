@@ -1,7 +1,7 @@
-"""The findings of a run, one module for each kind.
+"""Find the facts to report about a run, with one module for each kind of finding.
 
-A module of this package is found by its presence. It has a RANK, which orders its findings among the others,
-the SEVERITY of all of them, and a function `findings`, which yields those of a page.
+Every module of this package is loaded. It has a RANK, which orders its findings among the others, a SEVERITY,
+which all of its findings have, and a function `findings`, which yields the findings of a page.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ def finders() -> Sequence[ModuleType]:
 
 
 def page_findings(results: Results, page: str, severity: Severity | None = None) -> Iterator[Finding]:
-    """Yield findings of a page in order, of one severity if given."""
+    """Yield the findings of a page in order; if `severity` is given, only findings of that severity."""
     for module in finders():
         if severity in (None, module.SEVERITY):
             for finding in module.findings(results, page):

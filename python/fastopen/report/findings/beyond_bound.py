@@ -1,4 +1,4 @@
-"""Savings that exceed their theoretical maximum."""
+"""Report savings that exceed their upper bound."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Does TFO pay on paths that break it: what a run with path rules says of a page, in two sentences a path."""
+"""Report whether TFO pays on paths that break it, in two sentences for each path."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,14 +11,14 @@ from fastopen.report.model import Finding
 RANK: Final = 50
 SEVERITY: Final = "answer"
 
-# More places than this are counted, and not named.
+# More places than this are counted instead of named.
 NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each path that breaks TFO, over all networks whose open path was loaded as well.
+    """Yield a finding for each path that breaks TFO, over all networks whose open path was also loaded.
 
-    Paths that cost the same have one together. It is about the headline arm.
+    Paths with equal costs share a finding. All findings are about the headline arm.
     """
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
@@ -43,7 +43,7 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
 
 
 def _where(found: Sequence[Payoff]) -> str:
-    """Over which networks TFO pays if as many paths drop SYNs as others have found."""
+    """Return the networks on which TFO pays if DROPPING_SHARE of the paths drop SYNs."""
     pays: dict[bool, list[str]] = {True: [], False: []}
     for one in found:
         pays[one.mean_saving_ms(DROPPING_SHARE) > 0].append(place_of(one))
@@ -55,5 +55,5 @@ def _where(found: Sequence[Payoff]) -> str:
 
 
 def place_of(one: Payoff) -> str:
-    """The network, and what else makes a difference."""
+    """Return the network, with other settings that make a difference."""
     return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)

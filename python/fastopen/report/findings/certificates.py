@@ -1,4 +1,4 @@
-"""The time that large certificates add to a page load, and the time that each remedy saves of it."""
+"""Report the time that large certificates add to a page load, and the time that each remedy saves."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ from fastopen.report.model import Finding
 RANK: Final = 5
 SEVERITY: Final = "answer"
 
-# What a remedy changes; a factor of these is no other setting of a row.
+# Factors that a remedy changes; they are not part of a row's name.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 @dataclass(frozen=True)
 class Way:
-    """The certificates of a cell, and what could make up for their size."""
+    """The certificates of a cell, and the settings that could compensate for their size."""
 
     kind: CertificateKind
     session: SessionStart
@@ -33,12 +33,12 @@ class Way:
 
 @dataclass(frozen=True)
 class Cost:
-    """Page load times of one row in ms: with two kinds of certificates, and of the larger with remedies."""
+    """Page load times of one row in ms: with small and large certificates, and with each remedy."""
 
     small_ms: float
     large_ms: float
     remedied_ms: Mapping[str, float]
-    """By the remedy in words."""
+    """By the name of the remedy."""
 
     @property
     def added_ms(self) -> float:
@@ -47,12 +47,12 @@ class Cost:
 
     @property
     def added_percent(self) -> float:
-        """Return that time, of the page load time with the smaller ones."""
+        """Return the added time in percent of the page load time with the smaller certificates."""
         return 100 * self.added_ms / self.small_ms
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield what larger certificates cost, of each kind and each row but for its network."""
+    """Yield the cost of each larger kind of certificates, in one finding for all networks of a row."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):
         kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)
@@ -64,7 +64,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResult]]]:
-    """Yield the cells of each row that differ only in certificates and remedies, and the row's name."""
+    """Yield the cells of each row that differ only in certificates and remedies, with the row's name."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     for group in results.alike(cells, *apart):
@@ -81,7 +81,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResu
 
 
 def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the cost of certificates of the kind `large`; None if a load without remedies is missing."""
+    """Return the page load times with `small` and with `large` certificates, and with `large` ones and each
+    remedy. None if a cell without remedies, of either kind, has no median."""
     window = min(way.window_segments for way in of_way)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
 
@@ -101,7 +102,8 @@ def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: Certi
 
 
 def _remedy(way: Way, plain: Way) -> str:
-    """Return the one remedy of a way in words; empty if it has none, or several."""
+    """Return the words for the only remedy by which `way` differs from `plain`; empty if there is none, more
+    than one, or an arm that is not reported."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],
@@ -130,6 +132,6 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
 
 
 def _figures(costs: Sequence[Cost]) -> dict[str, float]:
-    """Return the least and the most that is added."""
+    """Return the smallest and the largest added time."""
     added = [one.added_ms for one in costs]
     return {"added_ms_min": min(added), "added_ms_max": max(added)}

@@ -1,4 +1,4 @@
-"""The factor that decides the saving: its values, and the value from which nothing is saved."""
+"""Report the factor that decides the saving: its values, and the value from which TFO saves nothing."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,12 +11,12 @@ from fastopen.report.model import Finding
 RANK: Final = 40
 SEVERITY: Final = "answer"
 
-# Of more values than this a sentence names the first and the last.
+# A sentence on more values names only the first and the last.
 LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each question of a page, with its name if there are several."""
+    """Yield a finding for each question of a page, with the question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     for question, cells in questions_of(results, of_page).items():
         found = deciding_factor(results, cells)
@@ -46,6 +46,6 @@ def _sentences(results: Results, found: Deciding) -> Iterator[str]:
 
 
 def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
-    """The sentence on all pages together, for one question; empty where nothing decides."""
+    """Return the sentences on the deciding factor of all pages together, for one question; empty if none."""
     found = deciding_factor(results, cells)
     return "" if found is None else " ".join(_sentences(results, found))

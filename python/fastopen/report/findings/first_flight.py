@@ -1,4 +1,4 @@
-"""The best first flight for a page, and the saving that TFO adds to each."""
+"""Report the best first flight for a page, and the saving that TFO adds to each session."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,21 +13,21 @@ RANK: Final = 10
 SEVERITY: Final = "answer"
 
 Key = tuple[str, str, str]
-"""Version of HTTP, session and arm."""
+"""HTTP version, session and arm."""
 Flights = Mapping[Key, CellResult]
 """The cells of a row by their first flights."""
 Gain = tuple[float, float | None]
-"""Percent saved, and the bound on that, if there is one."""
+"""The saving in percent, and its upper bound in percent if it is known."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
 def of_first_flight(results: Results) -> list[Factor]:
-    """The factors of setups that say how connections begin, as far as they vary."""
+    """Return the varying factors of setups that decide how connections begin."""
     return [factor for factor in results.factors.varying if factor.first_flight]
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the best first flight of each question, then the best of all versions of HTTP together."""
+    """Yield the best first flight of each question, then the best of all HTTP versions together."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
@@ -45,7 +45,7 @@ def _finding(question: str, *sentences: str) -> Finding:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return the rows that differ only in these factors, by the question that they ask."""
+    """Return the rows whose cells differ only in the factors `apart`, by the question that they belong to."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -63,9 +63,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 
 
 def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
-    """Yield the fastest first flight, and its saving over the plainest one.
+    """Yield the fastest first flight, and its saving over the simplest one.
 
-    With `versions`, rows have several versions of HTTP, which the sentences name.
+    With `versions`, the rows have several HTTP versions, and the sentences name them.
     """
     wins: dict[Key, list[Gain]] = defaultdict(list)
     for row in rows:
@@ -81,7 +81,7 @@ def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) 
         arm = next(row[best].cell.arm for row in rows if best in row)
         name = f"{SESSION_WORDS[best[1]]} {arm.words}"
         if versions:
-            # QUIC has no SYN to go without TFO.
+            # QUIC has no SYN, so TFO is not mentioned.
             tfo = "" if best[0] == "3" else f" {arm.words}"
             name = f"{http_words(best[0])} with {SESSION_WORDS[best[1]]}{tfo}"
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
@@ -90,7 +90,7 @@ def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) 
 
 
 def _added(rows: Sequence[Flights]) -> Iterator[str]:
-    """Yield the saving that TFO adds to each session."""
+    """Yield a sentence on the saving that TFO adds to each session."""
     added = {
         session: savings
         for session in SESSION_WORDS
@@ -102,21 +102,21 @@ def _added(rows: Sequence[Flights]) -> Iterator[str]:
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """The bound is none where the best has another to be compared with, which has its version of HTTP."""
+    """Return a saving and its bound; the bound is None if it compares with another cell than `plain`."""
     bound = results.flight_savings.get(best.cell.index)
     known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
     return _saving(plain, best) or 0.0, known
 
 
 def _gains(gains: Sequence[Gain]) -> str:
-    """`33.3 % (at most 33.4 %)`."""
+    """Return `33.3 % (at most 33.4 %)`."""
     most = [bound for _, bound in gains if bound is not None]
     at_most = f" (at most {span(most, '%')})" if len(most) == len(gains) else ""
     return f"{span([saving for saving, _ in gains], '%')}{at_most}"
 
 
 def _plain(row: Flights) -> Key:
-    """The plainest first flight: the oldest HTTP, the first session of SESSIONS, its first arm."""
+    """Return the simplest first flight: the oldest HTTP, the first of SESSIONS, the first arm."""
     return min(row, key=lambda key: (key[0], SESSIONS.index(key[1]), row[key].cell.index))
 
 
@@ -127,7 +127,7 @@ def _tfo_adds(row: Flights, session: str) -> float | None:
 
 
 def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:
-    """Percent of the medians."""
+    """Return the saving in percent, from the medians."""
     if without is None or cell is None or not without.plt_ms_median or cell.plt_ms_median is None:
         return None
     return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median

@@ -1,4 +1,4 @@
-"""The price of a ClientHello of several segments: on open paths, and behind middleboxes that break it."""
+"""Report the price of a ClientHello of several segments, on open paths and behind middleboxes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ class Price:
 
     open_ms: float
     broken_ms: float | None
-    """Behind a middlebox; None if no load finishes."""
+    """Behind a middlebox; None if no load finishes there."""
 
     @property
     def extra_ms(self) -> float | None:
-        """Return what a broken path adds in comparison with an open one."""
+        """Return the additional price of a broken path compared with an open one; None if unknown."""
         return None if self.broken_ms is None else self.broken_ms - self.open_ms
 
     @property
     def doubling_share(self) -> float | None:
-        """Return the share of broken paths, 0 to 1, at which the mean of all is twice that of open ones."""
+        """Return the share of broken paths, 0 to 1, that doubles the mean price; None if no share does."""
         if self.extra_ms is None or not 0 < self.open_ms < self.extra_ms:
             return None
         return self.open_ms / self.extra_ms
@@ -41,7 +41,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield the price of each large key share behind each middlebox that disturbs it, over all networks."""
     found = grouped(_prices(results, page))
     for (path, large, small, name), prices in found.items():
-        # A middlebox for QUIC lets TCP pass, and the other way round.
+        # Middleboxes for QUIC let TCP pass, and vice versa.
         if all(one.extra_ms is not None and round(one.extra_ms, 1) == 0 for one in prices):
             continue
         broken = [one.broken_ms for one in prices if one.broken_ms is not None]
@@ -50,7 +50,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
-    """Yield path, large and small key share, and the other settings of a row, with the price."""
+    """Yield (path, large key share, small key share, other settings of the row) with the price."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.alike(cells, *apart):
@@ -58,7 +58,7 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
         for result in group:
             network = results.experiment.networks[result.cell.network]
             tls = results.experiment.setups[result.cell.setup].tls
-            # Loads with a share of hosts mix broken and open paths.
+            # If only a share of hosts is affected, loads mix broken and open paths.
             if tls is not None and network.path_share == 1:
                 row[network.path, tls.key_share] = result
         small = next((share for _, share in row if "mlkem" not in share), None)

@@ -1,4 +1,4 @@
-"""Loads whose evidence contradicts their arm, and loads of the plan that were not made."""
+"""Report loads whose evidence contradicts their arm, and planned loads that were not made."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""First and largest contentful paint, and what TFO saves of them."""
+"""Report first and largest contentful paint, and their savings by TFO."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -16,7 +16,7 @@ SEVERITY: Final = "detail"
 
 
 def paint_grid(results: Results) -> Grid | None:
-    """First and largest contentful paint of each cell, and what TFO saves of them; None without a browser."""
+    """Return the paint times of each cell and their savings by TFO; None without a browser."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():
@@ -66,7 +66,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Median over the pairs of repeats; None of none."""
+    """Return the median saving over pairs of repeats; None if there are no pairs."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

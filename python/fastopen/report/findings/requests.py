@@ -1,4 +1,4 @@
-"""Clients that did not request all that the load event waits for."""
+"""Report clients that did not request all resources that the load event waits for."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Screenshots that are missing."""
+"""Report missing screenshots."""
 
 from collections.abc import Iterator
 from typing import Final

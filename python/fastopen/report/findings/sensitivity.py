@@ -1,4 +1,4 @@
-"""The unknown that moves the saving most, where values are drawn."""
+"""Report the sampled value that affects the saving most."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
         if headline is not None and found is not None:
             words = NO_UNKNOWN if found.most is None else UNKNOWNS[found.most]
             of_unknown[words].append(results.factors.name(row))
-    # That nothing stands out is the usual case, and said only beside rows where something does.
+    # Usually no value stands out, so rows without one are mentioned only if another row has one.
     if of_unknown.keys() - {NO_UNKNOWN}:
         total = sum(map(len, of_unknown.values()))
         many = total > ROWS_IN_WORDS

@@ -1,4 +1,4 @@
-"""Explanations of figures that would surprise a reader of the table."""
+"""Explain figures that would surprise a reader of the table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ from fastopen.report.model import Finding
 RANK: Final = 60
 SEVERITY: Final = "note"
 
-# A sweep, whose values are not named one by one.
+# A factor with this many values is a sweep.
 MANY_VALUES: Final = 8
 IN_THE_CLEAR: Final = (
     "are loaded in cleartext here (--transports tls,tls+tfo loads them over TLS, --http 2 over HTTP/2)."
@@ -34,7 +34,7 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield what surprises in a page's table, of each question, with its name where there are several."""
+    """Yield the surprises in a page's table for each question, with the question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
@@ -54,7 +54,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Values of a factor with which all loads take the same time to the nanosecond, in virtual time."""
+    """Yield values of a factor with which all loads take equally long, to the nanosecond, in virtual time."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -68,9 +68,9 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            # Of many values only some differ in their effect, by design.
+            # Among many values, some are equal by design, so they are reported only if all are equal.
             if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
-                # Of some values alone it is another matter whether the factor has an effect.
+                # If only some values are equal, the factor may still have an effect.
                 all_alike = len(phrases) == len(of_value)
                 no_effect = f": the {factor.title} has no effect here" if all_alike else ""
                 lost = any(cell.retransmitted for cell in of_value[phrases[-1]].values())
@@ -81,7 +81,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
-    """A page of https URLs that no setup loads over TLS is not the case that its recording was."""
+    """Yield a finding if a page recorded over HTTPS was only loaded in cleartext, unlike its recording."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
     if len(results.pages) == 1 and https_in_the_clear(results, [page]):
@@ -141,7 +141,7 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
+    """Yield a finding if every SYN had data but saved nothing, because the ClientHello exceeds the SYN."""
     smallest = results.experiment.smallest_effect
     hellos: list[int] = []
     room, remedy = 0, ""
@@ -193,7 +193,7 @@ def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> I
 
 
 def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Each ticket serves one connection; more of them to a host begin without."""
+    """Yield a finding if more connections went to a host than there were tickets: each ticket serves one."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         tls = results.experiment.setups[result.cell.setup].tls
@@ -227,11 +227,11 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Without cookies of an earlier visit, the first connection to a host only fetches one."""
+    """Yield a finding if no SYN had data, because the first connection to a host only requests a cookie."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
-    # Behind a middlebox there are other reasons.
+    # Behind a middlebox, other reasons apply.
     open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
     if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
         sentence = (
@@ -265,7 +265,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
     baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
     why = where_slower(results, baselines)
     for detail in series:
-        # Its reason names what is slower over the shorter RTT.
+        # The reason names the load that is slower over the shorter RTT.
         cause = (
             f"Over the shorter RTT{why}."
             if why
@@ -295,7 +295,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 def _findings(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
 ) -> Iterator[tuple[AuditFinding, str]]:
-    """Yield the audit of the cells as if they were a published table. A series differs only in its RTT."""
+    """Yield the findings of an audit of the cells as a published table. Each series varies only in RTT."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:

@@ -1,4 +1,4 @@
-"""Requests that recorded bodies do not answer."""
+"""Report requests to which the recorded bodies have no response."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Plain sentences on each question of a page: is TCP Fast Open worth turning on, by its own numbers."""
+"""Judge for each question of a page whether TCP Fast Open is worth turning on, in plain sentences."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -21,11 +21,11 @@ from fastopen.report.model import Finding
 RANK: Final = 20
 SEVERITY: Final = "answer"
 
-# Of more rows than this a sentence gives counts instead of a list.
+# A sentence on more rows gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
-# Of a question whose connections cannot use TFO.
+# The verdict on a question whose connections cannot use TFO.
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-# What TFO does, to how many rows or to which.
+# Clauses on the effects of TFO, to complete with rows or their number.
 CLAUSES: Final = {
     Effect.REDUCES: "reduces page load time {}",
     Effect.INCREASES: "increases page load time {}",
@@ -36,12 +36,13 @@ CLAUSES: Final = {
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """The cells by what they ask (version of HTTP, TLS or not, view, client): no verdict mixes these."""
+    """Group the cells by question: the varying factors that no verdict may mix, such as HTTP version, TLS
+    version, session, path, view and client."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
 def savings_of(cells: Iterable[CellResult]) -> list[float]:
-    """Return the savings that sentences state of these cells, in percent."""
+    """Return the savings that sentences state for these cells, in percent."""
     return [saving for cell in cells for saving in cell.stated_percent]
 
 
@@ -50,7 +51,7 @@ def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellR
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the verdict on each question, with its name where there are several."""
+    """Yield the verdict on each question, with the question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
@@ -62,7 +63,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, behind the questions that it applies to, unless it applies to all."""
+    """Return each sentence once, after the questions that it applies to, unless it applies to all."""
     of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
@@ -89,12 +90,12 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
         _sentence(results, of_this, f"{arm.condition} {'it' if number else 'TFO'}")
         for number, (arm, of_this) in enumerate(known)
     ]
-    # A figure and its unit stay on one line.
+    # Keep a figure and its unit on one line.
     return " ".join(sentences).replace(" %", f"{NBSP}%")
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """The verdict on these cells of all arms; where it is not TFO's matter, which arms have no valid load."""
+    """Return the verdict on these cells of all arms, or the reason why they have none."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -114,7 +115,7 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """` (75 % sure)` where few repeats allow no more; what was saved where they are too few; or empty."""
+    """Return ` (75 % sure)` if there are few repeats, the savings if there are too few, otherwise empty."""
     if verdict is Verdict.UNKNOWN:
         return _what_few_saved([cell for cell in cells if cell.interval is None and cell.pairs])
     if verdict in (Verdict.UNCLEAR, Verdict.INVALID):
@@ -124,7 +125,7 @@ def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def _what_few_saved(cells: Sequence[CellResult]) -> str:
-    """` (1 pair of loads: saves +8.0 %)`: all that cells without an interval know."""
+    """Return ` (1 pair of loads: saves +8.0 %)`, for cells without an interval."""
     if not cells:
         return ""
     fewest, most = min(cell.pairs for cell in cells), max(cell.pairs for cell in cells)
@@ -135,10 +136,9 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield each kind of reason with the number of its loads and a line.
+    """Yield each kind of reason with the number of its loads and a line with its rows, arms and an example.
 
-    `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`: the rows and arms
-    that it concerns, and an example.
+    A line is such as `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`.
     """
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
@@ -166,7 +166,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Return the effect row by row, or of many rows the number of each effect and the range."""
+    """Return the effect row by row; for many rows, the number of rows with each effect, and the range."""
     smallest = results.experiment.smallest_effect
     of_effect = {
         effect: found
@@ -192,7 +192,7 @@ def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> st
 
 
 def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
-    """The factors that rows are named by: without those all of whose values say the same; RTTs are named."""
+    """Return the factors that name rows: the RTT, and others unless their values make no difference."""
     others = [one for one in results.factors.varying if not one.question and one.name != "rtt"]
     rtts = [one for one in results.factors.varying if one.name == "rtt" and results.factors.varying_rtt]
     telling = [*others, *rtts]
@@ -201,7 +201,7 @@ def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
         said: dict[str, set[tuple[object, ...]]] = {}
         for cell in cells:
             effect = effect_of(cell, results.experiment.smallest_effect)
-            # Of other effects a sentence gives the range over all rows.
+            # For other effects, a sentence gives the range over all rows.
             of_each = effect in (Effect.REDUCES, Effect.INCREASES)
             stated = [percents([*map(abs, cell.stated_percent)])] if of_each else []
             said.setdefault(results.factors.name_by(cell.cell, without), set()).add((effect, *stated))
@@ -211,14 +211,14 @@ def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
 
 
 def _single(effect: Effect, cell: CellResult) -> str:
-    """`by 4.0 %`, `(saves 0.0 to +0.1 %)`. A cell is in a sentence only where it has an interval."""
+    """Return `by 4.0 %` or `(saves 0.0 to +0.1 %)`. The cell must have an interval."""
     if effect in (Effect.REDUCES, Effect.INCREASES):
         return f"by {percents([*map(abs, cell.stated_percent)])}"
     return f"({saves(cell.stated_percent)})"
 
 
 def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:
-    """`in 4 of 8 rows (by 1.2 to 7.4 %)`, `in all 8 rows (-0.1 to +0.3 %)`."""
+    """Yield `in 4 of 8 rows` and `(by 1.2 to 7.4 %)`, or `in all 8 rows` and `(-0.1 to +0.3 %)`."""
     every = "both rows" if rows == 2 else f"all {rows} rows"
     yield f"in {every}" if len(found) == rows else f"in {len(found)} of {rows} rows"
     savings = savings_of(found)
@@ -229,7 +229,7 @@ def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator
 
 
 def at_rows(word: str, names: Sequence[str]) -> str:
-    """`at 20 ms and 50 ms`; names with commas in them are told apart: `at 4 ms, cubic, and at 9 ms, bbr`."""
+    """Return `at 20 ms and 50 ms`, or `at 4 ms, cubic, and at 9 ms, bbr` if names contain commas."""
     if any("," in name for name in names):
         return ", and ".join(f"{word} {name}" for name in names)
     return f"{word} {listed(names)}"
@@ -238,7 +238,7 @@ def at_rows(word: str, names: Sequence[str]) -> str:
 def _rows(
     results: Results, effect: Effect, found: Sequence[CellResult], telling: Sequence[Factor]
 ) -> Iterator[str]:
-    """`by 4.0 % at 20 ms and 5.0 % at 100 ms`, `at 20 ms and 50 ms (saves 0.0 to +0.1 %)`."""
+    """Yield `by 4.0 % at 20 ms and 5.0 % at 100 ms`, or `at 20 ms and 50 ms` and `(saves 0.0 to +0.1 %)`."""
     of_name = {
         results.factors.name_by(cell.cell, telling).replace(" ms", f"{NBSP}ms", 1): cell for cell in found
     }
