@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.client_types import LOADER
@@ -15,6 +16,19 @@ from fastopen.pages.bodies import RecordedBodies
 def can_be_stored(job: Job) -> bool:
     """Return True if a job of the virtual engine gives the same bytes each time and keeps nothing else."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
+
+
+def job_of(event: Event) -> str:
+    """Return the id of the job of an event."""
+    return event.job if isinstance(event, JobStarted | JobEnded) else event.record.job
+
+
+def renamed(event: Event, job: str) -> Event:
+    """Return the event under the id of another job."""
+    if isinstance(event, JobStarted | JobEnded):
+        return replace(event, job=job)
+    raw = with_name(without_name(event.raw, event.record.type, event.record.job), job)
+    return replace(event, record=event.record.model_copy(update={"job": job}), raw=raw)  # type: ignore[arg-type]
 
 
 class StoredEngine:

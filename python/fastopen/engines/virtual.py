@@ -1,6 +1,7 @@
 """The virtual engine: pinned Linux kernels in virtual time, one on each core."""
 
 import os
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heapify, heapreplace
 from itertools import groupby
@@ -11,6 +12,7 @@ from fastopen.contract import Job
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
 from fastopen.engines.kernels import Kernel
+from fastopen.engines.stored import can_be_stored, job_of, renamed
 
 # The maximum number of jobs of a kernel.
 TOGETHER: Final = 40
@@ -38,8 +40,27 @@ class VirtualEngine(WorldEngine):
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs, see Engine. The longest jobs come first, so that cores finish at about the same time."""
-        return self.run_together(batches(jobs, self.parallel), bodies, within_s)
+        """Run jobs, see Engine. The longest jobs come first, so that cores finish at about the same time.
+
+        Jobs that differ only in their ids run once, and the events are repeated for each of them.
+        """
+        alike: dict[object, list[Job]] = defaultdict(list)
+        for job in jobs:
+            alike[_content(job)].append(job)
+        others = {first.id: [one.id for one in rest] for first, *rest in alike.values()}
+        for event in self.run_together(
+            batches((first for first, *_ in alike.values()), self.parallel), bodies, within_s
+        ):
+            yield event
+            for name in others[job_of(event)]:
+                yield renamed(event, name)
+
+
+def _content(job: Job) -> object:
+    """Return a key that jobs share if the kernel gives them the same bytes, except for the id."""
+    if not can_be_stored(job):
+        return job.id
+    return id(job.page), job.model_dump_json(exclude={"id", "page"})
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
