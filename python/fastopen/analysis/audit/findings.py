@@ -23,17 +23,17 @@ Kind = Literal[
 # The meaning of each kind for readers. docs/audit.md gives the reasons.
 MEANING: Final[dict[Kind, str]] = {
     "improvement": "the printed improvement contradicts the cell's own two times",
-    "rounding": "the printed improvement is not the nearest one to the cell's own two times",
+    "rounding": "the printed improvement is the cell's own, but rounded wrongly",
     "sign": "a slowdown is printed as a gain, or a gain as a slowdown",
-    "swapped_columns": "the improvement is right if the two times change places",
-    "units": "the times are in another unit than the one that is printed",
+    "swapped_columns": "the printed improvement is right if the two times change places",
+    "units": "the printed unit of the times is wrong",
     "monotony": "the page loads sooner over a longer RTT",
-    "growth": "the time grows so much faster than the RTT that round trips cannot be the cause",
-    "slope": "with longer RTTs one of the two times slows its growth by more than half, the other does not",
-    "bound": "more is saved than handshakes can have taken",
+    "growth": "the time grows more than 1.5 times as fast as the RTT",
+    "slope": "the growth per ms of RTT falls by more than half in one of the two times only",
+    "bound": "the saving exceeds the time that handshakes can have taken",
     "below_rtt": "the page loads sooner than its first bytes can arrive",
     "below_rate": "the page loads sooner than its bytes can arrive at this rate",
-    "duplicate": "the same cell is twice in the table, with different figures",
+    "duplicate": "the same cell appears twice, with different times",
 }
 
 # Kinds that only ask the reader about a cell. A load can have such times, so they are not faults.
