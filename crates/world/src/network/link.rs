@@ -1,4 +1,4 @@
-//! The link of a world, with its two implementations.
+//! Runs the link of a world with one of two implementations.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::network::topology::Topology;
 pub enum Link {
     /// This program forwards each packet according to the link model.
     Program(Forwarder),
-    /// The kernel's queueing disciplines.
+    /// The kernel's queueing disciplines emulate the link.
     Kernel(Box<Mutex<Routers>>),
 }
 
@@ -32,7 +32,7 @@ impl Link {
         Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
     }
 
-    /// Returns its name in records.
+    /// Returns the kind of the link, for records.
     pub fn kind(&self) -> LinkKind {
         match self {
             Self::Program(_) => LinkKind::Program,
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// Returns the packets since the last [`Link::configure`].
+    /// Returns the counts of packets since the last [`Link::configure`].
     ///
     /// # Errors
     /// Errors of the kernel.
