@@ -1,5 +1,5 @@
-//! The loader's driver of HTTP/3: each request is sent at once, on a stream of its own. With a ticket,
-//! requests before the end of the handshake are early data.
+//! Drives HTTP/3 for the loader: sends each request at once, on a new stream. With a ticket, requests before
+//! the end of the handshake are early data.
 
 use std::io;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Begins HTTP/3 on a connection. The returned task ends with it.
+    /// Begins HTTP/3 on a connection. The returned task ends with the connection.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
@@ -128,7 +128,7 @@ impl Streams {
         self.connection.report(Report::Secured(self.connection.id, record));
     }
 
-    /// Sends a request. A task of its own sends the body and reads the response.
+    /// Sends a request. A separate task sends the body and reads the response.
     async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();
@@ -151,7 +151,7 @@ async fn receive<S: BidiStream<Bytes>>(
     let id = stream.id();
     let outcome = exchange_on(&mut exchange, &mut stream, body).await;
     if outcome.is_err() {
-        // The connection retransmits rejected early data.
+        // The connection sends rejected early data again.
         let settled = early.wait_for(|early| *early != Early::Pending).await;
         if settled.is_ok_and(|early| *early == Early::Rejected) {
             return;
