@@ -1,4 +1,4 @@
-//! Counts QUIC packets at the client's interface, as evidence of an external client's end.
+//! Counts QUIC packets at the client's interface, as evidence of an external client, which reports none.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

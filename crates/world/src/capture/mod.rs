@@ -62,7 +62,7 @@ impl Capture {
     /// packets.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn end_load(
         &self,
         comment: &str,

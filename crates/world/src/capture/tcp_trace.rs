@@ -1,7 +1,7 @@
 //! Traces the congestion window, round-trip time and bytes in flight of connections over time: samples
 //! `TCP_INFO` of the origins' sockets.
 //!
-//! A separate thread reads the samples, which does not change a socket.
+//! A separate thread reads the samples. Reading does not change a socket.
 
 use std::collections::BTreeMap;
 use std::io;
