@@ -59,8 +59,9 @@ pub fn loaded(
     }
 }
 
-/// Returns the lookups of an external client, according to the resolver's log. Each name has the time at
-/// which the client sent its first query, and the time at which the first answer reached the client.
+/// Returns the lookups of an external client, according to the resolver's log. Each lookup has the time at
+/// which the client sent the first query for the name, and the time at which the first answer reached the
+/// client.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
@@ -130,7 +131,8 @@ impl ConnectionRecords {
         let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
         let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
-        // Otherwise it was closed in SYN_SENT, although its SYN data may have made the origin accept it.
+        // A connection that received no segment was closed in SYN_SENT, although its SYN data may have made
+        // the origin accept it.
         let established = info.is_none_or(|info| info.segments_in > 0);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;

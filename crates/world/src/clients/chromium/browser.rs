@@ -27,7 +27,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const OUTPUT: &str = "stderr";
 /// Timeout of the start, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
-/// Timeout of a call of a method, in nanoseconds.
+/// Timeout of a method call, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// The browser's flags. Flags without a comment prevent requests, updates and windows that the browser makes
@@ -41,7 +41,7 @@ const FLAGS: [&str; 31] = [
     "--no-proxy-server",
     "--no-service-autorun",
     "--disable-background-networking",
-    // A page that is not visible runs like a visible one. `--disable-renderer-backgrounding` does the same.
+    // An invisible page runs like a visible one. `--disable-renderer-backgrounding` does the same.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-breakpad", // writes only to its own folder
@@ -77,7 +77,7 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Makes the browser send early data over TCP, which Debian's build does not do otherwise. Over QUIC it
+/// Makes the browser send early data over TCP, which Debian's build does not do by default. Over QUIC it
 /// always does.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
@@ -237,8 +237,8 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag that makes the browser use QUIC for the origins with HTTP/3 and no others, without
-/// `Alt-Svc` over TCP.
+/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without learning it
+/// from `Alt-Svc` over TCP.
 fn quic(loading: &Loading) -> String {
     let urls = loading.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();

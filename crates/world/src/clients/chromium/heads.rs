@@ -21,7 +21,7 @@ use super::pipe::Event;
 use crate::clients::Loading;
 use crate::engine;
 
-/// Size of the smallest field that can be added, a cookie of one byte.
+/// Size in bytes of the smallest field that can be added: a cookie of one byte.
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 /// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
@@ -149,7 +149,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Returns Fetch Metadata fields (W3C) as long as those that the browser adds to a request.
+    /// Returns Fetch Metadata fields (W3C) of the same length as those that the browser adds to a request.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
         let url = text(&request["url"]);
@@ -183,8 +183,8 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // The field is added to requests with credentials, which excludes fonts, to a third party or in its
-        // frame.
+        // The browser adds this field to requests with credentials (not for fonts) to a third party or from
+        // its frame.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -216,7 +216,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// Returns the host of an absolute URL as it is written. The URL must not have a user.
+/// Returns the host of an absolute URL as it is written. The URL must not contain a user.
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Uses unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser serves all loads of a world. Each load has a new browser context, or that of its earlier
-//! visit. Connections and their evidence come from the kernel, as for any command. Times come from the
-//! browser, whose clock is the monotonic clock.
+//! One browser serves all loads of a world. Each load uses a new browser context, or the context of its
+//! earlier visit. Connections and their evidence come from the kernel, as for any command. Times come from
+//! the browser, whose clock is the monotonic clock.
 
 mod browser;
 mod conduct;
@@ -62,13 +62,13 @@ impl Chromium {
     }
 
     /// Returns true if the HTTP cache is enabled. A repeat view needs it in both loads, and pages with
-    /// recorded bodies rely on it, for example to preload. Synthetic pages must repeat requests that were
-    /// recorded twice, so they have no cache otherwise.
+    /// recorded bodies rely on it, for example to preload. Otherwise there is no cache, because synthetic
+    /// pages must repeat requests that were recorded twice.
     fn cache(&self, loading: &Loading) -> bool {
         self.settings.view == View::Repeat || loading.origins.bodies == Bodies::Recorded
     }
 
-    /// Returns true if requests get header sizes from the page.
+    /// Returns true if requests get the header sizes that the page specifies.
     fn recorded_heads(&self) -> bool {
         self.settings.request_heads == contract::RequestHeads::Recorded
     }

@@ -58,7 +58,7 @@ pub(super) struct LoadObserver<'a> {
 struct ObservedRequest {
     method: String,
     url: String,
-    /// The resource with its URL.
+    /// The resource with this URL; None if the page does not contain it.
     resource: Option<usize>,
     /// True if the URL was requested more often than the page contains it.
     again: bool,

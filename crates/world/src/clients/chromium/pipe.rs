@@ -19,7 +19,7 @@ pub(super) struct Pipe {
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
-    /// The number of a call whose result has not arrived yet.
+    /// Number of the call of a liveness check, until its result has arrived.
     pub(super) awaited: Option<u64>,
 }
 

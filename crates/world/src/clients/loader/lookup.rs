@@ -46,7 +46,7 @@ pub(super) struct Lookup {
     pub(super) outcome: Result<IpAddr, String>,
 }
 
-/// Asks the resolver over UDP for the address of `host`. `number` is the message ID.
+/// Looks up the address of `host` at the resolver, over UDP. `number` is the message ID.
 pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
     let (asked_ns, mut queries) = (monotonic_ns(), 0);
     let outcome = ask(resolver, &host, number, &mut queries).await;
@@ -144,7 +144,7 @@ impl Drop for Exchange {
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Asks all questions over one connection, until their channel is closed.
+    /// Sends all questions over one connection, until their channel is closed.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(questions, &mut pending).await {
@@ -273,7 +273,7 @@ impl Queries {
     }
 }
 
-/// A connection of HTTP/2 to the resolver.
+/// An HTTP/2 connection to the resolver.
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,

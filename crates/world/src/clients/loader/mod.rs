@@ -118,7 +118,8 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // In a spawned task, because tokio polls epoll before each poll of the future of `block_on`.
+        // The load runs in a spawned task, because tokio polls epoll before each poll of the future of
+        // `block_on`.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
@@ -312,7 +313,7 @@ impl PageLoad {
                 }
                 Action::Close(connection) => {
                     self.senders.remove(&connection);
-                    // The connection may have lost a race of handshakes.
+                    // If the connection lost a race of two handshakes, its handshake is still under way.
                     if let Some(task) = self.connecting.remove(&connection) {
                         task.abort();
                     }

@@ -47,7 +47,8 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests in early data, to retransmit if it is rejected, and requests that must not be early.
+        // Requests sent as early data, to send again if it is rejected, and requests that must not be early
+        // data.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
@@ -58,7 +59,7 @@ pub(super) async fn run(
                         connected.close();
                         return Ok(());
                     };
-                    // Early data can be replayed (RFC 8470 section 4).
+                    // Early data can be replayed (RFC 8470 section 4), so only safe requests are sent in it.
                     if request.request.method().is_safe() {
                         sent.push(request.clone());
                         streams.send(request).await;

@@ -40,11 +40,11 @@ pub(super) struct QueuedRequest {
     /// Index of the requested resource.
     pub(super) resource: usize,
     pub(super) request: Request<SizedBody>,
-    /// True to report progress of the body. Each report wakes the loop of the loader.
+    /// True to report progress of the body. Each report wakes the loader's loop.
     pub(super) progress: bool,
 }
 
-/// A report of a connection's task to the loop of the loader.
+/// A report from a connection's task to the loader's loop.
 pub(super) enum Report {
     /// The lookup of a name has ended.
     LookedUp(Lookup),
@@ -91,7 +91,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Completes the record of a connection. Its times count from `start_ns` on the monotonic clock.
+    /// Completes the record of a connection. The record's times count from `start_ns` on the monotonic clock.
     pub(super) fn complete(&self, record: &mut ConnectionRecord, start_ns: u64) {
         let at_ns = self.at_ns.saturating_sub(start_ns);
         record.client_port = Some(self.four_tuple.client.port());
@@ -104,8 +104,8 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if it was taken before the TLS handshake to start the handshake as early data. The
-    /// connection has then been reported as ready.
+    /// The first request, if it is to start the TLS handshake as early data. The connection has then been
+    /// reported as ready.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -140,7 +140,7 @@ impl Connection {
             return http3::run(self, (quic, host), table, requests).await;
         }
         let (socket, opened) = self.open().await?;
-        // Reported before the TLS handshake, because the load may end earlier than that.
+        // Reported before the TLS handshake, because the load may end during the handshake.
         self.report(Report::Connected(self.id, opened));
         let plaintext = match self.tls.clone() {
             None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
@@ -153,7 +153,7 @@ impl Connection {
                     self.report(Report::Ready(self.id));
                     first = requests.recv().await;
                     let Some(queued) = &first else { return Ok(()) };
-                    // Early data can be replayed (RFC 8470 section 4).
+                    // Early data can be replayed (RFC 8470 section 4), so only safe requests are sent in it.
                     if !queued.request.method().is_safe() {
                         if let Err(error) = stream.handshake().await {
                             let exchange = Exchange::new(self.clone(), queued.resource, queued.progress);
