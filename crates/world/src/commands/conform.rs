@@ -27,13 +27,13 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox;
 
-/// The scripts to run. The Python program writes this plan.
+/// The scripts to run, as written by the Python program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The folder that holds the program and the scripts.
     pub folder: PathBuf,
-    /// Path of packetdrill, relative to the folder.
+    /// Path of packetdrill below the folder.
     pub program: PathBuf,
     /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
@@ -47,9 +47,9 @@ pub struct Plan {
 pub struct Script {
     /// Name of the script, repeated in its record.
     pub name: String,
-    /// Path of the script, relative to the plan's folder. The script runs in the folder that contains it.
+    /// Path below the plan's folder. The script runs in the folder that contains it.
     pub path: PathBuf,
-    /// Arguments of packetdrill, which precede the script on its command line.
+    /// Arguments of packetdrill before the script.
     pub arguments: Vec<String>,
 }
 
@@ -66,8 +66,7 @@ pub struct ScriptRecord {
     pub timed_out: bool,
     /// Duration of the script on the engine's clock, in milliseconds.
     pub took_ms: u64,
-    /// The end of the output of packetdrill and the script's commands: at most 4,096 bytes, from the start of
-    /// a line.
+    /// The last lines of the output of packetdrill and the script's commands, at most 4,096 bytes.
     pub output: String,
     /// Name and growth of each TCP counter of the namespace that grew.
     pub counters: Vec<(String, i64)>,
@@ -88,7 +87,7 @@ pub struct SocketRecord {
 
 /// Number of bytes kept of a script's output.
 const OUTPUT_BYTES: usize = 4096;
-/// Time that the kernel's work queue takes at most to report a destroyed socket (`net/core/sock_diag.c`).
+/// Time in which the kernel's work queue reports a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
 /// Stack size of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;
@@ -129,8 +128,8 @@ pub fn run_on_host(plan: &Plan) -> i32 {
     sandbox::run(&plan.view(), inside).unwrap_or_else(report)
 }
 
-/// Runs each script of the plan and passes its record to `emit`. The scripts write to a temporary file system
-/// that is mounted over `/tmp`.
+/// Runs each script of the plan and passes its record to `emit`. Mounts a temporary file system over `/tmp`
+/// for the scripts.
 ///
 /// # Errors
 /// If the kernel refuses a namespace, or `emit` fails. The failure of a script is in its record.
@@ -138,14 +137,13 @@ pub fn run_all(
     plan: &Plan,
     mut emit: impl FnMut(&ScriptRecord) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // The scripts are copied, because the folder may be below /tmp, which the mount hides.
+    // Copied, because the folder may be below /tmp, over which a file system is mounted.
     let folder = namespace::scratch().join("conform");
     copy_folder(&plan.folder, &folder).blame(Fault::Machine, "copying the scripts")?;
     if !namespace::scratch().starts_with(TMP) {
         mount_temporary(Path::new(TMP))?;
     }
-    // The scripts run commands through system(3), that is /bin/sh, with a redirection that only bash has
-    // (`&>`).
+    // The scripts run commands through system(3), so with /bin/sh, but use a redirection of bash (`&>`).
     if Path::new(BASH).exists() {
         bind_file(Path::new(BASH), Path::new(SHELL))?;
     }
@@ -230,8 +228,8 @@ impl SocketRecord {
     }
 }
 
-/// Returns the end of a file: one byte more than [`tail`] keeps, so that it can see whether the output was
-/// longer. The whole file is not read, because a script may write without limit.
+/// Returns the end of a file, one byte more than [`tail`] keeps, so that `tail` can detect longer output. A
+/// script may write without limit.
 fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     let wanted = OUTPUT_BYTES as u64 + 1;
     let mut file = File::open(path)?;
@@ -241,7 +239,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the kept end of the output. If the output was longer, it begins at the start of a line.
+/// Returns the end of the output, from the start of a line if the output is too long.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);
@@ -249,8 +247,8 @@ fn tail(output: &[u8]) -> String {
     text[cut..].to_owned()
 }
 
-/// Copies a folder's files with their permissions, its folders, and its symbolic links to `to`, and replaces
-/// existing files. Skips sockets, pipes and devices.
+/// Copies a folder with its subfolders, symbolic links and files to `to`. Replaces existing files. Keeps the
+/// permissions of files. Skips sockets, pipes and devices.
 ///
 /// # Errors
 /// If reading or writing fails.

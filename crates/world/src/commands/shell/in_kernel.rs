@@ -26,20 +26,20 @@ use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::guests::{GuestServer, Guests};
 use crate::world::with_world;
 
-/// Name of the session's file in the channel, the folder that the kernel shares with the host.
+/// File name of the session in the channel, the folder shared with the host.
 pub const SESSION: &str = "session";
-/// Name of the file with the command's standard input.
+/// File name of the command's standard input.
 pub const INPUT: &str = "input";
-/// Name of the file for the command's standard output.
+/// File name of the command's standard output.
 pub const OUTPUT: &str = "output";
-/// Name of the file for the command's standard error.
+/// File name of the command's standard error.
 pub const ERRORS: &str = "errors";
-/// Name of the file for the captured packets.
+/// File name of the captured packets.
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time without input, in nanoseconds, after which a line tells the user that standard input is being read.
+/// Time in nanoseconds after which a line tells the user that standard input is being read.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -58,13 +58,13 @@ pub struct Session {
     pub servers: Vec<GuestServer>,
     /// Wall clock at the start, in seconds since 1970.
     pub start_s: i64,
-    /// Folder whose files are copied to the machine's folder of the same name at the end.
+    /// Folder whose files are copied to the host's folder of the same name at the end.
     pub output: Option<PathBuf>,
 }
 
 impl Session {
     /// Returns the machine's files that are visible to the command: all of them, or only programs if it is
-    /// isolated. The output folder is writable.
+    /// isolated.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -200,8 +200,8 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // A command that computes all the time would otherwise keep this thread from running, and the user would
-    // see no output.
+    // A command that computes would otherwise keep this thread from running, and its user would see no
+    // output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;

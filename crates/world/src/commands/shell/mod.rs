@@ -38,7 +38,8 @@ struct Plan {
     servers: Vec<GuestServer>,
     /// Descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
-    /// Folder to which the files that the command writes there are copied, in virtual time. It exists.
+    /// Folder that exists on the host. In virtual time, the files that the command writes to it are copied
+    /// there.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,
