@@ -30,7 +30,7 @@ const RAW: i32 = 255;
 const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// Maximum sleep between two checks for the end of the flood.
+/// Maximum sleep between two checks if the flood has been stopped.
 const LOOK_NS: u64 = 100_000_000;
 
 /// Returns the addresses of a flood.
@@ -48,7 +48,7 @@ pub fn network(ip: Version) -> Prefix {
     (client_address(ip, FIRST_ADDRESS - 1), prefix_length)
 }
 
-/// An address that sends SYNs, either with a Fast Open cookie and data or without both.
+/// An address that sends SYNs, with a Fast Open cookie and data, or with neither.
 #[derive(Clone)]
 pub struct Source {
     /// The source address.
@@ -92,7 +92,7 @@ impl Flood {
                 let from = SocketAddr::new(source.address, port as u16);
                 let sequence = (spread(number) >> 32) as u32;
                 let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
-                // An IPv6 raw socket accepts only port 0.
+                // An IPv6 raw socket takes no port, so it must be 0.
                 socket.send_to(&packet, &SocketAddr::new(server.ip(), 0).into())?;
             }
             Ok(0)
@@ -111,7 +111,7 @@ impl Flood {
     }
 }
 
-/// Returns the time of a SYN since the first one, in nanoseconds.
+/// Returns the time from the first SYN to the SYN with this number, in nanoseconds.
 fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
     let interval_ns = u128::from(1_000_000_000 / rate_per_s);
     number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64
@@ -122,7 +122,7 @@ fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Returns a SYN as an IP packet, with a cookie (RFC 7413 section 4.1.1) and data or without both.
+/// Returns a SYN as an IP packet, with a cookie (RFC 7413 section 4.1.1) and data, or with neither.
 fn syn(from: SocketAddr, to: SocketAddr, sequence: u32, cookie: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
     let mut options = vec![2, 4, 0x05, 0xb4]; // Maximum segment size: 1460 bytes.
     let data = cookie.map_or(&[][..], |cookie| {

@@ -23,8 +23,7 @@ use crate::evidence::transactions::Outcome;
 
 /// Maximum number of transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
-/// Time for the last transactions to end, in nanoseconds. It allows three retransmissions of a SYN, after 1,
-/// 2 and 4 seconds.
+/// Time for the last transactions to end. It allows three retransmissions of a SYN, after 1, 2 and 4 seconds.
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
@@ -49,7 +48,7 @@ pub struct Load {
     pub arrivals: Arrivals,
     /// Duration in which transactions begin.
     pub duration_ns: u64,
-    /// Delay after its due time from which a transaction begins late.
+    /// Delay after the due time from which a transaction counts as late.
     pub late_ns: u64,
     /// True if sockets use Fast Open.
     pub fastopen: bool,
@@ -134,7 +133,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// Returns the time at which the next transaction is due that waits for no other; None if there are no
+    /// Returns the due time of the next transaction that does not wait for another; None if there are no
     /// more.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
