@@ -32,7 +32,8 @@ pub const fn origin_network(ip: Version) -> Prefix {
     }
 }
 
-/// Returns the client's address in load `number`, which is below 65,000. The first load has number 1.
+/// Returns the client's address with this number: 0 before the first load, then the number of the load. See
+/// [`CLIENT_ADDRESSES`] for higher numbers.
 pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
 }

@@ -25,7 +25,7 @@ use crate::network::link_config::LinkConfig;
 
 /// Maximum number of frames that are received from one end before the other end has its turn.
 const BATCH: usize = 64;
-/// Time slice of the forwarder's thread on a contended processor, in nanoseconds.
+/// Time slice of the forwarder's thread on a contended processor.
 const SLICE_NS: u64 = 100_000;
 /// Size of an Ethernet address in bytes. A frame begins with the addresses of its destination and its source.
 const MAC_ADDRESS: usize = 6;
@@ -322,7 +322,7 @@ impl Worker {
         from_client + from_origins > 0
     }
 
-    /// Sleeps until a packet arrives, one is due, or a command comes.
+    /// Waits until a packet arrives or is due, or a command comes.
     fn wait(&mut self) {
         let Directions { down, up, .. } = &self.directions;
         let next = down.next_due().into_iter().chain(up.next_due()).min();

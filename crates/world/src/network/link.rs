@@ -22,7 +22,7 @@ impl Link {
     /// Starts the unshaped link of a topology.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
         if let Some((down, up)) = topology.routed_paths()? {
             return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
@@ -57,7 +57,7 @@ impl Link {
     /// Returns the counts of packets since the last [`Link::configure`].
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),

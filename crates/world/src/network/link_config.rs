@@ -1,4 +1,4 @@
-//! Defines the configuration of a link.
+//! Describes a link: its directions, additional delays of hosts, and a middlebox.
 
 use std::net::IpAddr;
 

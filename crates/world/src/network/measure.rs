@@ -81,9 +81,9 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns the interval between the starts of handshakes. It is so long that no packet of a handshake, which
-/// takes `on_the_link_ns` on the link, waits for another handshake. The last packets of each handshake, a
-/// round trip after its first, leave half-way between the starts of two others.
+/// Returns the interval between the starts of handshakes. If the link takes `on_the_link_ns` for the packets
+/// of a handshake, no handshake waits for another. The last packets of each, a round trip after its first,
+/// leave half-way between the starts of two others.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);

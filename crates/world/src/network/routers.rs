@@ -50,7 +50,7 @@ impl Routers {
     /// Creates an unshaped link.
     ///
     /// # Errors
-    /// Errors of [`Routers::configure`].
+    /// See [`Routers::configure`].
     pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
         let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
         let mut routers = Self { down: direction(down), up: direction(up) };
@@ -70,7 +70,7 @@ impl Routers {
     /// Returns the counts of packets since the last [`Routers::configure`].
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn report(&mut self) -> Result<LinkRecord> {
         Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
     }
@@ -126,7 +126,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // CoDel limits the number of packets, here to the full packets that fit into the queue.
+        // The CoDel disciplines limit the number of packets, here to the full packets that fit into the
+        // queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
             // Only the link made by this program has DRR.

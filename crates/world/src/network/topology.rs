@@ -118,7 +118,7 @@ pub struct Topology {
     /// The namespace of the origins.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
-    /// The client's address on its interface; None if it has none.
+    /// The address of the client's interface, if it has one.
     shown: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
@@ -142,7 +142,7 @@ impl Topology {
     /// `core`.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -185,8 +185,8 @@ impl Topology {
             routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
-        // This precedes all listeners, because those without their own Fast Open queue get one when they
-        // begin to listen.
+        // Must precede all listeners, because those without their own Fast Open queue get one when they begin
+        // to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
         topology.wait_until_up()?;
         Ok(topology)
@@ -259,8 +259,8 @@ impl Topology {
         routes.add_local_network(own)
     }
 
-    /// Delays the packets between a server and the origins behind it, which use loopback because both have
-    /// the same addresses.
+    /// Delays the packets between a server and the origins behind it. These packets use loopback, because
+    /// both ends have the same addresses.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {
@@ -293,7 +293,8 @@ impl Topology {
         let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
         let ether_type = self.ip.ether_type();
         let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES, ether_type));
-        // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
+        // In parallel, because each bind waits for all processors (synchronize_net in
+        // net/packet/af_packet.c).
         thread::scope(|scope| {
             let client = thread::Builder::new().spawn_scoped(scope, open(CLIENT_END));
             let client = client.map_err(|error| fastopen_netns::Error::other("starting a thread", error))?;
@@ -314,7 +315,7 @@ impl Topology {
     /// Opens a tap on the client's interface.
     ///
     /// # Errors
-    /// Errors of [`Self::taps`].
+    /// See [`Self::taps`].
     pub fn client_tap(&self, frames: u32) -> Result<Tap> {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
@@ -337,7 +338,7 @@ impl Topology {
     /// IPv6 addresses only if it has a route to the Internet.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         match self.ip {
@@ -355,7 +356,7 @@ impl Topology {
     /// Sets the client's address for its next connections.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_client_address(&self, address: IpAddr) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         // The source of an IPv6 route must be an address of an interface. The interface has only one address,
@@ -376,7 +377,7 @@ impl Topology {
     /// cookies of all keys.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
         let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
         self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
@@ -385,15 +386,15 @@ impl Topology {
     /// Sets the origins' use of SYN cookies: 0 never, 1 when a queue is full, 2 always.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_syncookies(&self, when: u8) -> Result<()> {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes a part of the client's network silent (it does not even send resets), or not silent any more.
+    /// Makes a part of the client's network silent (it does not even send resets), or ends this silence.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
@@ -401,7 +402,7 @@ impl Topology {
     /// Sets the use of Fast Open by both ends, and ends the pause of a client that suspects a black hole.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
         let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
         let (client, listener) = match used {
