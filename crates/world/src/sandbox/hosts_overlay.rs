@@ -11,8 +11,8 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// The files of name resolution and the certificate authority of a world, mounted over the machine's files.
-/// Dropping it unmounts them.
+/// A world's files for name resolution and trust, mounted over the machine's files. Dropping it unmounts
+/// them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -22,9 +22,9 @@ impl HostsOverlay {
     /// The file of certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files, and checks each name in the hosts file by looking it up as clients do. If there is a
-    /// `resolver`, programs query it for names, over TCP if its flag is true. Otherwise the hosts file
-    /// contains all names. If there is an `authority`, programs trust no other.
+    /// Mounts the files, and checks each name in the hosts file with a lookup, as clients do. Programs query
+    /// the `resolver`, over TCP if its flag is true. Without a resolver the hosts file contains all names.
+    /// Programs trust only the `authority`, if there is one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a name resolves to another address.
@@ -77,8 +77,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns the hosts and the further names that resolve to their addresses: the aliases, if bodies use them,
-/// and the siblings, if bodies are recorded.
+/// Returns the hosts and their further names: aliases if bodies use them, and siblings if bodies are
+/// recorded.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -94,8 +94,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<Str
     named
 }
 
-/// Returns a host's name and its further names: the alias, if bodies use aliases, and, if bodies are
-/// recorded, the siblings that are not hosts of the page.
+/// Returns a host and its further names: its alias if bodies use aliases, and its siblings outside the page
+/// if bodies are recorded.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {

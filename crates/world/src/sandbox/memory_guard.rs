@@ -1,7 +1,7 @@
 //! Limits the total memory of a client's processes.
 //!
-//! The kernel could do this with a cgroup. But creating a cgroup with a limit requires an empty delegated
-//! cgroup, which users in a session or a container do not have.
+//! A cgroup could do this in the kernel. But creating one with a limit needs an empty delegated cgroup, which
+//! users in a session or a container do not have.
 
 use std::io;
 use std::sync::Arc;

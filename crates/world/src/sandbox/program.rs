@@ -16,15 +16,14 @@ const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
 /// The `PATH` of programs if this process has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Number of bytes at the end of the output in which the last lines are searched.
+/// Number of bytes at the end of the output that are searched for the last lines.
 const TAIL_BYTES: u64 = 4096;
 
 /// The folder and the output file of one program. Dropping it removes both.
 pub struct Home {
     /// The program's `HOME`, `TMPDIR` and working directory.
     pub folder: PathBuf,
-    /// The file of the program's output. It lies outside the folder, because the program may change anything
-    /// in the folder.
+    /// The output file. It is outside the folder, where the program may change anything.
     output: Output,
 }
 
@@ -42,14 +41,14 @@ impl Home {
         Ok(home)
     }
 
-    /// Returns the output file, for instance to quote its last lines.
+    /// Returns the output file, to read its last lines.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Returns a command of these `words` (at least one). It runs confined and in this folder, reads no
-    /// input, and writes its standard error to the output file. The caller must also restrict its view of the
-    /// files (`protect_files`).
+    /// Returns a command of these `words` (at least one). It runs confined in this folder, without input, and
+    /// its standard error goes to the output file. The caller must also restrict its view of the files
+    /// (`protect_files`).
     ///
     /// # Errors
     /// If no memory is left.

@@ -1,5 +1,5 @@
 //! Reserves a core for the server of a benchmark. The server's threads run there, and the kernel processes
-//! the server's received packets there, so the time for which this core is not idle is the server's.
+//! its received packets there, so the core's busy time is the server's.
 
 use std::io;
 
@@ -9,25 +9,25 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// The setting for the cores on which a namespace processes packets that interfaces created later receive
+/// Setting for the cores that process the packets of interfaces that are created later in the namespace
 /// (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread of the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the other cores of the calling thread. Dropping it lets the calling thread use all
-/// of them again.
+/// The server's core, and the other cores of the calling thread. Dropping it gives all of them back to this
+/// thread.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
 }
 
 impl ServerCore {
-    /// Reserves the last of the calling thread's cores, on which the calling thread no longer runs. Returns
-    /// None if the thread has only one core, or in virtual time.
+    /// Reserves the last core of the calling thread, and excludes this thread from it. Returns None if the
+    /// thread has only one core, or in virtual time.
     ///
     /// # Errors
-    /// If the kernel does not return or set the thread's cores.
+    /// If the kernel refuses to return or set the thread's cores.
     pub fn reserve(engine: Engine) -> io::Result<Option<Self>> {
         let mut others = cores::allowed()?;
         let core = others.pop().filter(|_| engine == Engine::Host && !others.is_empty());
@@ -39,7 +39,7 @@ impl ServerCore {
     /// Runs `work` on the server's core. Threads that `work` starts stay there.
     ///
     /// # Errors
-    /// If the kernel does not set the thread's cores.
+    /// If the kernel refuses to set the thread's cores.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         cores::stay_on(&[self.core])?;
         let done = work();
@@ -47,9 +47,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Makes the kernel process packets on the server's core if an interface receives them that is created
-    /// later in `origins`, and on another core if it is created in one of the `others`. Has no effect before
-    /// Linux 6.3.
+    /// Makes the kernel process received packets of interfaces that are created later: in `origins` on the
+    /// server's core, in `others` on another core. Has no effect before Linux 6.3.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
