@@ -25,7 +25,7 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
-/// The port on which a server must listen at its hosts, whatever the ports of the page's URLs are.
+/// The port on which a server must listen at its hosts' addresses, whatever ports the page's URLs have.
 pub const PORT: u16 = 80;
 /// The port of the same addresses on which the origins behind a server listen.
 pub const UPSTREAM_PORT: u16 = 8080;
@@ -48,7 +48,7 @@ const LAST_LINES: usize = 4;
 /// A running server. Dropping it ends the server.
 pub struct Server {
     name: String,
-    /// The hosts that it serves, and their addresses.
+    /// The hosts that the server serves, and their addresses.
     hosts: BTreeMap<String, IpAddr>,
     /// The Fast Open queue for listeners without one; None if listeners are not changed.
     queue: Option<u16>,
@@ -193,7 +193,7 @@ impl Drop for Server {
 enum Problem {
     /// The server's first process failed.
     Failed(String),
-    /// The server listens, but not on the addresses of all of the page's hosts that it serves.
+    /// The server listens, but not on [`PORT`] of all its hosts.
     Elsewhere(String),
     /// The server's first process ended without an error, as a daemon's does, and nothing listens.
     Ended(String),

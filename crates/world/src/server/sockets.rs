@@ -19,7 +19,7 @@ use fastopen_replay::sockets::FourTuple;
 
 use super::{INTERVAL, PORT};
 
-/// Time that the kernel's work queue takes at most to report a destroyed socket (`net/core/sock_diag.c`).
+/// Timeout for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The address and port of a listener.
@@ -84,8 +84,8 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Returns the addresses of a port's listeners. Each has the smallest Fast Open queue of the listeners
-    /// that share it; None if a queue cannot be read.
+    /// Returns the addresses of a port's listeners. Each address has the smallest Fast Open queue of the
+    /// listeners that share it; None if a queue cannot be read.
     ///
     /// # Errors
     /// If the kernel does not list its sockets.
