@@ -1,5 +1,5 @@
-//! PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records there,
-//! and powers off.
+//! Runs as PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records
+//! there, and powers off.
 
 use std::fs::{self, File};
 use std::path::PathBuf;

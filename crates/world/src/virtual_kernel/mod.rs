@@ -2,8 +2,8 @@
 //! copies its records to the output, and kills a kernel that hangs.
 //!
 //! Jobs and records are exchanged in a folder of the host, the only one that the kernel mounts writable,
-//! except for the output folder of a command. It is removed at the end, or by a cleanup process if this
-//! program is killed. See docs/virtual.md.
+//! except for the output folder of a command. The folder is removed at the end, or by a cleanup process if
+//! this program is killed. See docs/virtual.md.
 
 pub mod init;
 mod running;
@@ -35,7 +35,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Environment variable for the maximum real time without a record of a kernel, in seconds.
+/// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Timeout of a packetdrill script in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
@@ -235,7 +235,7 @@ fn boot(
                 Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
-        // A command may compute for long.
+        // A command may compute for a long time.
         if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \

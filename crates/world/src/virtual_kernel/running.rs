@@ -18,7 +18,7 @@ use fastopen_netns::{cores, process};
 use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
 
-/// Maximum time slice of the kernel on a core that others want too, in nanoseconds.
+/// Maximum time slice of the kernel on a core that others want too.
 const SLICE_NS: u64 = 100_000;
 /// Interval between checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
