@@ -53,8 +53,9 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // A connection that is accepted later would count for the load. A reset that overtakes the
-                // last packet of the handshake, on another processor, would end the connection too early.
+                // Wait until the connection is accepted: accepted later, it would count for the load. A reset
+                // that overtakes the last packet of the handshake, on another processor, would end it too
+                // early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;

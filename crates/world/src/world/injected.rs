@@ -19,7 +19,7 @@ pub(super) struct Observed<'a> {
     pub timed: bool,
 }
 
-/// Injects a fault. Returns false if the load has nothing to change.
+/// Injects a fault. Returns false if the fault cannot change anything in the load.
 type Fault = fn(&mut Observed) -> bool;
 
 /// The last fault is possible in every load.

@@ -61,7 +61,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 /// Runs a job and passes each record to `write` as soon as it is complete.
 ///
 /// # Errors
-/// If the world cannot be built, differs from the requested one, or a load cannot be run.
+/// If the world cannot be built or differs from the requested one, or if a load cannot be run.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -142,7 +142,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Builds the world of a job. `guests` is None if the job has loads instead of a command.
+    /// Builds the world of a job. `guests` is None unless the world is for a command.
     fn build(job: &'a Job, engine: Engine, guests: Option<&Guests>) -> Result<Self, Failure> {
         let frames = guests.map_or_else(|| capture::frames(job), |_| capture::GUESTS_FRAMES);
         let guests = &guests.copied().unwrap_or_default();
@@ -347,7 +347,7 @@ impl Servers {
         let port = |one: &Origin| match job.origins.server {
             None => one.port,
             Some(_) if job.origins.is_served(&one.host) => server::PORT,
-            // The server may listen on port 80 of all addresses.
+            // The server may use port 80 of all addresses.
             Some(_) => server::UPSTREAM_PORT,
         };
         let addresses = page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host], port(one))).collect();

@@ -168,7 +168,7 @@ fn resources(
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
-    // Recorded responses are as long fresh as they were when recorded.
+    // Recorded responses stay fresh for as long as when they were recorded.
     let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
     let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);

@@ -1,4 +1,4 @@
-//! Runs transactions with the server of a world: prepares them, has the generator make them, and judges them.
+//! Prepares, runs and judges transactions with the server of a world.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,10 +24,10 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
 
-/// Client ports, which are used in turn.
+/// The first client port, and the number of ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
-/// Time to wait after the last response, in addition to two RTTs, for the last segments of connections.
+/// Time for the last segments of connections after the last response, in addition to two RTTs.
 const REST: Duration = Duration::from_millis(20);
 /// Maximum number of kinds of failures in a record.
 const FAILURES: usize = 10;
@@ -233,7 +233,7 @@ impl World<'_> {
         Ok(sources)
     }
 
-    /// Changes the key of the server's cookies as `how` says.
+    /// Changes the key of the server's cookies as `how` requests.
     fn change_key(&self, how: Option<NewKey>) -> fastopen_netns::Result<()> {
         let (old, new) = (cookie_key(self.job.seed), cookie_key(!self.job.seed));
         match how {
