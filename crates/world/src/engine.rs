@@ -8,27 +8,26 @@ use fastopen_netns::{Result, init};
 
 use crate::contract::Engine;
 
-/// Time before a packet is due, in nanoseconds, at which the link's thread stops sleeping and polls the
-/// clock, in real time. A thread of a virtual machine usually wakes from sleep within this time.
+/// Time before a packet is due from which the link's thread polls the clock in real time, instead of
+/// sleeping. A sleeping virtual machine usually wakes within this time.
 const SPIN_NS: u64 = 200_000;
 /// Wall clock at the start of a job in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
-/// Wall clock at the start of a job with recorded bodies in virtual time: 2036-01-01, in seconds since 1970.
-/// At this date Chromium is more than ten weeks old, so it does not request the hosts on its HSTS preload
-/// list over https (`IsBuildTimely` of `net/http/transport_security_state.cc`).
+/// Wall clock at the start of a job with recorded bodies in virtual time: 2036-01-01. Chromium is then more
+/// than ten weeks old, so it does not request hosts on its HSTS preload list over https (`IsBuildTimely` of
+/// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
-/// Period of the kernel's timer wheel, in nanoseconds. Loads in virtual time begin at a multiple of it on the
-/// monotonic clock, so that each load meets the same phase of the wheel, independently of earlier loads. The
-/// wheel rounds expiries up to 8, 64, 512 or 4096 ticks since boot, depending on their distance
-/// (kernel/time/timer.c). The period is 4096 ticks of a kernel with HZ 250, the coarsest granularity that
-/// matters.
+/// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. Timers are rounded up to 8, 64,
+/// 512 or 4096 ticks since boot, depending on their distance (kernel/time/timer.c); coarser granularities do
+/// not matter. Loads in virtual time begin at a multiple of this period on the monotonic clock, so that every
+/// load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Time between requests that a browser sends simultaneously, in virtual time. A browser on a real machine
-/// takes about as long for each request.
+/// Time between simultaneous requests of a browser in virtual time. A browser on a real machine takes about
+/// as long for each request.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
-/// Returns how long before a packet is due the link's thread stops sleeping and polls the clock, in
+/// Returns how long before a packet is due the link's thread polls the clock instead of sleeping, in
 /// nanoseconds. Returns 0 in virtual time, which advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
@@ -37,8 +36,8 @@ pub fn spin_ns(engine: Engine) -> u64 {
     }
 }
 
-/// Returns the client port of a load's first connection in virtual time. Returns None in real time: the
-/// kernel chooses the port, depending on earlier connections.
+/// Returns the client port of a load's first connection. In real time, returns None: the kernel's choice,
+/// which depends on earlier connections.
 pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
@@ -54,8 +53,8 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     }
 }
 
-/// Puts the virtual engine's clocks into the same state at the start of every job or command: enables exact
-/// timers, waits for a phase of the timer wheel, and sets the wall clock to `seconds` since 1970.
+/// Sets the virtual engine's clocks to the same state for every job or command: exact timers, a phase of the
+/// timer wheel, and a wall clock of `seconds` since 1970.
 ///
 /// # Errors
 /// If the clock cannot be set.
@@ -65,7 +64,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum time between two paused requests of a browser that are continued.
+/// Returns the minimum time between continuing a paused request of a browser and continuing the next.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

@@ -15,7 +15,7 @@ const ALLOW_NAMESPACES: &str = "run as root: sysctl -w user.max_user_namespaces=
     Debian kernels also kernel.unprivileged_userns_clone=1; in a container, allow unshare in the seccomp \
     profile";
 
-/// The reason why a job could not be done, or why the program failed before its first job.
+/// The reason why a job could not be done.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -33,14 +33,14 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the error record of this failure. `job` is None if the program failed before the first job.
+    /// Returns the error record of this failure. `job` is None before the first job.
     pub fn record(&self, job: Option<String>) -> Record {
         let Self { fault, message, remedy } = self.clone();
         Record::Error { job, fault, message, remedy }
     }
 
     /// Creates the failure for a congestion control that this kernel does not have. The remedy suggests
-    /// `modprobe` if the kernel can load modules, which the existence of `kernel.modprobe` shows.
+    /// `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");

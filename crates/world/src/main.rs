@@ -92,12 +92,12 @@ fn kernel(program: &str, arguments: &[&str]) -> virtual_kernel::Kernel {
     virtual_kernel::Kernel { program: program.into(), arguments }
 }
 
-/// Reads jobs from standard input, passes their text and the parsed jobs to `run`, and returns the exit code.
+/// Reads jobs from standard input, passes them to `run` as text and parsed, and returns the exit code.
 fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     read_stdin().map_or_else(|code| code, |text| run_text(&text, &mut emit, run))
 }
 
-/// Reads a plan from standard input, passes its text and the parsed plan to `run`, and returns the exit code.
+/// Reads a plan from standard input, passes it to `run` as text and parsed, and returns the exit code.
 fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     let text = match read_stdin() {
         Ok(text) => text,
@@ -109,7 +109,7 @@ fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     }
 }
 
-/// Returns all of standard input, or the exit code if it cannot be read.
+/// Returns all of standard input, or the exit code after an error.
 fn read_stdin() -> Result<Vec<u8>, i32> {
     process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
