@@ -46,7 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Returns this configuration, reduced to what a few probes can measure
+    /// Returns this configuration, reduced to the properties that a few probes can measure
     /// ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {

@@ -30,7 +30,7 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 /// Measures round trips and rates of the configured link.
 ///
 /// # Errors
-/// If a probe gets no answer.
+/// If a probe gets no response.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
     let syn_bytes = (topology.ip.header_bytes() + SYN_HEADER) as u32;

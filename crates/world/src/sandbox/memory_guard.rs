@@ -14,7 +14,7 @@ use fastopen_netns::process::{kill_all_others, memory_of_others};
 
 /// Maximum memory of a client, in bytes.
 const MOST_BYTES: u64 = 2 << 30;
-/// Interval between checks. A process can allocate about 200 MB in this time.
+/// Interval between checks. A process can use up about 200 MB in this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Kills the processes of a client if they use too much memory. Dropping it stops the guard.

@@ -13,7 +13,7 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;
 
-/// Mount point of the host's folder below [`namespace::scratch`], the only folder that jobs can write to.
+/// Mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
 /// Name of the file with the jobs.
 pub const JOBS: &str = "jobs";

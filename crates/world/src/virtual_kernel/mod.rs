@@ -111,7 +111,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns true if the task runs external programs.
+    /// Returns true if the task runs external clients, commands or scripts.
     fn is_foreign(self) -> bool {
         match self {
             Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
@@ -119,8 +119,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns true if a program of the task reads the clock until the clock has advanced. Such a program
-    /// never ends if reading the clock takes no virtual time.
+    /// Returns true if a client, command or script of the task reads the clock until the clock has advanced.
+    /// Such a program never ends if reading the clock takes no virtual time.
     fn polls_clock(self) -> bool {
         match self {
             Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
@@ -192,7 +192,7 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Also restricts this process to the view with Landlock. Fails if external programs run and neither the
+/// Also restricts this process to the view with Landlock. Fails if the task is foreign and neither the
 /// namespaces (`entered`) nor Landlock work.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;

@@ -41,7 +41,7 @@ const FLAGS: [&str; 31] = [
     "--no-proxy-server",
     "--no-service-autorun",
     "--disable-background-networking",
-    // An invisible page runs like a visible one. `--disable-renderer-backgrounding` does the same.
+    // Makes an invisible page run like a visible one, as does `--disable-renderer-backgrounding`.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-breakpad", // writes only to its own folder

@@ -294,8 +294,8 @@ impl PageLoad {
         };
     }
 
-    /// Performs the actions in their order. A task sends its request some polls after the action, so the next
-    /// connection is opened only then. Otherwise its SYN would overtake the request.
+    /// Performs the actions in their order. A task sends its request a few polls after the action, so the
+    /// next connection is opened only then. Otherwise its SYN would overtake the request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
