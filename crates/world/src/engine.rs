@@ -23,8 +23,7 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Time between simultaneous requests of a browser in virtual time. A browser on a real machine takes about
-/// as long for each request.
+/// Time between a browser's simultaneous requests in virtual time. A real browser takes about as long.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns how long before a packet is due the link's thread polls the clock instead of sleeping, in

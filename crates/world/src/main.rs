@@ -118,8 +118,7 @@ fn read_stdin() -> Result<Vec<u8>, i32> {
     Ok(text)
 }
 
-/// Parses and validates all jobs in `text`, passes them to `run`, and returns the exit code. Runs no job if
-/// one is invalid.
+/// Parses and validates all jobs in `text`, then passes them to `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {
         Ok(jobs) => run(text, &jobs, emit),

@@ -86,8 +86,7 @@ impl Capture {
     }
 }
 
-/// Returns the number of frames of a tap: twice the number that the page needs if every second segment is
-/// acknowledged.
+/// Returns a tap's number of frames: twice the page's need if every second segment is acknowledged.
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes =
         u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);

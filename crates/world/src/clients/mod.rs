@@ -62,8 +62,7 @@ pub struct Loading<'a> {
     pub authority: Option<&'a Authority>,
     /// The resolver of the world; None if clients know all addresses.
     pub resolver: Option<Resolver>,
-    /// The client port of the first connection; later connections use the following ports. None if the kernel
-    /// chooses ports.
+    /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
     /// Timeout of the load, in nanoseconds.
     pub timeout_ns: u64,
@@ -120,8 +119,7 @@ pub struct Loaded {
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world (a user agent in RFC 9110 section 3.5). The caller must be on a thread inside the
-/// client's namespace.
+/// The client of a world (RFC 9110 section 3.5). The caller must be on a thread in the client's namespace.
 pub trait UserAgent {
     /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
     /// load. Does nothing for a client that keeps neither.

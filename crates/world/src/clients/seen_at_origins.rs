@@ -1,5 +1,4 @@
-//! Makes the record of a load from the origins' log and from interception, for clients that report nothing
-//! themselves.
+//! Records a load from the origins' log and from interception, for clients that report nothing themselves.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -59,9 +58,8 @@ pub fn loaded(
     }
 }
 
-/// Returns the lookups of an external client, according to the resolver's log. Each lookup has the time at
-/// which the client sent the first query for the name, and the time at which the first answer reached the
-/// client.
+/// Returns the lookups of an external client, according to the resolver's log, with the times at which the
+/// client sent its first query for each name and received the first answer.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());

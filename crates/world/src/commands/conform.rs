@@ -1,5 +1,4 @@
-//! `--conform`: runs packetdrill scripts, each in its own network namespace, and reads the evidence of the
-//! sockets that they use.
+//! `--conform`: runs each packetdrill script in a new network namespace, and reads its sockets' evidence.
 //!
 //! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
@@ -128,8 +127,7 @@ pub fn run_on_host(plan: &Plan) -> i32 {
     sandbox::run(&plan.view(), inside).unwrap_or_else(report)
 }
 
-/// Runs each script of the plan and passes its record to `emit`. Mounts a temporary file system over `/tmp`
-/// for the scripts.
+/// Runs each script of the plan, with a temporary file system over `/tmp`, and passes its record to `emit`.
 ///
 /// # Errors
 /// If the kernel refuses a namespace, or `emit` fails. The failure of a script is in its record.
@@ -175,8 +173,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
     let file = File::create(&output).map_err(machine("making a file for output"))?;
     let started_ns = monotonic_ns();
     let mut command = Command::new(folder.join(&plan.program));
-    // packetdrill locks its memory, including the stacks of its threads, and ordinary users may lock only a
-    // little.
+    // packetdrill locks its memory, including its threads' stacks, and ordinary users may lock only a little.
     process::limit_stack(&mut command, STACK_BYTES);
     let mut child = command
         .args(&script.arguments)

@@ -1,6 +1,5 @@
 //! Floods a server with crafted SYNs at a fixed rate, from addresses of the client's network that never
-//! answer. The SYNs leave through a raw socket of the client's namespace, from which only the origins are
-//! reachable.
+//! answer. The SYNs leave through a raw socket of the client's namespace, which leads only to the origins.
 //!
 //! Each SYN has a pseudorandom time within its interval. Otherwise, in virtual time, SYNs and transactions
 //! would arrive at the same instants, always in the same order.
@@ -38,8 +37,7 @@ pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
 
-/// Returns the network of the flood's addresses, a part of the client's network. The addresses differ in the
-/// last byte.
+/// Returns the network of the flood's addresses (they differ in the last byte), a part of the client's.
 pub fn network(ip: Version) -> Prefix {
     let prefix_length = match ip {
         Version::V4 => 24,

@@ -54,8 +54,7 @@ pub struct Load {
     pub fastopen: bool,
 }
 
-/// A function that returns the source address and port of the transaction with a number; None if no address
-/// is left.
+/// A function that returns a transaction's source address and port, or None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load. Calls `halfway` once, after half of the duration.
@@ -133,8 +132,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// Returns the due time of the next transaction that does not wait for another; None if there are no
-    /// more.
+    /// Returns the due time of the next transaction that does not wait for another; None if there is none.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
@@ -188,8 +186,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues a transaction. If the transaction has ended, its client in a closed loop begins the next
-    /// one.
+    /// Continues a transaction. When it has ended, its client (in a closed loop) begins the next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);

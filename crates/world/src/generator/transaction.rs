@@ -1,5 +1,4 @@
-//! Makes one transaction: opens a connection, sends the request, and reads the complete response and the
-//! server's FIN.
+//! Makes one transaction: opens a connection, sends the request, reads the response and the server's FIN.
 
 use std::io;
 use std::net::SocketAddr;

@@ -12,8 +12,7 @@ pub use crate::contract::resolver_address;
 /// A network, with the length of its prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use the client addresses with numbers below this. Cross traffic and floods use
-/// those above.
+/// Loads and transactions use client addresses below this number, cross traffic and floods higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.

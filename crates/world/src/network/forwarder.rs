@@ -1,5 +1,4 @@
-//! Forwards real packets through the link model, in a thread between the client's and the origins' end of the
-//! link.
+//! Forwards real packets through the link model, in a thread between both ends of the link.
 //!
 //! A packet enters the model at the time of its kernel timestamp, not when this thread received it, so a late
 //! wake-up does not delay packets that are due later. Due packets are sent at once. The lateness of each is
@@ -78,8 +77,7 @@ impl Forwarder {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// Returns the counts of packets since the last [`Forwarder::configure`], and their lateness since the
-    /// last report.
+    /// Returns the counts since the last [`Forwarder::configure`], and the lateness since the last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
@@ -160,8 +158,7 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Adds a frame that reaches the link at `at`. The delay from the link to its destination is
-    /// `extra_delay`.
+    /// Adds a frame that reaches the link at `at`. The delay from there to its destination is `extra_delay`.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {

@@ -46,8 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Returns this configuration, reduced to the properties that a few probes can measure
-    /// ([`DirectionConfig::measurable`]).
+    /// Returns the properties of the link that a few probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

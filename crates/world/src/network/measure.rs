@@ -55,8 +55,7 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
     Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
 }
 
-/// Returns the congestion control and initial window of both ends, as read from the sockets of a new
-/// connection.
+/// Returns the congestion control and initial window of both ends, from the sockets of a new connection.
 ///
 /// # Errors
 /// If no connection can be established.

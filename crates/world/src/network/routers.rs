@@ -126,8 +126,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // The CoDel disciplines limit the number of packets, here to the full packets that fit into the
-        // queue.
+        // CoDel disciplines limit the number of packets, here to the full packets that fit into the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
             // Only the link made by this program has DRR.

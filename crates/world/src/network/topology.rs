@@ -1,5 +1,4 @@
-//! Builds the network of a world: a client and its origins in separate network namespaces, with the link's
-//! two ends between them.
+//! Builds the network of a world: a client and its origins in network namespaces, with the link between them.
 //!
 //! ```text
 //!  client namespace          link namespace (this program's)            origins namespace
@@ -36,8 +35,8 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of both inner interfaces. They share it, because without ARP the kernel addresses frames
-/// to the sender's own address.
+/// Ethernet address of both inner interfaces. Without ARP the kernel addresses frames to the sender's own
+/// address.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -59,8 +58,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
-    // A connection with a SYN cookie cannot use Fast Open. Without SYN cookies, a full queue shows as a
-    // refused connection.
+    // SYN cookies exclude Fast Open, and would hide a full queue, which refuses connections without them.
     (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
@@ -138,8 +136,7 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds the topology. The origins make cookies with `fastopen_key`, and only they receive packets on
-    /// `core`.
+    /// Builds the topology. The origins make cookies with `fastopen_key`, and only they use `core`.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -185,8 +182,7 @@ impl Topology {
             routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
-        // Must precede all listeners, because those without their own Fast Open queue get one when they begin
-        // to listen.
+        // Must precede all listeners: those without a Fast Open queue get one when they begin to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
         topology.wait_until_up()?;
         Ok(topology)
@@ -259,8 +255,7 @@ impl Topology {
         routes.add_local_network(own)
     }
 
-    /// Delays the packets between a server and the origins behind it. These packets use loopback, because
-    /// both ends have the same addresses.
+    /// Delays the packets between a server and the origins behind it, which pass over loopback.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {
@@ -293,8 +288,7 @@ impl Topology {
         let Between::PacketSockets(link) = &self.between else { panic!("this world has routers") };
         let ether_type = self.ip.ether_type();
         let open = |end| move || link.run(|| PacketSocket::open(end, RING_FRAMES, ether_type));
-        // In parallel, because each bind waits for all processors (synchronize_net in
-        // net/packet/af_packet.c).
+        // In parallel: each bind waits for all processors (synchronize_net in net/packet/af_packet.c).
         thread::scope(|scope| {
             let client = thread::Builder::new().spawn_scoped(scope, open(CLIENT_END));
             let client = client.map_err(|error| fastopen_netns::Error::other("starting a thread", error))?;
@@ -373,8 +367,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the keys for the origins' cookies. The origins make cookies with the first key, and accept
-    /// cookies of all keys.
+    /// Sets the keys of the origins' cookies: the first to make cookies, and all to accept cookies.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -454,8 +447,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Disables IPv6 in the calling thread's namespace, or enables it such that the kernel sends no packets by
-/// itself.
+/// Disables IPv6 in the calling thread's namespace, or enables it without the kernel's own packets.
 fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     if ip == Version::V4 {
         // A kernel without IPv6 does not have the setting.

@@ -11,8 +11,7 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// A world's files for name resolution and trust, mounted over the machine's files. Dropping it unmounts
-/// them.
+/// A world's files for name resolution and trust, mounted over the machine's. Dropping it unmounts them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -77,8 +76,7 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns the hosts and their further names: aliases if bodies use them, and siblings if bodies are
-/// recorded.
+/// Returns the hosts and their further names: aliases if bodies use them, siblings if bodies are recorded.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {

@@ -16,8 +16,7 @@ use crate::failure::Failure;
 /// Maximum size of the clients' folders, which are in memory, in bytes.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// Returns the files that must be visible to the jobs. All files are visible if any job with a command or an
-/// external server does not isolate it.
+/// Returns the files that the jobs may see: all if a command or external server is not isolated.
 pub fn view(jobs: &[Job]) -> View {
     let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
     let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);

@@ -9,14 +9,12 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// Setting for the cores that process the packets of interfaces that are created later in the namespace
-/// (Linux 6.3).
+/// Sysctl for the cores that process packets of interfaces created later in the namespace (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread of the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the other cores of the calling thread. Dropping it gives all of them back to this
-/// thread.
+/// The server's core, and the other cores of the calling thread. Dropping it gives this thread all of them.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,

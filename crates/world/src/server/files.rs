@@ -1,5 +1,4 @@
-//! Writes the page's bodies to files `HOST/PATH` for a server. `index.html` is appended to a path that ends
-//! with a slash.
+//! Writes the page's bodies to files `HOST/PATH` for a server. A path that ends with `/` gets `index.html`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

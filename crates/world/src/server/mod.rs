@@ -65,8 +65,7 @@ impl Server {
     /// are the origins' resources, whose bodies the server gets as files.
     ///
     /// # Errors
-    /// If the server cannot be started, ends, or listens elsewhere. The error contains its last lines of
-    /// output.
+    /// If the server cannot be started, ends, or listens elsewhere; the error has its last lines of output.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -124,7 +123,7 @@ impl Server {
     /// Prepares the server for a load: sets the Fast Open queue of its listeners if the job requests it.
     ///
     /// # Errors
-    /// If the server has ended or no longer listens. The error contains its last lines of output.
+    /// If the server has ended or no longer listens; the error has its last lines of output.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));

@@ -1,5 +1,4 @@
-//! Reads the state of an external server's sockets from the kernel: `sock_diag`, and `TCP_FASTOPEN` of its
-//! listeners.
+//! Reads an external server's sockets from the kernel: `sock_diag`, and `TCP_FASTOPEN` of its listeners.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,8 +129,7 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits for a short time for all connections in
-    /// `wanted`.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for those in `wanted`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {

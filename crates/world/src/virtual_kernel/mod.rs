@@ -26,8 +26,7 @@ use crate::sandbox;
 use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
 use crate::virtual_kernel::running::{Running, Stream};
 
-/// Memory of the kernel in addition to the memory that the jobs need, in bytes. The host allocates it when it
-/// is first used.
+/// Memory of the kernel beyond the jobs' needs, in bytes. The host allocates it when it is first used.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Space for the kernel's files, in addition to its memory, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -262,7 +261,7 @@ fn boot(
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// Number of waits and CPU time of the kernel's process, and the CPU time of all processes when either
+    /// Number of waits and CPU time of the kernel's process, and the CPU time of all processes when these
     /// last changed.
     changed: Option<((String, Duration), Duration)>,
 }

@@ -102,8 +102,7 @@ impl Running {
         process::tie_to_parent(&mut command);
         // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
         let _ = cores::stay();
-        // The kernel computes without a pause, and real-time worlds on the same core wait until its time
-        // slice ends.
+        // The kernel computes without a pause, and real-time worlds on the same core wait for its time slice.
         process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);

@@ -26,8 +26,7 @@ impl Servers {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches cookies for an external server from the origins behind it, as a server has that has run for a
-    /// while.
+    /// Fetches cookies for an external server from the origins behind it, as if it had run for a while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
@@ -53,9 +52,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // Wait until the connection is accepted: accepted later, it would count for the load. A reset
-                // that overtakes the last packet of the handshake, on another processor, would end it too
-                // early.
+                // A connection that is accepted later would count for the load. A reset that overtakes the
+                // last packet of the handshake, on another processor, would end the connection too early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;

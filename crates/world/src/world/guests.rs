@@ -74,8 +74,7 @@ impl Drop for Running {
 /// Starts the servers in the namespace of the origins, each when the previous one listens.
 ///
 /// # Errors
-/// If a server cannot be started, fails before it listens, or listens nowhere. The error contains the last
-/// lines of its output.
+/// If a server cannot be started, fails before it listens, or listens nowhere; the error has its last lines.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();

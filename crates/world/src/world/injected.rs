@@ -1,5 +1,4 @@
-//! Injects faults: changes a load's observations before the load is judged. A soak test uses this to check
-//! that the evidence finds each fault.
+//! Injects faults into a load's observations, for soak tests that check if the evidence finds each fault.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -350,7 +350,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // Read after the origins' evidence, so that the tap has seen everything that the origins
+                    // After the origins' evidence, so that the tap has seen all packets that the origins
                     // received.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),

@@ -459,8 +459,7 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 
-/// Derives the key of the origins' cookies (`net.ipv4.tcp_fastopen_key`) from the seed, so that runs are
-/// repeatable.
+/// Derives the origins' cookie key (`net.ipv4.tcp_fastopen_key`) from the seed, so that runs are repeatable.
 fn cookie_key(seed: u64) -> [u32; 4] {
     let [high, low] = [(seed >> 32) as u32, seed as u32];
     [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]

@@ -1,5 +1,4 @@
-//! Builds the site that the origins of a world serve: the page's resources with their bodies, in cleartext
-//! and over TLS.
+//! Builds the site that the origins of a world serve: the page's resources, in cleartext and over TLS.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -175,8 +175,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Returns the source addresses of connections: one new address, or one for each connection if cookies
-    /// are cold.
+    /// Returns the source addresses of connections: one new address, or with cold cookies one for each.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -202,8 +201,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the flood's addresses with the cookies that they send, fetched if they are to be valid, and
-    /// silences these addresses.
+    /// Returns the flood's addresses with their cookies, fetched if they are to be valid, and silences them.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();

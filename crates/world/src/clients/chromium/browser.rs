@@ -30,8 +30,7 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a method call, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// The browser's flags. Flags without a comment prevent requests, updates and windows that the browser makes
-/// by itself.
+/// The browser's flags. Those without a comment prevent its own requests, updates and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
@@ -77,8 +76,7 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Makes the browser send early data over TCP, which Debian's build does not do by default. Over QUIC it
-/// always does.
+/// Enables early data over TCP, which is off in Debian's build. Over QUIC it is always on.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
@@ -93,8 +91,7 @@ pub(super) struct Browser {
     folder: PathBuf,
 }
 
-/// A browser context. It shares no connections, cache, cookies, host names or TLS sessions with other
-/// contexts.
+/// A browser context. Contexts share no connections, cache, cookies, host names or TLS sessions.
 pub(super) struct Context(String);
 
 /// A tab of a browser context.
@@ -237,8 +234,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without learning it
-/// from `Alt-Svc` over TCP.
+/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
     let urls = loading.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
@@ -256,8 +252,7 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// Returns the command line. The browser reads calls from file descriptor 3 and writes results to 4. A shell
-/// moves the pipes there.
+/// Returns the command line, in which a shell moves the pipes to file descriptors 3 (calls) and 4 (results).
 fn command(
     program: &Path,
     folder: &Path,

@@ -34,8 +34,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Keeps the picture of an event, if it has one, and acknowledges it, so that the browser sends the next
-    /// one.
+    /// Keeps the picture of an event, if any, and acknowledges it. Then the browser sends the next one.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,

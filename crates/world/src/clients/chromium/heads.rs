@@ -1,10 +1,8 @@
 //! Gives requests headers of the sizes that the page specifies. The browser pauses each request (`Fetch`
-//! domain of the `DevTools` protocol), and this program continues it with a `Cookie` field that adds the
-//! missing bytes.
+//! domain of the `DevTools` protocol), and continues it with a `Cookie` field of the missing size.
 //!
 //! A `Cookie` never causes a CORS preflight, even without credentials, because scripts cannot set it (Fetch
-//! standard, "forbidden request-header"). HTTP/2 compresses each crumb of the field separately (RFC 9113
-//! section 8.2.3).
+//! standard, "forbidden request-header"). HTTP/2 compresses its crumbs separately (RFC 9113 section 8.2.3).
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -56,8 +54,8 @@ impl<'a> RequestHeads<'a> {
     }
 
     /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
-    /// stack together, and the order of a request on an open connection and the SYN for a later request would
-    /// be random.
+    /// stack at once, and the order of a request on an open connection and a later request's SYN would be
+    /// random.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -112,8 +110,7 @@ impl<'a> RequestHeads<'a> {
         fields
     }
 
-    /// Returns the number of bytes that a paused request does not show: the request line and the fields of
-    /// the network stack.
+    /// Returns the size of the request line and of the fields that a paused request does not show.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.page.resources[number];
         let url = text(&paused["request"]["url"]);
@@ -183,8 +180,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // The browser adds this field to requests with credentials (not for fonts) to a third party or from
-        // its frame.
+        // This field is for requests with credentials (not fonts) to a third party or from its frame.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };

@@ -30,8 +30,7 @@ use crate::failure::{Blame, Failure};
 /// as never sent, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time after the load event in which a recorded page may make further requests, in nanoseconds. Some pages
-/// never stop.
+/// Time after the load event in which a recorded page may make requests, in nanoseconds. Some never stop.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// Fixes the clock and the random numbers of scripts. `RECORDED` is a placeholder for the date of the
@@ -105,8 +104,7 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page. The next load uses the cache and session tickets of this one. The caller ends the
-    /// connections in between.
+    /// Loads the page. The next load uses its cache and session tickets. The caller ends the connections.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
         engine::begin_load(loading.engine, loading.start_phase);
@@ -277,8 +275,7 @@ struct Navigation {
     metrics: BrowserRecord,
 }
 
-/// A script that returns the times of the load event and other events, in milliseconds since the navigation's
-/// start.
+/// A script that returns the times of events such as load, in milliseconds since the navigation's start.
 const METRICS_SCRIPT: &str = "(() => {
     const observer = new PerformanceObserver(() => {});
     observer.observe({type: 'largest-contentful-paint', buffered: true});

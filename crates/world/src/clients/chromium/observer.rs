@@ -10,8 +10,7 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Finds the resource of a request. Maps a method and URL to their resources and to the number of requests so
-/// far.
+/// Finds the resource of a request. Maps method and URL to resources and to the number of requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -25,8 +24,7 @@ impl Resources {
     }
 
     /// Returns the resource of a `Network.Request` (the next one if several have its URL), and true if the
-    /// URL was requested more often than the page contains it. Returns None if the page does not contain the
-    /// URL.
+    /// URL was requested more often than the page contains it. None: the page does not contain the URL.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;

@@ -203,8 +203,7 @@ impl Stream {
         }
     }
 
-    /// Opens the connection, and makes its TLS handshake unless the first query starts the handshake as early
-    /// data.
+    /// Opens the connection. Makes its TLS handshake unless the first query starts it as early data.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;

@@ -1,5 +1,4 @@
-//! Implements the built-in client, which drives the page scheduler with real connections inside the client's
-//! namespace.
+//! Implements the built-in client: drives the page scheduler with real connections in the client's namespace.
 //!
 //! One tokio thread runs a task for each connection and, with HTTP/2 and HTTP/3, for each request. The tasks
 //! send reports to the loop. The loop passes the reports to the scheduler, and sends the scheduler's actions
@@ -118,8 +117,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // The load runs in a spawned task, because tokio polls epoll before each poll of the future of
-        // `block_on`.
+        // In a spawned task, because tokio polls epoll before each poll of the future of `block_on`.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
@@ -201,8 +199,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the load and the channels of open connections, which close when their channels
-    /// are dropped.
+    /// Loads the page. Returns the load and the channels of connections, which close with their channels.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);

@@ -70,8 +70,7 @@ impl Loading<'_> {
     }
 }
 
-/// Returns the target URI with scheme and authority, for the pseudo-header fields of HTTP/2 (RFC 9113 section
-/// 8.3.1).
+/// Returns the target URI with scheme and authority, for HTTP/2's pseudo-headers (RFC 9113 section 8.3.1).
 fn absolute(target: &Uri, encrypted: bool, host: &str) -> Uri {
     let mut parts = target.clone().into_parts();
     parts.scheme = (if encrypted { "https" } else { "http" }).parse().ok();

@@ -63,8 +63,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the machine's files that are visible to the command: all of them, or only programs if it is
-    /// isolated.
+    /// Returns the machine's files that are visible to the command: all, or only programs if it is isolated.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -73,8 +72,7 @@ impl Session {
         }
     }
 
-    /// Writes the session and all of standard input to the kernel's folder. The input is empty if standard
-    /// input is a terminal.
+    /// Writes the session and all of standard input to the kernel's folder. No input is read from a terminal.
     ///
     /// # Errors
     /// If the folder's disk is full, or standard input cannot be read.
@@ -98,8 +96,7 @@ impl Session {
 /// Runs the session in the host's `folder`, and powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    // Signals are blocked before threads start: a thread that does not block SIGCHLD would take it from the
-    // supervisor.
+    // Before there are threads: a thread that does not block SIGCHLD would take it from the supervisor.
     let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
@@ -178,8 +175,7 @@ fn limit_time(records: &File) -> io::Result<()> {
     thread::Builder::new().name("time".into()).spawn(wait).map(drop)
 }
 
-/// Replaces standard input by a file, and standard output and error by pipes. Returns the threads that copy
-/// the pipes to files.
+/// Replaces standard input by a file, and both outputs by pipes, which the returned threads copy to files.
 fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
     let input = File::open(channel().join(INPUT))?;
     let (output, to_output) = process::pipe()?;
@@ -200,8 +196,7 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // A command that computes would otherwise keep this thread from running, and its user would see no
-    // output.
+    // A command that computes would keep this thread from running, and its user would see no output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;

@@ -38,8 +38,7 @@ struct Plan {
     servers: Vec<GuestServer>,
     /// Descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
-    /// Folder that exists on the host. In virtual time, the files that the command writes to it are copied
-    /// there.
+    /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,
@@ -105,8 +104,7 @@ fn read(plan: File) -> Result<World, Failure> {
 
 fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
     process::die_with_parent()?;
-    // `run_in_child_with_signals` forwards blocked signals to the supervisor, which forwards them to the
-    // command.
+    // `run_in_child_with_signals` forwards signals to the supervisor, which forwards them to the command.
     process::block_signals()?;
     let World { job, servers, packets, .. } = plan;
     let records = report.try_clone().blame(Fault::Machine, "the report")?;
@@ -161,8 +159,7 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
 }
 
-/// Returns the machine's files that are visible to an isolated command: programs, and files that the world
-/// itself needs.
+/// Returns the files that are visible to an isolated command: programs, and those that the world needs.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));

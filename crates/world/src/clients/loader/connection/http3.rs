@@ -47,8 +47,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests sent as early data, to send again if it is rejected, and requests that must not be early
-        // data.
+        // Requests sent as early data, to send again if it is rejected, and requests that must not be early.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {

@@ -1,5 +1,4 @@
-//! Runs the task of one of the loader's connections: opens its socket, makes its TLS handshake, and sends its
-//! requests.
+//! Runs the task of one of the loader's connections: its socket, its TLS handshake and its requests.
 
 mod http1;
 mod http2;
@@ -56,8 +55,7 @@ pub(super) enum Report {
     ResolverFailed(io::Error),
     /// The connection's UDP socket is open, and its handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// The connection's TCP handshake is complete, or its first write will send the SYN. A TLS handshake may
-    /// follow.
+    /// The TCP handshake is complete, or the first write will send the SYN. A TLS handshake may follow.
     Connected(ConnectionId, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
@@ -104,8 +102,7 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if it is to start the TLS handshake as early data. The connection has then been
-    /// reported as ready.
+    /// The first request, if it begins TLS as early data. The connection is then already reported as ready.
     pub(super) first: Option<QueuedRequest>,
 }
 
