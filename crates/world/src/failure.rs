@@ -1,4 +1,4 @@
-//! Failures of jobs, with cause, message and remedy.
+//! Describes why a job failed: the fault, a message and a remedy.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -19,11 +19,11 @@ const ALLOW_NAMESPACES: &str = "run as root: sysctl -w user.max_user_namespaces=
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The cause.
+    /// The kind of failure, which determines the exit code.
     pub fault: Fault,
-    /// The place and the fault.
+    /// Where the failure occurred and what is wrong.
     pub message: String,
-    /// The remedy, which may be empty.
+    /// The remedy; empty if none is known.
     pub remedy: String,
 }
 
@@ -33,14 +33,14 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the record of this failure of a job; None: the program failed before the first job.
+    /// Returns the error record of this failure. `job` is None before the first job.
     pub fn record(&self, job: Option<String>) -> Record {
         let Self { fault, message, remedy } = self.clone();
         Record::Error { job, fault, message, remedy }
     }
 
-    /// Creates the failure for a name that this kernel does not know. `kernel.modprobe` exists if it can load
-    /// modules.
+    /// Creates the failure for a congestion control that this kernel does not have. The remedy suggests
+    /// `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -55,10 +55,11 @@ impl Failure {
 
 /// Converts any error to a [`Failure`].
 pub trait Blame<T> {
-    /// Adds the cause and the operation, and the remedy of an error of the system.
+    /// Converts the error to a failure of this kind. Its message begins with `doing`, the operation. For
+    /// `Fault::Machine`, adds the remedy of an [`io::Error`] if one is known.
     ///
     /// # Errors
-    /// The failure of the operation.
+    /// If the operation failed.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 
@@ -72,7 +73,7 @@ impl<T, E: Display + 'static> Blame<T> for Result<T, E> {
     }
 }
 
-/// Returns the remedy for an error that any operation may have.
+/// Returns the remedy for a system error that any operation may cause; None for other errors.
 pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => {
@@ -82,7 +83,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
         Some(Errno::EMFILE | Errno::ENFILE) => {
             Some("the limit of open files is reached: raise the limit (ulimit -n)")
         }
-        // A container hides /proc/sys, also that of its own namespaces.
+        // In a container /proc/sys is read-only, even for namespaces that the container creates.
         Some(Errno::EROFS) => Some(
             "in a container: podman run --security-opt unmask=ALL (docker: systempaths=unconfined), or \
              --engine virtual",
@@ -91,8 +92,8 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// Converts an error of the machine. The remedy depends on the operation and its errno. An unknown congestion
-/// control is an error of the input.
+/// Converts an error of the machine. The remedy depends on the operation and the errno. An unknown congestion
+/// control is an input error instead.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

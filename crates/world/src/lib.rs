@@ -1,4 +1,4 @@
-//! Builds a world from a job, runs a client in it, and writes records of what happened.
+//! Builds the world of a job, runs its client there, and reports the results as records.
 
 pub use fastopen_contract as contract;
 pub use fastopen_evidence as evidence;

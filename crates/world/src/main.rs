@@ -1,5 +1,5 @@
-//! `fastopen-world`: jobs (JSON) on standard input, records (JSON Lines) on standard output. See
-//! docs/dev/contract.md.
+//! `fastopen-world`: reads jobs (JSON) from standard input and writes records (JSON Lines) to standard
+//! output. See docs/dev/contract.md.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(70))
 }
 
-/// All modes but those that run a command; returns the exit code.
+/// Runs any mode except `--exec` and `--shell`, and returns the exit code.
 fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -70,7 +70,7 @@ fn run_jobs() -> i32 {
             })
         }
         ["--check"] => check::run(),
-        // The kernel may append arguments of its own.
+        // The kernel may append arguments to those given for its init program.
         ["--init", folder, ..] => init::run(folder, |text, emit| {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),
@@ -92,12 +92,12 @@ fn kernel(program: &str, arguments: &[&str]) -> virtual_kernel::Kernel {
     virtual_kernel::Kernel { program: program.into(), arguments }
 }
 
-/// Runs the jobs of standard input by `run`, and returns the exit code.
+/// Reads jobs from standard input, passes them to `run` as text and parsed, and returns the exit code.
 fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     read_stdin().map_or_else(|code| code, |text| run_text(&text, &mut emit, run))
 }
 
-/// Runs the plan of standard input by `run`, and returns the exit code.
+/// Reads a plan from standard input, passes it to `run` as text and parsed, and returns the exit code.
 fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     let text = match read_stdin() {
         Ok(text) => text,
@@ -109,7 +109,7 @@ fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     }
 }
 
-/// All of standard input, or the exit code.
+/// Returns all of standard input, or the exit code after an error.
 fn read_stdin() -> Result<Vec<u8>, i32> {
     process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
@@ -118,7 +118,7 @@ fn read_stdin() -> Result<Vec<u8>, i32> {
     Ok(text)
 }
 
-/// Parses and validates all jobs in `text`, then runs them by `run`, and returns the exit code.
+/// Parses and validates all jobs in `text`, then passes them to `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {
         Ok(jobs) => run(text, &jobs, emit),

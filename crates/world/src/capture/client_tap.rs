@@ -1,4 +1,4 @@
-//! QUIC packets at the client's interface, which are the evidence of an external client's end.
+//! Counts QUIC packets at the client's interface, as evidence of an external client, which reports none.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::network::topology::Topology;
 
 const UDP_HEADER: usize = 8;
 
-/// A tap that counts the packets of each QUIC connection, of one load at a time.
+/// A tap that counts the packets of each QUIC connection in a load.
 pub struct ClientTap {
     tap: RefCell<Tap>,
     seen: RefCell<BTreeMap<FourTuple, Passed>>,

@@ -1,4 +1,4 @@
-//! The packets of a load at the interfaces of both ends.
+//! Captures the packets of a load at the interfaces of both ends.
 
 pub mod client_tap;
 pub mod pcapng;
@@ -19,11 +19,11 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::network::topology::Topology;
 
-/// The least and the most frames of a tap: 8 and 128 MiB at each end.
+/// Minimum and maximum number of frames of a tap: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Frames of a tap in a world of other programs, whose traffic is unknown: 32 MiB at each end.
+/// Number of frames of a tap in a world with a command, whose traffic is unknown: 32 MiB at each end.
 pub const GUESTS_FRAMES: u32 = 16_384;
-/// Bytes of a frame in a tap.
+/// Size of a frame in a tap, in bytes.
 const FRAME_BYTES: u64 = 2048;
 
 /// A pcapng file, and the number of packets for which there was no room.
@@ -62,7 +62,7 @@ impl Capture {
     /// packets.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn end_load(
         &self,
         comment: &str,
@@ -86,7 +86,7 @@ impl Capture {
     }
 }
 
-/// Returns the frames of a tap, twice the page's need with an acknowledgement for every second segment.
+/// Returns a tap's number of frames: twice the page's need if every second segment is acknowledged.
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes =
         u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);
@@ -100,8 +100,8 @@ pub fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// Returns the most memory for the packets of a job's loads, in bytes: two taps and a file of their size, and
-/// a tap that counts QUIC packets.
+/// Returns the maximum memory for the packets of a job's loads, in bytes: two taps and a file of their size,
+/// and a tap that counts QUIC packets.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
     taps * u64::from(frames(job)) * FRAME_BYTES

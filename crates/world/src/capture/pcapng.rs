@@ -1,5 +1,5 @@
-//! Packets as a pcapng file (draft-ietf-opsawg-pcapng): two interfaces with nanosecond stamps, the names of
-//! hosts, and the secrets with which Wireshark decrypts TLS.
+//! Writes packets as a pcapng file (draft-ietf-opsawg-pcapng): two interfaces with nanosecond stamps, the
+//! names of hosts, and the secrets with which Wireshark decrypts TLS.
 
 use std::net::IpAddr;
 
@@ -36,11 +36,11 @@ const ISB_IF_DROPPED: u16 = 5;
 
 /// The packets of one interface.
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: &'static str,
-    /// Its description.
+    /// Description of the interface.
     pub description: &'static str,
-    /// The packets, in their order.
+    /// The packets, in the order of capture.
     pub packets: Vec<Captured>,
     /// The number of packets that were not kept.
     pub dropped: u32,
@@ -146,7 +146,7 @@ fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Writes an option, or a record of a block of names. Lengths have 16 bits, enough for host names.
+/// Writes an option, or a record in a block of names. Lengths have 16 bits, enough for host names.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());
@@ -159,7 +159,7 @@ fn end_of_options(out: &mut Vec<u8>) {
     out.extend([0; 4]);
 }
 
-/// Pads to a multiple of 32 bits, at which blocks begin.
+/// Pads to a multiple of 32 bits, the alignment of blocks and options.
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }

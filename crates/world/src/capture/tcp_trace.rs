@@ -1,7 +1,7 @@
-//! Congestion window, round-trip time and bytes in flight of connections over time, from samples of the
-//! origins' sockets (`TCP_INFO`).
+//! Traces the congestion window, round-trip time and bytes in flight of connections over time: samples
+//! `TCP_INFO` of the origins' sockets.
 //!
-//! Reading it does not change a socket. A separate thread reads.
+//! A separate thread reads the samples. Reading does not change a socket.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,10 +20,10 @@ use crate::contract::TcpSample;
 /// previous one are omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// The most samples of a load. Longer records could not be read (`MAX_RECORD_BYTES` of
+/// Maximum number of samples of a load. Longer records could not be read (`MAX_RECORD_BYTES` of
 /// python/fastopen/runs/limits.py).
 const MOST: usize = 40_000;
-/// Bounds of the interval of samples, which is a twentieth of the RTT.
+/// Bounds of the sampling interval, which is a twentieth of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace.
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 impl TcpTrace {
-    /// Samples these sockets until it is taken.
+    /// Starts a thread that samples these sockets until [`Self::take`] is called or the trace is dropped.
     ///
     /// # Errors
     /// If no descriptor or thread is left.
@@ -59,7 +59,7 @@ impl TcpTrace {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Ends it and returns the samples.
+    /// Ends the trace and returns the samples.
     pub fn take(mut self) -> Samples {
         self.stop();
         std::mem::take(&mut self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).samples)
@@ -84,7 +84,7 @@ impl Shared {
     fn sample(&self, sockets: &SocketTable, mut timer: Timer, mut interval_ns: u64) {
         let mut next_ns = monotonic_ns();
         loop {
-            // At the next whole interval, so that a late thread does not catch up.
+            // A late thread does not catch up on missed samples.
             next_ns = (next_ns + interval_ns).max(monotonic_ns());
             let waited = timer
                 .set(Some(next_ns))

@@ -1,6 +1,6 @@
-//! Any command as a client. It runs under interception once for each load, in a folder of its own, and the
-//! load ends with its exit. For a load that begins with a session of an earlier visit, it runs twice in the
-//! same folder, which keeps the session.
+//! Uses any command as a client. The command runs under interception once for each load, in a new folder, and
+//! the load ends when the command exits. For a load that begins with a session of an earlier visit, the
+//! command runs twice in the same folder, which keeps the session.
 
 use std::num::NonZeroU8;
 use std::process::{Child, ExitStatus};
@@ -15,11 +15,11 @@ use crate::contract::{ClientSettings, Fault};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
-/// A command line.
+/// A client that runs a command line.
 pub struct CommandLine {
     words: Vec<String>,
     isolated: bool,
-    /// Exit codes in addition to 0 of a complete load.
+    /// Exit codes, in addition to 0, of a complete load.
     exit_codes: Vec<NonZeroU8>,
     /// The folder of the earlier visit, if there was one for the next load.
     visited: Option<Home>,
@@ -29,7 +29,7 @@ pub struct CommandLine {
 struct Run {
     child: Child,
     watch: Watch,
-    /// The time at which its program was executed.
+    /// The time at which the program was executed.
     start_ns: u64,
     end_ns: u64,
     /// The reason if the page is not loaded.
@@ -69,7 +69,7 @@ impl CommandLine {
         let isolated = self.isolated;
         let started = Watch::start(command, loading.first_port, move || {
             protect_files(&folder)?;
-            // The machine's files include UNIX sockets.
+            // An isolated command sees none of the machine's UNIX sockets, so it may use such sockets.
             restrict_sockets(isolated)
         });
         let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {
@@ -95,7 +95,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command. The next load has the same folder, with the sessions in it.
+    /// Runs the command. The next load uses the same folder, with the sessions in it.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;
@@ -112,7 +112,7 @@ impl UserAgent for CommandLine {
         let run = self.run(loading, &home)?;
         let opened = run.watch.connections(None);
         let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");
-        // Kernels of the virtual engine did not always have it.
+        // Older kernels of the virtual engine do not report the connections.
         let remedy = || "with the virtual engine, run fastopen kernel build".into();
         let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;
         let plt_ns = run.unfinished.is_none().then_some(run.end_ns - run.start_ns);

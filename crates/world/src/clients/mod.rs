@@ -1,7 +1,7 @@
-//! Clients load pages: the interface between a world and its client.
+//! Defines the interface between a world and its client, which loads pages.
 //!
-//! A world makes one [`UserAgent`] and calls it for each load: a [`Loading`] goes in, a [`Loaded`] comes out.
-//! `evidence` decides whether the load is valid.
+//! A world creates one [`UserAgent`], which turns a [`Loading`] into a [`Loaded`] for each load. `evidence`
+//! decides whether the load is valid.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ pub mod loader;
 pub mod seen_at_origins;
 pub mod tls;
 
-/// A load for a client.
+/// The description of a load for a client.
 pub struct Loading<'a> {
     /// The page.
     pub page: &'a Page,
@@ -46,7 +46,7 @@ pub struct Loading<'a> {
     pub fastopen: bool,
     /// The settings of the origins.
     pub origins: &'a OriginSettings,
-    /// The `Date` of the recorded document.
+    /// The `Date` header of the recorded document.
     pub recorded_date: Option<&'a str>,
     /// The schemes of the page's URLs.
     pub schemes: Schemes,
@@ -56,13 +56,13 @@ pub struct Loading<'a> {
     pub quic: Option<QuicClient>,
     /// The TLS settings of the job.
     pub tls_settings: &'a Settings,
-    /// QUIC packets at the interface of an external client.
+    /// Counts the QUIC packets at the interface of an external client.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority, if any load of the job uses TLS, or lookups do.
     pub authority: Option<&'a Authority>,
     /// The resolver of the world; None if clients know all addresses.
     pub resolver: Option<Resolver>,
-    /// The client port of the first connection, which later ones continue; None for the kernel's choice.
+    /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
     /// Timeout of the load, in nanoseconds.
     pub timeout_ns: u64,
@@ -70,16 +70,16 @@ pub struct Loading<'a> {
     pub log: &'a OriginLog,
     /// The page as it is served, if its bodies are synthetic.
     pub synthetic_page: Option<&'a SyntheticPage>,
-    /// The engine, whose clock runs.
+    /// The engine, which determines the clock.
     pub engine: Engine,
-    /// The delay of the load's beginning after its engine's phase.
+    /// Delay of the load's start after the phase at which every load of the engine begins.
     pub start_phase: Duration,
 }
 
-/// The resolver of a world for the loader.
+/// The resolver of a world, as the loader uses it.
 #[derive(Debug, Clone)]
 pub struct Resolver {
-    /// Its address.
+    /// Address of the resolver.
     pub address: SocketAddr,
     /// The protocol of queries.
     pub names: NameLookup,
@@ -88,7 +88,7 @@ pub struct Resolver {
 }
 
 impl Loading<'_> {
-    /// Returns the version of HTTP of a URL's server in this load.
+    /// Returns the version of HTTP that the server of a URL uses in this load.
     pub fn http_at(&self, url: &PageUrl) -> HttpVersion {
         self.origins.http_at(url, self.schemes)
     }
@@ -103,9 +103,9 @@ pub struct Loaded {
     pub plt_ns: Option<u64>,
     /// The reason if the load did not finish.
     pub unfinished: Option<String>,
-    /// The end that took the times.
+    /// The end that measured the times.
     pub seen_at: SeenAt,
-    /// The method and URL of each request that the page does not have.
+    /// The method and URL of each request that matches no resource of the page.
     pub unmatched: Vec<String>,
     /// The requests.
     pub requests: Vec<RequestRecord>,
@@ -113,15 +113,15 @@ pub struct Loaded {
     pub connections: Vec<ConnectionRecord>,
     /// The four-tuple of each connection; None if it was never established.
     pub four_tuples: Vec<Option<FourTuple>>,
-    /// The client's view of the lookups of names. The world adds the resolver's.
+    /// The client's view of the lookups of names. The world adds the resolver's view.
     pub lookups: Vec<LookupRecord>,
     /// The browser's own metrics.
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world (RFC 9110 section 3.5). The caller is on a thread inside the client's namespace.
+/// The client of a world (RFC 9110 section 3.5). The caller must be on a thread in the client's namespace.
 pub trait UserAgent {
-    /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache to the next
+    /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
     /// load. Does nothing for a client that keeps neither.
     ///
     /// # Errors

@@ -1,5 +1,4 @@
-//! The record of a load from the origins' log and from interception, for clients that report nothing
-//! themselves.
+//! Records a load from the origins' log and from interception, for clients that report nothing themselves.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +11,7 @@ use crate::capture::client_tap::{ClientTap, Passed};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 
-/// The status code for requests that the page does not have.
+/// The status code for requests that match no resource of the page.
 const NOT_FOUND: u16 = 404;
 /// The status code for a validated cached response (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
@@ -40,7 +39,7 @@ pub fn loaded(
             let revalidated = request.request.status == NOT_MODIFIED
                 && loading.page.resources[resource].status != NOT_MODIFIED;
             record.cache = revalidated.then_some(Cached::Revalidated);
-            // If the client failed, that is the reason of its incomplete responses.
+            // If the client failed, this failure explains its incomplete responses.
             record.error = record.error.filter(|_| unfinished.is_none());
             requests.push(record);
         }
@@ -59,8 +58,8 @@ pub fn loaded(
     }
 }
 
-/// Returns the lookups of an external client by the resolver's log. For each name they have the time of the
-/// first query, and the time at which its first answer reached the client.
+/// Returns the lookups of an external client, according to the resolver's log, with the times at which the
+/// client sent its first query for each name and received the first answer.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
@@ -102,7 +101,7 @@ impl ConnectionRecords {
             let accepted = by_port.remove(&(port, one.peer));
             connections.add(loading, one.peer, Some(one), accepted, &seen);
         }
-        // The connections that interception did not report.
+        // Then come the connections that interception did not report.
         let mut others: Vec<_> = by_port.into_values().collect();
         others.sort_by_key(|one| one.at_ns);
         for one in others {
@@ -130,7 +129,8 @@ impl ConnectionRecords {
         let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
         let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
-        // It was closed in SYN_SENT, but the origin may have accepted it by its SYN data.
+        // A connection that received no segment was closed in SYN_SENT, although its SYN data may have made
+        // the origin accept it.
         let established = info.is_none_or(|info| info.segments_in > 0);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;
@@ -167,8 +167,8 @@ impl ConnectionRecords {
     }
 
     /// Converts the origin's record of a TLS handshake. The client finished when it sent the message that
-    /// ended the handshake at the origin. If that has not arrived, it finished at the earliest when the
-    /// origin's response to the early data arrived.
+    /// ended the handshake at the origin. If that message has not arrived, the client finished no earlier
+    /// than when the origin's response to the early data arrived.
     fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;

@@ -1,4 +1,4 @@
-//! The TLS handshakes of the loader, and the earlier visit that leaves session tickets.
+//! Makes the loader's TLS handshakes, and the earlier visit that leaves session tickets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,11 +19,11 @@ use tokio::time::timeout;
 
 use crate::contract::TlsRecord;
 
-/// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when it is complete; the
-/// time of its record is of the monotonic clock.
+/// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when the handshake is
+/// complete, with a record whose time is on the monotonic clock.
 ///
 /// # Errors
-/// If `host` is no name for TLS.
+/// If `host` is not a valid name for TLS.
 pub fn connect(
     config: Arc<ClientConfig>,
     host: &str,
@@ -42,7 +42,7 @@ pub fn connect(
     })
 }
 
-/// TLS and QUIC of a client, with its session tickets.
+/// The TLS and QUIC settings of a client, with its session tickets.
 #[derive(Debug, Clone)]
 pub struct Secure {
     /// TLS over TCP.
@@ -51,8 +51,8 @@ pub struct Secure {
     pub quic: Option<QuicClient>,
 }
 
-/// Visits each of these hosts once, over a connection that is then closed, so that `secure` has `tickets` of
-/// each. The caller is on a thread inside the client's namespace.
+/// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` tickets. The
+/// caller must be on a thread inside the client's namespace.
 ///
 /// # Errors
 /// If a visit fails or takes longer than `limit`.

@@ -9,7 +9,7 @@ use crate::contract::{Engine, Job, Record};
 use crate::failure::Failure;
 use crate::{sandbox, world};
 
-/// The result of one trial.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -66,7 +66,7 @@ fn congestion_control() -> Check {
     }
 }
 
-/// Loads a page of one resource without and with Fast Open over an RTT of 10 ms.
+/// Loads a page of one resource over an RTT of 10 ms, once without and once with Fast Open.
 fn small_world() -> Check {
     const JOB: &str = r#"{"contract":2,"id":"check","seed":1,
         "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here",

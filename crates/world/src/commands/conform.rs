@@ -1,7 +1,6 @@
-//! `--conform`: runs packetdrill scripts, each in a network namespace of its own, and reads the evidence of
-//! the same sockets.
+//! `--conform`: runs each packetdrill script in a new network namespace, and reads its sockets' evidence.
 //!
-//! The same code runs on this machine's kernel and as PID 1 of the virtual engine's.
+//! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -27,17 +26,17 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox;
 
-/// The scripts to run, which Python writes.
+/// The scripts to run, as written by the Python program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The folder that holds the program and the scripts.
     pub folder: PathBuf,
-    /// packetdrill, below the folder.
+    /// Path of packetdrill below the folder.
     pub program: PathBuf,
     /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
-    /// The scripts, in their order.
+    /// The scripts, in the order in which to run them.
     pub scripts: Vec<Script>,
 }
 
@@ -45,9 +44,9 @@ pub struct Plan {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// The name, repeated in its record.
+    /// Name of the script, repeated in its record.
     pub name: String,
-    /// The path below the folder. It runs in its own folder.
+    /// Path below the plan's folder. The script runs in the folder that contains it.
     pub path: PathBuf,
     /// Arguments of packetdrill before the script.
     pub arguments: Vec<String>,
@@ -56,65 +55,65 @@ pub struct Script {
 /// The result of a script.
 #[derive(Debug, Serialize)]
 pub struct ScriptRecord {
-    /// `script`.
+    /// Always `script`.
     pub r#type: &'static str,
     /// The script's name.
     pub name: String,
-    /// The exit code of packetdrill; None: a signal ended it, or it timed out.
+    /// The exit code of packetdrill; None if a signal ended it or the script timed out.
     pub exit_code: Option<i32>,
-    /// True if it timed out.
+    /// True if the script timed out.
     pub timed_out: bool,
-    /// Its duration by the engine's clock.
+    /// Duration of the script on the engine's clock, in milliseconds.
     pub took_ms: u64,
-    /// The last 4,096 bytes of its output and that of the script's commands.
+    /// The last lines of the output of packetdrill and the script's commands, at most 4,096 bytes.
     pub output: String,
-    /// The growth of the namespace's TCP counters.
+    /// Name and growth of each TCP counter of the namespace that grew.
     pub counters: Vec<(String, i64)>,
-    /// The script's sockets, by `sock_diag`.
+    /// The script's sockets, as reported by `sock_diag`, without listeners.
     pub sockets: Vec<SocketRecord>,
 }
 
 /// The evidence of a script's socket.
 #[derive(Debug, Serialize)]
 pub struct SocketRecord {
-    /// True if its counts are known. A disconnect clears them (`tcp_disconnect`).
+    /// True if the socket's counts are known. A disconnect clears them (`tcp_disconnect`).
     pub is_known: bool,
-    /// `TCPI_OPT_SYN_DATA`.
+    /// True if the SYN's data was acknowledged (`TCPI_OPT_SYN_DATA`).
     pub syn_data_acked: bool,
-    /// `tcpi_fastopen_client_fail`.
+    /// Reason why Fast Open failed at the client (`tcpi_fastopen_client_fail`).
     pub fastopen_client_fail: u8,
 }
 
-/// The kept bytes of a script's output.
+/// Number of bytes kept of a script's output.
 const OUTPUT_BYTES: usize = 4096;
-/// The longest time for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
+/// Time in which the kernel's work queue reports a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
-/// The stack of each thread of packetdrill.
+/// Stack size of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;
-/// The folder of scripts' temporary files.
+/// The folder for the scripts' temporary files.
 const TMP: &str = "/tmp";
 const BASH: &str = "/bin/bash";
 const SHELL: &str = "/bin/sh";
-/// packetdrill's device.
+/// The device that packetdrill uses.
 const TUN: &str = "/dev/net/tun";
 
 impl Plan {
-    /// Parses a plan.
+    /// Parses a plan from JSON.
     ///
     /// # Errors
-    /// If it is not a plan.
+    /// If the text is not a valid plan.
     pub fn read(text: &[u8]) -> Result<Self, Failure> {
         serde_json::from_slice(text).blame(Fault::Input, "the plan")
     }
 
-    /// Returns the scripts' view of the machine's files.
+    /// Returns the machine's files that are visible to the scripts.
     pub fn view(&self) -> View {
         let files = vec![self.folder.clone(), TUN.into()];
         View { all: false, files, writable: Vec::new(), scratch_bytes: 1 << 28 }
     }
 }
 
-/// Runs the plan's scripts on this machine's kernel, in namespaces of their own, and returns the exit code.
+/// Runs the plan's scripts on this machine's kernel, in new namespaces, and returns the exit code.
 pub fn run_on_host(plan: &Plan) -> i32 {
     let report = |failure: Failure| {
         let _ = write_line(io::stdout().lock(), &failure.record(None));
@@ -128,8 +127,7 @@ pub fn run_on_host(plan: &Plan) -> i32 {
     sandbox::run(&plan.view(), inside).unwrap_or_else(report)
 }
 
-/// Runs each script of the plan and passes its record to `emit`. The scripts write to `/tmp`, over which a
-/// file system of their own is mounted.
+/// Runs each script of the plan, with a temporary file system over `/tmp`, and passes its record to `emit`.
 ///
 /// # Errors
 /// If the kernel refuses a namespace, or `emit` fails. The failure of a script is in its record.
@@ -137,19 +135,19 @@ pub fn run_all(
     plan: &Plan,
     mut emit: impl FnMut(&ScriptRecord) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // A copy: the folder may lie below /tmp.
+    // Copied, because the folder may be below /tmp, over which a file system is mounted.
     let folder = namespace::scratch().join("conform");
     copy_folder(&plan.folder, &folder).blame(Fault::Machine, "copying the scripts")?;
     if !namespace::scratch().starts_with(TMP) {
         mount_temporary(Path::new(TMP))?;
     }
-    // The scripts' commands use redirections of bash (`&>`) through system(3).
+    // The scripts run commands through system(3), so with /bin/sh, but use a redirection of bash (`&>`).
     if Path::new(BASH).exists() {
         bind_file(Path::new(BASH), Path::new(SHELL))?;
     }
     for script in &plan.scripts {
         let namespace = NetNs::create()?;
-        // A scope's thread, and the process that it starts, stay in the namespace.
+        // Only this thread and the processes that it starts enter the namespace.
         let record = thread::scope(|scope| {
             let run = || {
                 namespace.enter()?;
@@ -175,7 +173,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
     let file = File::create(&output).map_err(machine("making a file for output"))?;
     let started_ns = monotonic_ns();
     let mut command = Command::new(folder.join(&plan.program));
-    // packetdrill locks its memory, with the stacks of its threads, and users may lock only a little.
+    // packetdrill locks its memory, including its threads' stacks, and ordinary users may lock only a little.
     process::limit_stack(&mut command, STACK_BYTES);
     let mut child = command
         .args(&script.arguments)
@@ -186,7 +184,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(machine("making a file for output"))?)
         .stderr(file)
-        // Its children end with it.
+        // `kill_group` then also ends its children.
         .process_group(0)
         .spawn()
         .map_err(machine("starting packetdrill"))?;
@@ -213,7 +211,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
 }
 
 impl SocketRecord {
-    /// Converts a report; None for a listener.
+    /// Converts the report of a socket; returns None for a listener.
     fn of(report: &SocketReport) -> Option<Self> {
         let Outcome::Known(info) = &report.outcome else {
             return Some(Self { is_known: false, syn_data_acked: false, fastopen_client_fail: 0 });
@@ -227,7 +225,8 @@ impl SocketRecord {
     }
 }
 
-/// The last bytes of a file, one more than are kept: a script may write without end.
+/// Returns the end of a file, one byte more than [`tail`] keeps, so that `tail` can detect longer output. A
+/// script may write without limit.
 fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     let wanted = OUTPUT_BYTES as u64 + 1;
     let mut file = File::open(path)?;
@@ -237,7 +236,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The end of what was written, from a line's start.
+/// Returns the end of the output, from the start of a line if the output is too long.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);
@@ -245,11 +244,11 @@ fn tail(output: &[u8]) -> String {
     text[cut..].to_owned()
 }
 
-/// Copies files and folders with their permissions, and symbolic links, over those of `to`. Leaves out
-/// sockets, pipes and devices.
+/// Copies a folder with its subfolders, symbolic links and files to `to`. Replaces existing files. Keeps the
+/// permissions of files. Skips sockets, pipes and devices.
 ///
 /// # Errors
-/// Errors of reading and writing.
+/// If reading or writing fails.
 pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -258,7 +257,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         if kind.is_dir() {
             copy_folder(&entry.path(), &target)?;
         } else if kind.is_symlink() {
-            // A file in its place is replaced, as by a copy.
+            // An existing file is replaced, as `fs::copy` does.
             let _ = fs::remove_file(&target);
             symlink(fs::read_link(entry.path())?, target)?;
         } else if kind.is_file() {

@@ -1,4 +1,4 @@
-//! Modes of the program that run no jobs.
+//! Implements the modes of the program that do not run jobs.
 
 pub mod check;
 pub mod conform;

@@ -1,5 +1,5 @@
-//! SYN floods: crafted SYNs at a fixed rate, from addresses of the client's network that never answer. They
-//! leave through a raw socket of the client's namespace, which leads only to the origins.
+//! Floods a server with crafted SYNs at a fixed rate, from addresses of the client's network that never
+//! answer. The SYNs leave through a raw socket of the client's namespace, which leads only to the origins.
 //!
 //! Each SYN has a pseudorandom time within its interval. Otherwise, in virtual time, SYNs and transactions
 //! would arrive at the same instants, always in the same order.
@@ -18,9 +18,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Target;
 use crate::network::addresses::{Prefix, client_address};
 
-/// The number of the flood's first address among the client's.
+/// Number of the flood's first address among the client's addresses.
 const FIRST_ADDRESS: u16 = 0xfe00;
-/// The number of addresses. A kernel keeps the cookies of six clients for one server: `tcp_metrics` has a
+/// Number of addresses. A kernel keeps the cookies of at most six clients for one server: `tcp_metrics` has a
 /// list for each server's address, whose length `TCP_METRICS_RECLAIM_DEPTH` limits.
 pub const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
@@ -29,7 +29,7 @@ const RAW: i32 = 255;
 const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// The longest sleep between two checks for the end.
+/// Maximum sleep between two checks if the flood has been stopped.
 const LOOK_NS: u64 = 100_000_000;
 
 /// Returns the addresses of a flood.
@@ -37,7 +37,7 @@ pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
 
-/// Returns the network of the flood's addresses, a part of the client's. They differ in the last byte.
+/// Returns the network of the flood's addresses (they differ in the last byte), a part of the client's.
 pub fn network(ip: Version) -> Prefix {
     let prefix_length = match ip {
         Version::V4 => 24,
@@ -46,7 +46,7 @@ pub fn network(ip: Version) -> Prefix {
     (client_address(ip, FIRST_ADDRESS - 1), prefix_length)
 }
 
-/// The SYNs of an address, with a Fast Open cookie and data, or without both.
+/// An address that sends SYNs, with a Fast Open cookie and data, or with neither.
 #[derive(Clone)]
 pub struct Source {
     /// The source address.
@@ -62,7 +62,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Starts it from the calling thread's namespace.
+    /// Starts the flood from the calling thread's namespace.
     ///
     /// # Errors
     /// If no raw socket can be opened.
@@ -90,7 +90,7 @@ impl Flood {
                 let from = SocketAddr::new(source.address, port as u16);
                 let sequence = (spread(number) >> 32) as u32;
                 let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
-                // A raw socket of IPv6 takes no port.
+                // An IPv6 raw socket takes no port, so it must be 0.
                 socket.send_to(&packet, &SocketAddr::new(server.ip(), 0).into())?;
             }
             Ok(0)
@@ -99,17 +99,17 @@ impl Flood {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it, and returns the number of SYNs.
+    /// Ends the flood, and returns the number of SYNs.
     ///
     /// # Errors
-    /// The reason why it ended earlier.
+    /// If a SYN could not be sent.
     pub fn stop(self) -> io::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("sending does not panic")
     }
 }
 
-/// Returns the time of a SYN after the first one, in nanoseconds.
+/// Returns the time from the first SYN to the SYN with this number, in nanoseconds.
 fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
     let interval_ns = u128::from(1_000_000_000 / rate_per_s);
     number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64
@@ -120,9 +120,9 @@ fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Returns a SYN as an IP packet, with a cookie (RFC 7413 section 4.1.1) and data or without both.
+/// Returns a SYN as an IP packet, with a cookie (RFC 7413 section 4.1.1) and data, or with neither.
 fn syn(from: SocketAddr, to: SocketAddr, sequence: u32, cookie: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
-    let mut options = vec![2, 4, 0x05, 0xb4]; // The largest segment: 1460 bytes.
+    let mut options = vec![2, 4, 0x05, 0xb4]; // Maximum segment size: 1460 bytes.
     let data = cookie.map_or(&[][..], |cookie| {
         options.extend([34, 2 + cookie.len() as u8]);
         options.extend(cookie);

@@ -1,4 +1,4 @@
-//! The load generator, in one thread of the client's namespace. Transactions begin when they are due,
+//! Generates load, in one thread of the client's namespace. Transactions begin when they are due,
 //! independently of earlier ones (open loop), or one after another for each client (closed loop).
 //!
 //! A latency counts from the time when its transaction was due, so that a stalled generator or server does
@@ -21,11 +21,11 @@ use self::transaction::{Progress, Transaction};
 use crate::contract::Arrivals;
 use crate::evidence::transactions::Outcome;
 
-/// The most transactions under way at once.
+/// Maximum number of transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
-/// Time for the last transactions to end: three retransmissions of a SYN, after 1, 2 and 4 seconds.
+/// Time for the last transactions to end. It allows three retransmissions of a SYN, after 1, 2 and 4 seconds.
 const DRAIN_NS: u64 = 10_000_000_000;
-/// The most events of one `epoll_wait`.
+/// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
 /// The token of the timer's event.
 const TIMER: u64 = u64::MAX;
@@ -44,17 +44,17 @@ pub struct Target {
 pub struct Load {
     /// The targets, which are requested in turn.
     pub targets: Vec<Target>,
-    /// The beginnings of transactions.
+    /// When transactions begin: at a fixed rate, or one after another for each client.
     pub arrivals: Arrivals,
-    /// The time in which transactions begin.
+    /// Duration in which transactions begin.
     pub duration_ns: u64,
-    /// The delay after which a beginning is late.
+    /// Delay after the due time from which a transaction counts as late.
     pub late_ns: u64,
     /// True if sockets use Fast Open.
     pub fastopen: bool,
 }
 
-/// Returns the source address and port of the transaction with a number; None if no address is left.
+/// A function that returns a transaction's source address and port, or None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load. Calls `halfway` once, after half of the duration.
@@ -125,14 +125,14 @@ struct Generator<'a> {
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
     free: Vec<usize>,
-    /// The beginning of the last transaction.
+    /// Time at which the last transaction began.
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
 }
 
 impl Generator<'_> {
-    /// Returns the time of the next transaction that waits for no other; None if there are no more.
+    /// Returns the due time of the next transaction that does not wait for another; None if there is none.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
@@ -186,7 +186,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues a transaction. If it has ended, its client begins the next one.
+    /// Continues a transaction. When it has ended, its client (in a closed loop) begins the next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);
@@ -207,7 +207,7 @@ impl Generator<'_> {
         self.under_way.len() == self.free.len()
     }
 
-    /// Resets the transactions that have not ended.
+    /// Resets the transactions that have not ended, and counts them as failed.
     fn give_up(&mut self) {
         for transaction in self.under_way.drain(..).flatten() {
             transaction.reset();
@@ -223,7 +223,7 @@ impl Generator<'_> {
     }
 }
 
-/// Counts a transaction that has ended.
+/// Adds a transaction that has ended to the outcome.
 fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
     if let Some(info) = transaction.info() {
         outcome.syn_data += u64::from(info.syn_data_acked());
@@ -249,13 +249,13 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
 /// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the SYN had no data.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// Returns the values of a histogram, to four digits, with their numbers.
+/// Returns the values in a histogram, to four significant digits, each with its count.
 pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
 }
 
-/// Returns the `most` most frequent failures.
+/// Returns the most frequent failures, at most `most`.
 pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
     let mut sorted: Vec<_> = failures.iter().collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -1,4 +1,4 @@
-//! One transaction: a new connection, the request, its complete response, and the server's FIN.
+//! Makes one transaction: opens a connection, sends the request, reads the response and the server's FIN.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Target;
 
-/// The longest head of a response, in bytes.
+/// Maximum size of the head of a response, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// A transaction under way.
@@ -21,7 +21,7 @@ pub(super) struct Transaction<'a> {
     target: &'a Target,
     socket: Socket,
     due_ns: u64,
-    /// Bytes of the request that were written.
+    /// Number of bytes of the request that were written.
     sent: usize,
     answer: Answer,
     /// The time of the last byte of the response.
@@ -35,7 +35,7 @@ pub(super) enum Progress {
         at_ns: u64,
         latency_ns: u64,
     },
-    /// The response is not the page's.
+    /// The response differs from the expected one.
     Wrong(String),
     Failed(String),
 }
@@ -104,12 +104,12 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns `TCP_INFO` of its connection.
+    /// Returns `TCP_INFO` of the transaction's connection.
     pub(super) fn info(&self) -> Option<TcpInfo> {
         tcp::info(&self.socket).ok()
     }
 
-    /// Makes the kernel reset the connection when this is dropped.
+    /// Makes the kernel reset the connection when the transaction is dropped.
     pub(super) fn reset(&self) {
         let _ = self.socket.set_linger(Some(Duration::ZERO));
     }
@@ -118,7 +118,7 @@ impl<'a> Transaction<'a> {
 /// The error of connect(2) on a nonblocking socket.
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
-/// Returns true if epoll will report when to continue. The first write without a cookie returns EINPROGRESS.
+/// Returns true if epoll will report when to continue. Without a cookie, the first write returns EINPROGRESS.
 fn is_not_yet(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }

@@ -1,6 +1,6 @@
-//! Addresses of a world: one for each origin host, and one of the client's for each load.
+//! Assigns the addresses of a world: one for each origin host, and one of the client for each load.
 //!
-//! The networks are of the blocks for benchmarks: `198.18.0.0/15` (RFC 2544) and `2001:2::/48` (RFC 5180,
+//! The networks belong to the blocks for benchmarks: `198.18.0.0/15` (RFC 2544) and `2001:2::/48` (RFC 5180,
 //! with its erratum 1752).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,8 +12,7 @@ pub use crate::contract::resolver_address;
 /// A network, with the length of its prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Client addresses that loads and transactions may have are numbered below this: those above are cross
-/// traffic's and a flood's.
+/// Loads and transactions use client addresses below this number, cross traffic and floods higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.
@@ -32,12 +31,13 @@ pub const fn origin_network(ip: Version) -> Prefix {
     }
 }
 
-/// Returns the client's address in its `number`th load (0 before the first), below 65,000.
+/// Returns the client's address with this number: 0 before the first load, then the number of the load. See
+/// [`CLIENT_ADDRESSES`] for higher numbers.
 pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
 }
 
-/// Returns the address of the `number`th origin host, below 65,000.
+/// Returns the address of the origin host with this number, which is below 65,000.
 pub fn origin_address(ip: Version, number: u16) -> IpAddr {
     numbered(origin_network(ip), number)
 }

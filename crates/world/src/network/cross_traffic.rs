@@ -1,4 +1,4 @@
-//! Cross traffic: long TCP flows over the access link that a page load shares with them.
+//! Creates cross traffic: long TCP flows that share the access link with a page load.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,21 +14,21 @@ use crate::contract::{CrossRecord, CrossTraffic as Kind, Way};
 use crate::network::addresses::{client_address, origin_address};
 use crate::network::topology::Topology;
 
-/// Time of the flows before the load begins: 1024 ticks of a kernel with HZ 250, so that the timers of a load
-/// have the same phase as without cross traffic (see `engine`).
+/// Time for which the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that the
+/// timers of a load have the same phase as without cross traffic (see `engine`).
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
 /// The number of the client's and the origin's address, which no load and no page uses.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
-/// Bytes of a write and of a read.
+/// Size of each write and each read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Flows that run until they are dropped.
 pub struct CrossTraffic(BTreeMap<Way, Flow>);
 
 impl CrossTraffic {
-    /// Starts them, each as soon as its connection is established.
+    /// Starts the flows, each as soon as its connection is established.
     ///
     /// # Errors
     /// If no connection can be established.
@@ -40,7 +40,7 @@ impl CrossTraffic {
         asked.iter().map(flow).collect::<Result<_>>().map(Self)
     }
 
-    /// Returns the bytes of each flow that its receiver's kernel received in order.
+    /// Returns the number of bytes of each flow that the receiver's kernel has received in order.
     pub fn moved(&self) -> CrossRecord {
         let bytes = |way| {
             let received = |flow: &Flow| tcp::info(&*flow.receiver).map_or(0, |info| info.bytes_received);
@@ -97,7 +97,7 @@ impl Drop for Flow {
     fn drop(&mut self) {
         for stream in [&self.sender, &self.receiver] {
             let _ = SockRef::from(&**stream).set_linger(Some(Duration::ZERO));
-            // Wakes its thread.
+            // Wakes the thread that uses this stream.
             let _ = stream.shutdown(Shutdown::Both);
         }
         for thread in self.threads.drain(..) {

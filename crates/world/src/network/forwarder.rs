@@ -1,9 +1,8 @@
-//! Forwards real packets through the link model: a thread between the client's and the origins' end of the
-//! link.
+//! Forwards real packets through the link model, in a thread between both ends of the link.
 //!
 //! A packet enters the model at the time of its kernel timestamp, not when this thread received it, so a late
-//! wake-up does not delay packets that are due later. Due packets are sent at once. The delay of each is kept
-//! as evidence.
+//! wake-up does not delay packets that are due later. Due packets are sent at once. The lateness of each is
+//! kept as evidence.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,13 +22,13 @@ use fastopen_netns::process::set_time_slice;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// The most frames that are received from one end before the other end has its turn.
+/// Maximum number of frames that are received from one end before the other end has its turn.
 const BATCH: usize = 64;
-/// The time slice of the forwarder's thread on a contended processor.
+/// Time slice of the forwarder's thread on a contended processor.
 const SLICE_NS: u64 = 100_000;
-/// Bytes of an Ethernet address. A frame begins with those of its destination and its source.
+/// Size of an Ethernet address in bytes. A frame begins with the addresses of its destination and its source.
 const MAC_ADDRESS: usize = 6;
-/// The most frame buffers that are kept for reuse.
+/// Maximum number of frame buffers that are kept for reuse.
 const POOL: usize = 4096;
 
 enum Command {
@@ -38,7 +37,7 @@ enum Command {
     Report(Sender<LinkRecord>),
 }
 
-/// A running link. It stops when dropped.
+/// A running link. Dropping it stops the link.
 pub struct Forwarder {
     commands: Option<Sender<Command>>,
     waker: Arc<Waker>,
@@ -47,8 +46,8 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Starts the forwarder's thread with an unshaped link. For the time `spin` before a packet is due, the
-    /// thread polls the clock instead of sleeping, which is more exact. It must be 0 in virtual time, which
-    /// advances only while all threads sleep.
+    /// thread polls the clock instead of sleeping, which is more exact. `spin` must be 0 in virtual time,
+    /// which advances only while all threads sleep.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -78,7 +77,7 @@ impl Forwarder {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// Returns the packets since the last [`Forwarder::configure`], with the delays since the last report.
+    /// Returns the counts since the last [`Forwarder::configure`], and the lateness since the last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
@@ -129,7 +128,7 @@ impl Pool {
     }
 }
 
-/// One direction: its model, the due frames, and the delays of sent ones.
+/// One direction of the link: its model, the due frames, and the lateness of sent frames.
 struct ForwardedDirection {
     /// Frames on the way from their host to the link.
     before: DelayLine<Frame>,
@@ -153,13 +152,13 @@ impl ForwardedDirection {
         }
     }
 
-    /// Adds a frame that leaves its host at `at`, which is `extra_delay` away from the link.
+    /// Adds a frame that leaves its host at `at`. The delay from the host to the link is `extra_delay`.
     fn enqueue_at_host(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame) {
         self.latest = self.latest.max(at);
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Adds a frame that reaches the link at `at`, to a host that is `extra_delay` behind the link.
+    /// Adds a frame that reaches the link at `at`. The delay from there to its destination is `extra_delay`.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
@@ -167,7 +166,7 @@ impl ForwardedDirection {
         }
     }
 
-    /// Adds a frame that the middlebox sends at `at`, which may be in the future.
+    /// Adds a frame that the middlebox sends back at `at`, which may be in the future.
     fn enqueue_answer(&mut self, at: Nanos, mut frame: Frame) {
         let length = ip::length(frame.ip()).unwrap_or(0);
         frame.0.truncate(ETHERNET_HEADER + length);
@@ -177,7 +176,7 @@ impl ForwardedDirection {
         self.before.push(at, 0, frame);
     }
 
-    /// Returns the time of the next frame to move, if none arrives.
+    /// Returns the time at which the next frame moves on, unless another arrives before.
     fn next_due(&self) -> Option<Nanos> {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
@@ -236,7 +235,7 @@ struct Directions {
 
 impl Directions {
     fn new(config: LinkConfig) -> Self {
-        // A trace begins now, so that compared loads have the same link.
+        // A trace of the rate begins now, so that compared loads have the same link.
         let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
         Self { down: ForwardedDirection::new(down), up: ForwardedDirection::new(up), config }
     }
@@ -286,8 +285,8 @@ impl Worker {
         }
     }
 
-    /// Sends the due packets of the old configuration before a new one. On an unshaped link these are all
-    /// packets, with the resets of connections.
+    /// Sends the due packets of the old configuration before a new one starts. On an unshaped link all
+    /// packets are due, including the resets of connections.
     fn flush(&mut self) {
         while self.receive() {}
         self.send_due();
@@ -320,7 +319,7 @@ impl Worker {
         from_client + from_origins > 0
     }
 
-    /// Sleeps until a packet arrives, one is due, or a command comes.
+    /// Waits until a packet arrives or is due, or a command comes.
     fn wait(&mut self) {
         let Directions { down, up, .. } = &self.directions;
         let next = down.next_due().into_iter().chain(up.next_due()).min();

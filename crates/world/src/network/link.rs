@@ -1,4 +1,4 @@
-//! The link of a world, with its two implementations.
+//! Runs the link of a world with one of two implementations.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::network::topology::Topology;
 pub enum Link {
     /// This program forwards each packet according to the link model.
     Program(Forwarder),
-    /// The kernel's queueing disciplines.
+    /// The kernel's queueing disciplines emulate the link.
     Kernel(Box<Mutex<Routers>>),
 }
 
@@ -22,7 +22,7 @@ impl Link {
     /// Starts the unshaped link of a topology.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
         if let Some((down, up)) = topology.routed_paths()? {
             return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
@@ -32,7 +32,7 @@ impl Link {
         Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
     }
 
-    /// Returns its name in records.
+    /// Returns the kind of the link, for records.
     pub fn kind(&self) -> LinkKind {
         match self {
             Self::Program(_) => LinkKind::Program,
@@ -54,10 +54,10 @@ impl Link {
         }
     }
 
-    /// Returns the packets since the last [`Link::configure`].
+    /// Returns the counts of packets since the last [`Link::configure`].
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),

@@ -1,4 +1,4 @@
-//! The configuration of a link.
+//! Describes a link: its directions, additional delays of hosts, and a middlebox.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use crate::network::addresses::{origin_number, resolver_address};
 /// The configuration of a link. The default is an unshaped link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkConfig {
-    /// From the origins to the client.
+    /// Configuration of the direction from the origins to the client.
     pub down: DirectionConfig,
-    /// From the client to the origins.
+    /// Configuration of the direction from the client to the origins.
     pub up: DirectionConfig,
-    /// Additional one-way delay by number of the origin; 0 for origins beyond the end.
+    /// Additional one-way delay of each origin, by its number; 0 for origins beyond the end.
     pub extra_delay: Vec<Nanos>,
     /// Additional one-way delay of all origins.
     pub origins_delay: Nanos,
@@ -26,18 +26,18 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// Returns the least delay of a packet from the client to an address.
+    /// Returns the minimum delay of a packet from the client to an address.
     pub fn uplink_delay_ns(&self, address: IpAddr) -> Nanos {
         self.up.delay + self.extra_delay_of(address)
     }
 
-    /// Returns the least delays of a packet from the client to an address, and back.
+    /// Returns the minimum delays of a packet from the client to an address, and back.
     pub fn delays_ns(&self, address: IpAddr) -> (Nanos, Nanos) {
         let up = self.uplink_delay_ns(address);
         (up, up - self.up.delay + self.down.delay)
     }
 
-    /// Returns the one-way delay of an address in addition to that of the link.
+    /// Returns the one-way delay of an address in addition to the link's delay.
     pub fn extra_delay_of(&self, address: IpAddr) -> Nanos {
         if address == resolver_address(Version::of(address)) {
             return self.resolver_delay;
@@ -46,7 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Returns the part of the link that a few probes can measure ([`DirectionConfig::measurable`]).
+    /// Returns the properties of the link that a few probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

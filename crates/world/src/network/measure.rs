@@ -1,4 +1,4 @@
-//! Measures a world's network: round trips by handshakes, rates by trains of packets.
+//! Measures a world's network: round trips with handshakes, rates with trains of packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,21 +16,21 @@ use crate::network::addresses::{client_address, origin_address};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::Topology;
 
-/// An origin that no page has: its number is above the most hosts that a page may have.
+/// Number of an origin for probes. It is above the maximum number of hosts of a page.
 const PROBE_ORIGIN: u16 = 64_000;
 const PORT: u16 = 9;
-/// TCP header of a SYN and of its answer with Linux's options (MSS, SACK, time stamps, window scaling).
+/// Size of the TCP header of a SYN or SYN-ACK with Linux's options (MSS, SACK, timestamps, window scaling).
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// Duration of a train, as far as the queue and the limits below allow.
+/// Duration of a train, as far as the queue and `TRAIN_PACKETS` allow it.
 const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
 /// Measures round trips and rates of the configured link.
 ///
 /// # Errors
-/// If a probe gets no answer.
+/// If a probe gets no response.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
     let syn_bytes = (topology.ip.header_bytes() + SYN_HEADER) as u32;
@@ -55,7 +55,7 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
     Ok(Measured { rtt_us, down_bit_per_s: down?, up_bit_per_s: up? })
 }
 
-/// Returns congestion control and initial window of both ends, from the sockets of a new connection.
+/// Returns the congestion control and initial window of both ends, from the sockets of a new connection.
 ///
 /// # Errors
 /// If no connection can be established.
@@ -80,19 +80,19 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns the interval of handshakes. On a link that takes `on_the_link_ns` for the packets of one, none
-/// waits for another. The last packets of each, a round trip after its first, leave half-way between the
-/// beginnings of two others.
+/// Returns the interval between the starts of handshakes. If the link takes `on_the_link_ns` for the packets
+/// of a handshake, no handshake waits for another. The last packets of each, a round trip after its first,
+/// leave half-way between the starts of two others.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
     if 2 * round_trip_ns < least { least } else { (2 * round_trip_ns / (2 * between + 1)).max(least) }
 }
 
-/// Returns the kernel's round-trip times of handshakes without a lost SYN, in microseconds.
+/// Returns the round-trip times that the kernel measured in handshakes without a lost SYN, in microseconds.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
-    // Kept until the end. The backlog completes handshakes without accept(2).
+    // Stays open until the end. The kernel completes handshakes without accept(2).
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
     let timeout = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
@@ -119,8 +119,9 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     })
 }
 
-/// Returns the rate of one direction, from the time between the first and the last packet of a train,
-/// relative to the model's time. The median is None without a fixed rate, or if the queue is too short.
+/// Returns the rate of one direction: the requested rate times the ratio of the model's time and the measured
+/// time between the first and the last packet of a train. The median is None without a fixed rate, if the
+/// queue is too short, or if fewer than two packets arrive.
 fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
     let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
@@ -151,7 +152,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let median = match (first, last) {
         (Some((first, began)), Some((last, ended))) if last > first => {
-            // Relative to the model's time, so that its rounding to nanoseconds is not an error.
+            // Compared with the model's time, so that the model's rounding to nanoseconds is not an error.
             let train = expected_train(config, (last - first + 1) as u32, mtu);
             Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn handshakes_end_half_way_between_the_beginnings_of_others() {
         const MS: u64 = 1_000_000;
-        // On the link for 2 ms: at least 8 ms apart.
+        // Each handshake is on the link for 2 ms, so they start at least 8 ms apart.
         assert_eq!(gap(3 * MS, 2 * MS), 8 * MS, "over before the next one");
         assert_eq!(gap(6 * MS, 2 * MS), 12 * MS);
         for round_trip_ms in 4..500 {

@@ -1,16 +1,16 @@
-//! The kernel's own emulation of the link: two routers with the access link between them.
+//! Emulates the link with the kernel: two routers with the access link between them.
 //!
 //! ```text
 //!  client ── near router ───────────── far router ── origins
 //!            queue of the uplink  ──►   ◄── queue of the downlink
 //!            ◄── wire of the downlink   wire of the uplink ──►
 //! ```
-//! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that it never
-//! starves the wire). The second router is the wire (`netem`: one packet after another at the exact rate,
-//! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets,
-//! and `tbf` sends a short packet after a pause at once. An AQM is the child of
-//! `tbf`, which takes a packet out of it as soon as the one before is sent (`peek`): sojourn times end up to
-//! two packets earlier than before a wire.
+//! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that the wire is
+//! never idle). The second router is the wire (`netem`: one packet after another at the exact rate, then the
+//! delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets together,
+//! and `tbf` sends a short packet after a pause at once. An AQM is the child of `tbf`, which takes a packet
+//! out of the AQM as soon as the previous packet is sent (`peek`). So sojourn times end up to two packets
+//! earlier than before a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
@@ -24,7 +24,7 @@ use crate::network::link_config::LinkConfig;
 /// resolution, so that the queue is never late.
 const AHEAD_NS: u64 = 20_000;
 
-/// An interface of a router that sends.
+/// The interface through which a router sends.
 pub struct Egress {
     /// The routing socket of the router.
     pub routes: RouteSocket,
@@ -32,7 +32,7 @@ pub struct Egress {
     pub interface: &'static str,
 }
 
-/// The path of one direction: the router that queues, and the one that is the wire.
+/// The path of one direction: the router with the queue, and the router that is the wire.
 pub struct RoutedPath {
     /// The first router's interface to the second.
     pub queue: Egress,
@@ -50,7 +50,7 @@ impl Routers {
     /// Creates an unshaped link.
     ///
     /// # Errors
-    /// Errors of [`Routers::configure`].
+    /// See [`Routers::configure`].
     pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
         let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
         let mut routers = Self { down: direction(down), up: direction(up) };
@@ -67,10 +67,10 @@ impl Routers {
         self.up.configure(&config.up)
     }
 
-    /// Returns the packets since the last [`Routers::configure`].
+    /// Returns the counts of packets since the last [`Routers::configure`].
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn report(&mut self) -> Result<LinkRecord> {
         Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
     }
@@ -126,10 +126,10 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // These limit the number of packets, to that of full packets in the queue.
+        // CoDel disciplines limit the number of packets, here to the full packets that fit into the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
-            // Only the program's link has DRR.
+            // Only the link made by this program has DRR.
             Aqm::None | Aqm::Drr => {}
             Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
             Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),
@@ -139,12 +139,12 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// The model's counts, from those of the disciplines `in_queue` and of the wire. How full the queue was, they
-/// do not count.
+/// Returns the counts of the link model, computed from the counts of the queue's disciplines (`in_queue`) and
+/// of the wire. How full the queue was is unknown.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);
-    // A discipline counts what its child dropped as well (`qdisc_tree_reduce_backlog`).
+    // A discipline's count includes the drops of its child (`qdisc_tree_reduce_backlog`).
     let (dropped_loss, dropped_queue) = match in_queue {
         [] => (dropped(wire, 0), 0),
         [Qdisc::Netem { .. }, ..] => (dropped(queue, 0).saturating_sub(dropped(queue, 1)), dropped(queue, 1)),

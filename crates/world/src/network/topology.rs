@@ -1,5 +1,4 @@
-//! The shape of a world: a client and its origins in network namespaces of their own, with the link's two
-//! ends between them.
+//! Builds the network of a world: a client and its origins in network namespaces, with the link between them.
 //!
 //! ```text
 //!  client namespace          link namespace (this program's)            origins namespace
@@ -10,9 +9,9 @@
 //! ```text
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```
-//! Each origin host has an address of its own; the client takes a new one for every load, so that nothing the
-//! kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes from load to load. Flushing `tcp_metrics`
-//! would need root of the whole machine.
+//! Each origin host has its own address. The client gets a new address for every load, so that nothing that
+//! the kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes from load to load. Flushing
+//! `tcp_metrics` instead would need root of the whole machine.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -36,15 +35,15 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Both inner interfaces have the same Ethernet address: without ARP the kernel addresses frames to the
-/// sender's own.
+/// Ethernet address of both inner interfaces. Without ARP the kernel addresses frames to the sender's own
+/// address.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
-/// Received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
+/// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
 const RING_FRAMES: u32 = 2048;
 
-/// Settings of both namespaces, with Linux's own defaults (Documentation/networking/ip-sysctl.rst) where they
-/// are set only in order not to be inherited.
+/// Settings of both namespaces. Those that are Linux's defaults (Documentation/networking/ip-sysctl.rst) are
+/// set so that the machine's settings are not inherited.
 const SYSCTLS: [(&str, &str); 19] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),
@@ -54,12 +53,12 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_ecn", "2"),
     ("net.ipv4.tcp_max_syn_backlog", "8192"),
     ("net.ipv4.tcp_moderate_rcvbuf", "1"),
-    // Cookies are kept all the same; windows and RTTs are not carried over.
+    // Windows and RTTs are not carried over to later connections. Cookies are saved nevertheless.
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
-    // A SYN cookie cannot carry Fast Open: better a refused connection that shows.
+    // SYN cookies exclude Fast Open, and would hide a full queue, which refuses connections without them.
     (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
@@ -80,44 +79,44 @@ const V6_SYSCTLS: [(&str, &str); 2] = [
 const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
 /// The use of Fast Open by each end, as bits.
 const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
-/// Time for which an end pauses Fast Open after it detected a black hole; 0: no detection. Writing it ends a
-/// pause (`proc_tfo_blackhole_detect_timeout`).
+/// Time for which an end pauses Fast Open after it detected a black hole; 0 disables the detection. Writing
+/// it ends a pause (`proc_tfo_blackhole_detect_timeout`).
 const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
 /// 1 if the congestion window of an idle connection shrinks.
 const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
-/// A key of cookies (`net.ipv4.tcp_fastopen_key`).
+/// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`).
 pub type CookieKey = [u32; 4];
 
 /// The use of Fast Open by the ends of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
-    /// None.
+    /// Neither end uses Fast Open.
     Off,
-    /// That of an earlier visit, with cookies.
+    /// Both ends use Fast Open with the default settings, as in an earlier visit that fetches cookies.
     EarlierVisit,
-    /// That of the job.
+    /// Both ends use Fast Open as the job requests.
     Asked,
 }
 
 /// The second hop, from an external server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upstream {
-    /// True if the server may use Fast Open on it, in all loads.
+    /// True if the server may use Fast Open to the origins, in all loads.
     pub fastopen: bool,
     /// The RTT in microseconds.
     pub rtt_us: u64,
 }
 
-/// The namespaces and interfaces of one world; they end with it.
+/// The namespaces and interfaces of one world. Dropping it removes them.
 pub struct Topology {
     /// The namespace of the client.
     pub client: NetNs,
     /// The namespace of the origins.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
-    /// The client's address on its interface; None if it has none.
+    /// The address of the client's interface, if it has one.
     shown: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
@@ -128,7 +127,7 @@ pub struct Topology {
     pub mtu_bytes: u32,
 }
 
-/// The connection of the client and the origins.
+/// The connection between the client and the origins.
 enum Between {
     /// Two packet sockets, between which this program forwards the packets.
     PacketSockets(NetNs),
@@ -137,10 +136,10 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds the topology. The origins make cookies from `fastopen_key`, and only they use `core`.
+    /// Builds the topology. The origins make cookies with `fastopen_key`, and only they use `core`.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -183,7 +182,7 @@ impl Topology {
             routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
-        // Listeners without a queue of their own get one when they begin to listen.
+        // Must precede all listeners: those without a Fast Open queue get one when they begin to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
         topology.wait_until_up()?;
         Ok(topology)
@@ -230,8 +229,8 @@ impl Topology {
         near.run(|| {
             let mut routes = RouteSocket::open()?;
             for ((one, one_name), (other, other_name)) in pairs {
-                // Both ends have one Ethernet address: without ARP the kernel addresses frames to the
-                // sender's own.
+                // Both ends have the same Ethernet address, because without ARP the kernel addresses frames
+                // to the sender's own address.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
                 routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
             }
@@ -256,14 +255,14 @@ impl Topology {
         routes.add_local_network(own)
     }
 
-    /// Delays the packets between a server and the origins behind it, which have the same addresses.
+    /// Delays the packets between a server and the origins behind it, which pass over loopback.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {
             return Ok(());
         }
         let mut routes = RouteSocket::open()?;
-        // Whole responses would fit into an initial window with the MTU of loopback.
+        // With the MTU of loopback, whole responses would fit into an initial window.
         routes.set_mtu(LOOPBACK, self.mtu_bytes)?;
         routes.add_qdiscs(LOOPBACK, &[Qdisc::Netem { delay_ns, byte_per_s: None, loss: 0, seed: 0 }])
     }
@@ -310,7 +309,7 @@ impl Topology {
     /// Opens a tap on the client's interface.
     ///
     /// # Errors
-    /// Errors of [`Self::taps`].
+    /// See [`Self::taps`].
     pub fn client_tap(&self, frames: u32) -> Result<Tap> {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
@@ -328,12 +327,12 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Makes programs look up names in the world's version of IP. With IPv4, the client's interface gets an
-    /// address, which it always has with IPv6. With IPv6 it gets a default route, because Chromium looks up
+    /// Makes programs look up names in the world's version of IP. With IPv4, adds an address to the client's
+    /// interface, which always has one with IPv6. With IPv6, adds a default route, because Chromium looks up
     /// IPv6 addresses only if it has a route to the Internet.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         match self.ip {
@@ -351,11 +350,11 @@ impl Topology {
     /// Sets the client's address for its next connections.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_client_address(&self, address: IpAddr) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
-        // The source of an IPv6 route must be an address of an interface. The interface has only this one,
-        // because programs choose among its addresses.
+        // The source of an IPv6 route must be an address of an interface. The interface has only one address,
+        // because programs would choose among several.
         if self.ip == Version::V6 && self.shown.get() != Some(address) {
             routes.add_address(INTERFACE, address)?;
         }
@@ -368,10 +367,10 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the keys of the origins' cookies. They make cookies from the first, and accept those of all.
+    /// Sets the keys of the origins' cookies: the first to make cookies, and all to accept cookies.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
         let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
         self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
@@ -380,15 +379,15 @@ impl Topology {
     /// Sets the origins' use of SYN cookies: 0 never, 1 when a queue is full, 2 always.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_syncookies(&self, when: u8) -> Result<()> {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes a part of the client's network silent, so that it does not even send resets, or ends that.
+    /// Makes a part of the client's network silent (it does not even send resets), or ends this silence.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
@@ -396,7 +395,7 @@ impl Topology {
     /// Sets the use of Fast Open by both ends, and ends the pause of a client that suspects a black hole.
     ///
     /// # Errors
-    /// Errors of the kernel.
+    /// If the kernel reports an error.
     pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
         let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
         let (client, listener) = match used {
@@ -406,7 +405,7 @@ impl Topology {
             }
             FastOpenUse::Asked => (client_fastopen.bits(), listener_fastopen.bits()),
         };
-        // Bits for a server's own connections, and for the listeners of the origins behind it.
+        // Bits for an external server's connections, and for the listeners of the origins behind it.
         let upstream = if self.upstream.fastopen {
             ClientFastOpen::default().bits()
                 | if listener == 0 { ListenerFastOpen::default().bits() } else { 0 }
@@ -433,7 +432,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
         Version::V6 => "net.ipv6.conf.all.forwarding",
     };
     let mut routes = RouteSocket::open()?;
-    // Routers of IPv6 join a multicast group, and report that to the link.
+    // IPv6 routers join a multicast group, and would send reports of that over the link.
     for interface in [to_client, to_origins].iter().filter(|_| ip == Version::V6) {
         routes.disable_multicast(interface)?;
     }
@@ -448,7 +447,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Disables IPv6 in the calling thread's namespace, or enables it so that the kernel sends no own packets.
+/// Disables IPv6 in the calling thread's namespace, or enables it without the kernel's own packets.
 fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     if ip == Version::V4 {
         // A kernel without IPv6 does not have the setting.

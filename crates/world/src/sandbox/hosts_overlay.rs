@@ -1,4 +1,4 @@
-//! Name resolution and trust inside a world: the hosts file, and the trusted certificate authority.
+//! Sets up name resolution and the trusted certificate authority for programs inside a world.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,23 +11,22 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// The world's hosts file and certificate authority, mounted over the machine's files. Dropping it unmounts
-/// them.
+/// A world's files for name resolution and trust, mounted over the machine's. Dropping it unmounts them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
     const HOSTS: &'static str = "/etc/hosts";
     const SWITCH: &'static str = "/etc/nsswitch.conf";
     const RESOLVER: &'static str = "/etc/resolv.conf";
-    /// The certificate authorities that programs trust, on Debian and its derivatives.
+    /// The file of certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files and looks up each host, as clients do. Programs query the `resolver`, over TCP if its
-    /// flag is set. Without a resolver the hosts file has the names. The authority, if any, is the only
-    /// trusted one.
+    /// Mounts the files, and checks each name in the hosts file with a lookup, as clients do. Programs query
+    /// the `resolver`, over TCP if its flag is true. Without a resolver the hosts file contains all names.
+    /// Programs trust only the `authority`, if there is one.
     ///
     /// # Errors
-    /// If the files cannot be mounted, or a host resolves to another address.
+    /// If the files cannot be mounted, or a name resolves to another address.
     pub fn mount(
         hosts: &BTreeMap<String, IpAddr>,
         authority: Option<&Authority>,
@@ -77,7 +76,7 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns the hosts and, if the world has them, their aliases.
+/// Returns the hosts and their further names: aliases if bodies use them, siblings if bodies are recorded.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -93,7 +92,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<Str
     named
 }
 
-/// Returns a host and, if the world has aliases, its alias.
+/// Returns a host and its further names: its alias if bodies use aliases, and its siblings outside the page
+/// if bodies are recorded.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -106,8 +106,8 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     names
 }
 
-/// Returns the hosts whose names differ from `host` in its first digit, and none for an address. Scripts
-/// choose among such hosts at random, and a recording has only one choice.
+/// Returns the hosts whose names differ from `host` in its first digit; none for an address. Scripts choose
+/// among such hosts at random, but a recording contains only one choice.
 fn siblings(host: &str) -> impl Iterator<Item = String> {
     let at = host.find(|letter: char| letter.is_ascii_digit()).filter(|_| is_name(host));
     let others =
@@ -115,7 +115,7 @@ fn siblings(host: &str) -> impl Iterator<Item = String> {
     others.into_iter().flatten().filter(move |name| name != host)
 }
 
-/// Returns true if two hosts differ only in digits.
+/// Returns true if two host names are not equal but differ only in digits. Returns false for addresses.
 pub fn are_siblings(one: &str, other: &str) -> bool {
     let masked = |host: &str| -> String {
         host.chars().map(|letter| if letter.is_ascii_digit() { '#' } else { letter }).collect()
@@ -123,8 +123,8 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
 }
 
-/// Returns true if bodies name alias hosts, because the client requests some hosts only over https (HSTS
-/// preload list).
+/// Returns true if bodies are synthetic and use alias hosts in their URLs, because the client requests some
+/// hosts only over https (HSTS preload list).
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

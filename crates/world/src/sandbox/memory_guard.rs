@@ -1,7 +1,7 @@
-//! Limits the memory of all processes of a client together.
+//! Limits the total memory of a client's processes.
 //!
-//! cgroups do this in the kernel, but a user without an empty delegated group, as in a session or a
-//! container, cannot create one with a limit.
+//! A cgroup could do this in the kernel. But creating one with a limit needs an empty delegated cgroup, which
+//! users in a session or a container do not have.
 
 use std::io;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use fastopen_netns::process::{kill_all_others, memory_of_others};
 
-/// The most memory of a client, in bytes.
+/// Maximum memory of a client, in bytes.
 const MOST_BYTES: u64 = 2 << 30;
-/// Interval of checks. A process touches about 200 MB in it.
+/// Interval between checks. A process can use up about 200 MB in this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Kills the processes of a client that use too much memory, until it is dropped.
+/// Kills the processes of a client if they use too much memory. Dropping it stops the guard.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -25,7 +25,7 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts the guard of the other processes of this PID namespace.
+    /// Starts to guard the other processes of this PID namespace.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -44,7 +44,7 @@ impl MemoryGuard {
         Ok(Self { exceeded, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the reason if it has killed the client since the last call.
+    /// Returns a message if the guard has killed the client since the last call.
     pub fn reason(&self) -> Option<String> {
         let exceeded = self.exceeded.swap(false, Ordering::SeqCst);
         exceeded

@@ -1,4 +1,4 @@
-//! The namespaces of a world, and its view of the machine's files.
+//! Creates the namespaces of a world, and selects the machine's files that are visible there.
 
 pub mod hosts_overlay;
 pub mod memory_guard;
@@ -13,10 +13,10 @@ use fastopen_netns::{namespace, process};
 use crate::contract::Job;
 use crate::failure::Failure;
 
-/// The most bytes in the folders of clients, which are in memory.
+/// Maximum size of the clients' folders, which are in memory, in bytes.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// Returns the view that the jobs need. A command that is not isolated sees all of the machine's files.
+/// Returns the files that the jobs may see: all if a command or external server is not isolated.
 pub fn view(jobs: &[Job]) -> View {
     let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
     let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);
@@ -29,7 +29,7 @@ pub fn view(jobs: &[Job]) -> View {
         files: jobs
             .iter()
             .filter_map(command)
-            // Also the files in the command line of a server.
+            // The command line of an external server may also contain files.
             .chain(jobs.iter().flat_map(server).filter(|word| word.is_absolute()))
             .chain(bodies)
             .collect(),
@@ -38,11 +38,11 @@ pub fn view(jobs: &[Job]) -> View {
     }
 }
 
-/// Runs `inside` as PID 1 of new namespaces, and returns its exit code. `inside` gets the error if this view
-/// of the machine's files cannot be set up.
+/// Runs `inside` as PID 1 of new namespaces, and returns its exit code. `inside` gets an error if `view`
+/// cannot be set up.
 ///
 /// # Errors
-/// If the machine allows no namespaces.
+/// If the machine does not allow namespaces.
 pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
     namespace::enter_sandbox()?;
     Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)

@@ -1,5 +1,5 @@
-//! External programs in a world: their environment, their writable folder, and the last lines of their
-//! output.
+//! Sets up external programs in a world: their environment, a writable folder, and a file for their output,
+//! whose last lines are quoted in errors.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,43 +11,44 @@ use std::process::{Command, ExitStatus, Stdio};
 use fastopen_netns::namespace::scratch;
 use fastopen_netns::sandbox::confine;
 
-/// The environment without `PATH`, `HOME` and `TMPDIR`.
+/// The environment variables of programs, in addition to `PATH`, `HOME` and `TMPDIR`.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
-/// The `PATH` if this program has none.
+/// The `PATH` of programs if this process has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Bytes at the end of the output that are searched for the last lines.
+/// Number of bytes at the end of the output that are searched for the last lines.
 const TAIL_BYTES: u64 = 4096;
 
-/// The files of one program, which are removed with it.
+/// The folder and the output file of one program. Dropping it removes both.
 pub struct Home {
-    /// `HOME`, `TMPDIR` and the working directory.
+    /// The program's `HOME`, `TMPDIR` and working directory.
     pub folder: PathBuf,
-    /// The program's output, outside the folder, which belongs to the program.
+    /// The output file. It is outside the folder, where the program may change anything.
     output: Output,
 }
 
-/// The file that takes a program's output; removed with this.
+/// The file to which a program's output is written. Dropping it removes the file.
 pub struct Output(PathBuf);
 
 impl Home {
-    /// Creates the files.
+    /// Creates the folder. The output file is created when it is opened.
     ///
     /// # Errors
-    /// If the name exists, or no memory is left.
+    /// If a folder of this name exists, or no memory is left.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
         Ok(home)
     }
 
-    /// Returns the program's output.
+    /// Returns the output file, to read its last lines.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Returns the command with these words, at least one, confined to this folder, without input. Its
-    /// standard error is kept. The caller adds a view of the files (`protect_files`).
+    /// Returns a command of these `words` (at least one). It runs confined in this folder, without input, and
+    /// its standard error goes to the output file. The caller must also restrict its view of the files
+    /// (`protect_files`).
     ///
     /// # Errors
     /// If no memory is left.
@@ -76,7 +77,7 @@ impl Drop for Home {
 }
 
 impl Output {
-    /// Returns the output of a program of this name. Its file is created when it is opened.
+    /// Returns the output file of a program called `name`. The file is created when it is opened.
     pub fn named(name: &str) -> Self {
         Self(scratch().join(format!("{name}.output")))
     }
@@ -89,8 +90,8 @@ impl Output {
         File::options().create(true).append(true).open(&self.0)
     }
 
-    /// Returns a colon and the last lines with a word, at most `lines`, or an empty text. Lines without a
-    /// word are empty, or point to a place in the line above.
+    /// Returns a colon and the last lines of the output, at most `lines`; an empty text if there are none.
+    /// Skips lines without a letter or digit, which are empty or only mark a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

@@ -1,5 +1,5 @@
-//! A separate core for the server of a benchmark. Its threads run there, and the kernel receives its packets
-//! there, so that the time of the core that is not idle is the server's.
+//! Reserves a core for the server of a benchmark. The server's threads run there, and the kernel processes
+//! its received packets there, so the core's busy time is the server's.
 
 use std::io;
 
@@ -9,22 +9,23 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// The cores that receive packets of later interfaces in a namespace (Linux 6.3).
+/// Sysctl for the cores that process packets of interfaces created later in the namespace (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
-/// The thread of the built-in origins.
+/// Name of the thread of the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core of the server, and the others. Dropping it restores the cores of the calling thread.
+/// The server's core, and the other cores of the calling thread. Dropping it gives this thread all of them.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
 }
 
 impl ServerCore {
-    /// Excludes the calling thread from the last of its cores; None if it has only one, or time is virtual.
+    /// Reserves the last core of the calling thread, and excludes this thread from it. Returns None if the
+    /// thread has only one core, or in virtual time.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// If the kernel refuses to return or set the thread's cores.
     pub fn reserve(engine: Engine) -> io::Result<Option<Self>> {
         let mut others = cores::allowed()?;
         let core = others.pop().filter(|_| engine == Engine::Host && !others.is_empty());
@@ -33,10 +34,10 @@ impl ServerCore {
         Ok(Some(Self { core, others }))
     }
 
-    /// Runs `work` on the server's core. Threads that it starts stay there.
+    /// Runs `work` on the server's core. Threads that `work` starts stay there.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// If the kernel refuses to set the thread's cores.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         cores::stay_on(&[self.core])?;
         let done = work();
@@ -44,8 +45,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Makes the kernel receive the packets of later interfaces of the `origins` on the server's core, and
-    /// those of other namespaces elsewhere. Older kernels cannot do this.
+    /// Makes the kernel process received packets of interfaces that are created later: in `origins` on the
+    /// server's core, in `others` on another core. Has no effect before Linux 6.3.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -56,7 +57,8 @@ impl ServerCore {
         }
     }
 
-    /// Returns the use of its time so far. `foreign` is set for an external server.
+    /// Returns how the core has spent its time so far, and the run time of the server's threads in
+    /// nanoseconds. `foreign` is true for an external server.
     ///
     /// # Errors
     /// If the kernel does not report it.
@@ -66,7 +68,7 @@ impl ServerCore {
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the use between two readings.
+    /// Returns the core's use between two readings of [`Self::used`].
     pub fn record(
         &self,
         origins: &NetNs,

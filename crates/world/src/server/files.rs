@@ -1,4 +1,4 @@
-//! The page's bodies as files `HOST/PATH` for a server. A path that ends with a slash becomes `index.html`.
+//! Writes the page's bodies to files `HOST/PATH` for a server. A path that ends with `/` gets `index.html`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -10,13 +10,13 @@ use fastopen_replay::origins::ServedResource;
 
 use crate::contract::Job;
 
-/// The longest name of a file (`NAME_MAX`).
+/// Maximum length of a file's name (`NAME_MAX`).
 const NAME_BYTES: usize = 255;
-/// The file of a path that ends with a slash.
+/// Name of the file for a path that ends with a slash.
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the server's hosts below `folder`. `resources` are those of the origins.
+/// Writes the bodies of the server's hosts below `folder`. `resources` are the origins' resources.
 ///
 /// # Errors
 /// If no space is left.
@@ -32,8 +32,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Returns the resources that can be files, by path. They have method GET, status 200, a path that is valid
-/// for a file, and the same size for all queries.
+/// Returns the indices of the resources that can be files, by path. Such resources have method GET, status
+/// 200, a path that is valid for a file, and the same size for all queries.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! An external server between client and origins: a command that listens in the origins' namespace, on one
-//! port of its hosts. The origins listen behind it, on another port of the same addresses. Clients reach the
-//! origins of all other hosts there.
+//! Runs an external server between client and origins: a command that listens in the origins' namespace, on
+//! [`PORT`] of its hosts. The origins behind it listen on [`UPSTREAM_PORT`] of the same addresses. Clients
+//! reach the origins of all other hosts on that port, too.
 
 mod files;
 mod sockets;
@@ -25,47 +25,47 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
-/// The port of its hosts on which a server has to listen, independently of the ports of the page's URLs.
+/// The port on which a server must listen at its hosts' addresses, whatever ports the page's URLs have.
 pub const PORT: u16 = 80;
-/// The port of the same addresses on which the origins listen behind a server.
+/// The port of the same addresses on which the origins behind a server listen.
 pub const UPSTREAM_PORT: u16 = 8080;
-/// The folder in the server's own that holds the page's bodies: `site/HOST/PATH`.
+/// Folder with the page's bodies (`site/HOST/PATH`), in the server's working directory.
 const SITE: &str = "site";
 /// Timeout for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for a server that listens elsewhere, or whose first process has ended.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of checks of its sockets until it listens.
+/// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
-/// Interval of checks of its sockets when a load ends.
+/// Interval between checks of the server's sockets when a load ends.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
-/// The number of its last lines in an error.
+/// Number of the server's last lines of output in an error.
 const LAST_LINES: usize = 4;
 
-/// A running server. It is ended when dropped.
+/// A running server. Dropping it ends the server.
 pub struct Server {
     name: String,
-    /// Its hosts.
+    /// The hosts that the server serves, and their addresses.
     hosts: BTreeMap<String, IpAddr>,
-    /// The Fast Open queue for listeners without one; None: listeners are not changed.
+    /// The Fast Open queue for listeners without one; None if listeners are not changed.
     queue: Option<u16>,
     child: RefCell<Child>,
-    /// Makes its connections to the origins use Fast Open.
+    /// Makes the server's connections to the origins use Fast Open.
     _watch: Option<Watch>,
-    /// Its sockets.
+    /// The server's sockets.
     pub sockets: ServerSockets,
     home: Home,
 }
 
 impl Server {
     /// Starts the server of a job in the namespace of its origins, and waits until it listens. `resources`
-    /// are those of the origins.
+    /// are the origins' resources, whose bodies the server gets as files.
     ///
     /// # Errors
-    /// If it cannot be started, ends, or listens elsewhere, with its last lines.
+    /// If the server cannot be started, ends, or listens elsewhere; the error has its last lines of output.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -77,7 +77,7 @@ impl Server {
         let written = files::write(&home.folder.join(SITE), job, resources);
         written.blame(Fault::Machine, "writing the page's bodies for the server")?;
         let sockets = namespace.run(|| {
-            // It listens on a port below 1024 without a capability.
+            // The server listens on a port below 1024 without a capability.
             sysctl::set("net.ipv4.ip_unprivileged_port_start", "0")?;
             let failed = |error| Error::other("subscribing to destroy events", error);
             ServerSockets::observe(namespace.clone(), !job.has_transactions()).map_err(failed)
@@ -120,10 +120,10 @@ impl Server {
         }
     }
 
-    /// Prepares it for a load. Sets the Fast Open queue of its listeners if the job requests it.
+    /// Prepares the server for a load: sets the Fast Open queue of its listeners if the job requests it.
     ///
     /// # Errors
-    /// If it has ended or no longer listens, with its last lines.
+    /// If the server has ended or no longer listens; the error has its last lines of output.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -133,7 +133,7 @@ impl Server {
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
-    /// Returns the reason if it no longer serves.
+    /// Returns the reason if the server no longer serves.
     ///
     /// # Errors
     /// If the kernel does not list its sockets.
@@ -183,20 +183,20 @@ impl Drop for Server {
         let child = self.child.get_mut();
         kill_group(child);
         let _ = child.wait();
-        // Processes that have become daemons.
+        // Ends processes that have become daemons.
         end_all_others();
     }
 }
 
 /// The reason why a server does not serve.
 enum Problem {
-    /// Its first process failed.
+    /// The server's first process failed.
     Failed(String),
-    /// It listens, but not on the addresses of the page's hosts.
+    /// The server listens, but not on [`PORT`] of all its hosts.
     Elsewhere(String),
-    /// Its first process ended without an error, as that of a daemon.
+    /// The server's first process ended without an error, as a daemon's does, and nothing listens.
     Ended(String),
-    /// It does not listen.
+    /// The server runs but does not listen.
     Silent,
 }
 
@@ -211,7 +211,7 @@ fn spawn(
 ) -> Result<(Child, Option<Watch>), Failure> {
     let prepare = move || {
         protect_files(&folder)?;
-        // The machine's files include UNIX sockets.
+        // An isolated server sees none of the machine's UNIX sockets, so it may use such sockets.
         restrict_sockets(isolated)
     };
     let start = move || {

@@ -1,4 +1,4 @@
-//! The sockets of an external server, from the kernel: `sock_diag`, and `TCP_FASTOPEN` of its listeners.
+//! Reads an external server's sockets from the kernel: `sock_diag`, and `TCP_FASTOPEN` of its listeners.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use fastopen_replay::sockets::FourTuple;
 
 use super::{INTERVAL, PORT};
 
-/// The longest time for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
+/// Timeout for the kernel's work queue to report a destroyed socket (`net/core/sock_diag.c`).
 const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The address and port of a listener.
@@ -32,7 +32,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Returns true if it accepts connections to this address.
+    /// Returns true if the listener accepts connections to this address.
     pub fn is_of(&self, address: IpAddr) -> bool {
         // `::` also accepts IPv4, unless the program has set IPV6_V6ONLY.
         let takes_any = self.address.is_unspecified() && (self.address.is_ipv6() || address.is_ipv4());
@@ -49,15 +49,15 @@ impl fmt::Display for Listening {
 /// The sockets of the server's port in one network namespace.
 pub struct ServerSockets {
     namespace: NetNs,
-    /// None if only open sockets are observed.
+    /// Reports destroyed sockets; None if only open sockets are observed.
     events: Option<RefCell<DestroyEvents>>,
     /// The last `TCP_INFO` of each connection that was destroyed.
     closed: RefCell<BTreeMap<FourTuple, TcpInfo>>,
 }
 
 impl ServerSockets {
-    /// Observes the sockets of the calling thread's network namespace, which is `namespace`. If `destroyed`
-    /// is set, also when they end, which costs the kernel time for each.
+    /// Observes the sockets of the calling thread's network namespace, which must be `namespace`. `destroyed`
+    /// is true to observe destroyed sockets, too, which costs the kernel time for each.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -83,8 +83,8 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Returns the addresses of the listeners of a port, with the smallest Fast Open queue of those that
-    /// share an address; None if it cannot be read.
+    /// Returns the addresses of a port's listeners. Each address has the smallest Fast Open queue of the
+    /// listeners that share it; None if a queue cannot be read.
     ///
     /// # Errors
     /// If the kernel does not list its sockets.
@@ -99,10 +99,10 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Sets the Fast Open queue of the listeners of a port that have none.
+    /// Sets the Fast Open queue of those listeners of a port that have none.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// If the kernel does not list its sockets, or refuses the change.
     pub fn set_missing_queues(&self, port: u16, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
             let set = || {
@@ -129,8 +129,7 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits for a short time until it has those of
-    /// `wanted`.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for those in `wanted`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -194,7 +193,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns the four-tuple and `TCP_INFO` of a connection to the server.
+/// Returns the four-tuple and `TCP_INFO` of a connection to the server; None for another socket.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

@@ -1,5 +1,5 @@
-//! PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records there,
-//! and powers off.
+//! Runs as PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records
+//! there, and powers off.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;
 
-/// Mount point of the host's folder below [`namespace::scratch`], the only writable place.
+/// Mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
 /// Name of the file with the jobs.
 pub const JOBS: &str = "jobs";
 /// Name of the file with the records.
 pub const RECORDS: &str = "records";
 
-/// Name of each file of recorded bodies, followed by its number.
+/// Start of the name of each file of recorded bodies; the number follows.
 pub const BODIES: &str = "bodies-";
 
 /// Name of the folder of packetdrill and its scripts.
@@ -31,7 +31,7 @@ pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
 
-/// Where the host's folder is mounted.
+/// Returns the path at which the host's folder is mounted.
 pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
@@ -62,7 +62,7 @@ pub fn run_scripts(folder: &str) -> ! {
 /// Mounts the system's file systems and the host's folder; returns the jobs' text and the file for records.
 ///
 /// # Errors
-/// Where the kernel or the folder lacks something.
+/// If a mount fails, or a file in the folder is missing.
 pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;

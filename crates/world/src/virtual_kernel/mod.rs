@@ -1,8 +1,9 @@
-//! The launcher of the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as
-//! PID 1, copies its records to the output, and kills a kernel that hangs.
+//! Launches the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as PID 1,
+//! copies its records to the output, and kills a kernel that hangs.
 //!
-//! Jobs and records cross in a folder of the host, the only one that the kernel mounts writable. It is
-//! removed at the end, or by a cleanup process if this program is killed. See docs/virtual.md.
+//! Jobs and records are exchanged in a folder of the host, the only one that the kernel mounts writable,
+//! except for the output folder of a command. The folder is removed at the end, or by a cleanup process if
+//! this program is killed. See docs/virtual.md.
 
 pub mod init;
 mod running;
@@ -25,11 +26,11 @@ use crate::sandbox;
 use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
 use crate::virtual_kernel::running::{Running, Stream};
 
-/// Memory of the kernel beyond what the jobs' bytes need. The host commits it when it is touched.
+/// Memory of the kernel beyond the jobs' needs, in bytes. The host allocates it when it is first used.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Space for the kernel's files, in addition to its memory, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Kernel argument: `clock_gettime` does not advance virtual time (patch 0003).
+/// Kernel argument with which `clock_gettime` does not advance virtual time (patch 0003).
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
@@ -37,13 +38,13 @@ const START_NS: u64 = 1_000_000_000_000_000_000;
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Timeout of a packetdrill script in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
-/// Longest time of a command without output, in seconds of real time.
+/// Maximum time of a command without output, in seconds of real time.
 const COMMAND_SILENCE_S: u64 = 600;
-/// Memory of a command, of its servers, and of the files that they write.
+/// Memory of a command, its servers, and the files that they write, in bytes.
 const COMMAND_BYTES: u64 = 1 << 30;
-/// The least number of connections of transactions that a kernel makes in a second of real time.
+/// Minimum number of connections that a kernel makes for transactions in a second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
-/// The longest time for which a program in the kernel may compute without a system call.
+/// Maximum time for which a program in the kernel may compute without a system call.
 const SPINNING: Duration = Duration::from_secs(10);
 
 /// A User-Mode Linux kernel.
@@ -61,12 +62,12 @@ pub enum Task<'a> {
     Jobs(&'a [Job]),
     /// packetdrill scripts. Each has one record.
     Scripts(&'a Plan),
-    /// A command in the world of a job, and the file that takes the packets.
+    /// A command in the world of a job, and the file to write the packets to.
     Command(&'a Job, &'a Session, Option<&'a File>),
 }
 
 impl<'a> Task<'a> {
-    /// Returns the mode of this program as PID 1.
+    /// Returns the option with which this program runs as PID 1.
     fn mode(self) -> &'static str {
         match self {
             Self::Jobs(_) => "--init",
@@ -92,7 +93,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the name of a job or script.
+    /// Returns the name of a job or script; None for a command.
     fn name(self, part: usize) -> Option<String> {
         match self {
             Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
@@ -109,7 +110,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns true if it runs external programs.
+    /// Returns true if the task runs external clients, commands or scripts.
     fn is_foreign(self) -> bool {
         match self {
             Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
@@ -117,8 +118,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns true if one of its programs reads the clock until the clock has advanced. Such a program never
-    /// ends if reading the clock takes no virtual time.
+    /// Returns true if a client, command or script of the task reads the clock until the clock has advanced.
+    /// Such a program never ends if reading the clock takes no virtual time.
     fn polls_clock(self) -> bool {
         match self {
             Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
@@ -126,7 +127,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the longest real time between two records, in seconds.
+    /// Returns the maximum real time between two records, in seconds.
     fn silence_s(self) -> u64 {
         match self {
             Self::Jobs(jobs) => {
@@ -141,11 +142,11 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Runs the task in `text` on `kernel`, writes the records to `records`, and returns the exit code. If
-/// the kernel does not start, hangs, or ends too early, that is the exit code of `report`.
+/// Runs the task in `text` on `kernel`, writes the records to `records`, and returns the exit code. If the
+/// kernel does not start, hangs, or ends too early, returns the exit code of `report`.
 ///
-/// The kernel runs in namespaces of its own with a [`View`] of the machine's files, because its root can
-/// mount everything that this process sees (`hostfs`).
+/// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
+/// everything that this process sees (`hostfs`).
 pub fn run(
     kernel: &Kernel,
     text: &[u8],
@@ -190,8 +191,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Also restricts this process to the view by Landlock. Namespaces or Landlock must work if external programs
-/// run.
+/// Also restricts this process to the view with Landlock. Fails if the task is foreign and neither the
+/// namespaces (`entered`) nor Landlock work.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -233,7 +234,7 @@ fn boot(
                 Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
-        // A command may compute for long.
+        // A command may compute for a long time.
         if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
@@ -255,19 +256,20 @@ fn boot(
     }
 }
 
-/// Detects a program in the kernel that spins. Virtual time stands still meanwhile, and no other process runs
-/// that could end it.
+/// Detects a program in the kernel that computes without end. Meanwhile virtual time stands still, and no
+/// other process in the kernel runs that could end the program.
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// The number of waits and the computing time of the kernel's process, and the computing time of all
-    /// processes when either changed.
+    /// Number of waits and CPU time of the kernel's process, and the CPU time of all processes when these
+    /// last changed.
     changed: Option<((String, Duration), Duration)>,
 }
 
 impl Spinning {
     /// Checks once a second. Returns true if the kernel's process neither waited nor computed while the
-    /// processes of this PID namespace computed for [`SPINNING`]. This program runs in the kernel's process.
+    /// processes of this PID namespace computed for [`SPINNING`]. PID 1 of the kernel, this program, runs in
+    /// the kernel's process (patch 0004), so only other programs are detected.
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -290,7 +292,7 @@ impl Spinning {
 /// The reason why not all jobs were done.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// The job that was running.
+    /// The job that was running; None if there was none yet.
     pub job: Option<String>,
     /// The failure.
     pub failure: Failure,
@@ -305,7 +307,7 @@ fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// Returns the kernel's own arguments, without [`FREE_CLOCK`] for a task that polls the clock.
+/// Returns the kernel's arguments, without [`FREE_CLOCK`] for a task that polls the clock.
 fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
     let polled = task.polls_clock();
     let all = kernel.arguments.iter().map(String::as_str);
@@ -363,7 +365,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     Failure { fault: Fault::Machine, message, remedy }
 }
 
-/// The progress of a task, by its records.
+/// The progress of a task, as its records show it.
 struct Progress<'a> {
     task: Task<'a>,
     done: usize,

@@ -1,4 +1,4 @@
-//! A running kernel: its process, its console, and the files that it writes.
+//! Starts a kernel, reads its console, and copies the files that it writes.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,13 +18,13 @@ use fastopen_netns::{cores, process};
 use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
 
-/// Longest turn of the kernel on a core that others want too.
+/// Maximum time slice of the kernel on a core that others want too.
 const SLICE_NS: u64 = 100_000;
-/// Interval of checks for new records.
+/// Interval between checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// The longest time for the console's thread to read the rest when the kernel has ended.
+/// Maximum time for the console's thread to read the rest after the kernel has ended.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The number of the console's last lines in an error.
+/// Number of the console's last lines in an error.
 const CONSOLE_TAIL_LINES: usize = 6;
 
 /// A file that the kernel writes, and the standard stream of this process that gets its bytes.
@@ -36,7 +36,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Standard output and standard error.
+    /// Returns the streams of standard output and standard error.
     fn all(folder: &Path) -> io::Result<Vec<Self>> {
         let stream = |name, to: OwnedFd| {
             Ok::<_, io::Error>(Self { from: File::open(folder.join(name))?, read: 0, to: Some(to.into()) })
@@ -57,13 +57,13 @@ impl Stream {
     }
 }
 
-/// A running kernel; killed on drop.
+/// A running kernel. Dropping it kills the kernel.
 pub(super) struct Running {
     pub(super) child: Child,
     records: File,
     /// The number of bytes of records that were read.
     read: u64,
-    /// The incomplete line at their end.
+    /// The incomplete line at the end of the records that were read.
     rest: Vec<u8>,
     /// The standard streams of a command.
     pub(super) streams: Vec<Stream>,
@@ -102,7 +102,7 @@ impl Running {
         process::tie_to_parent(&mut command);
         // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
         let _ = cores::stay();
-        // It computes without a pause, and worlds of real time on the same core wait for its turn to end.
+        // The kernel computes without a pause, and real-time worlds on the same core wait for its time slice.
         process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);

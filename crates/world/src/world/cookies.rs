@@ -1,5 +1,5 @@
-//! Fetches the Fast Open cookies of an earlier visit: those of all hosts for the client, and those of the
-//! origins for an external server.
+//! Fetches Fast Open cookies, as an earlier visit would: from all hosts for the client, and from the origins
+//! for an external server.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,27 +15,26 @@ use super::load::SETTLE_TIMEOUT;
 use crate::server;
 
 impl Servers {
-    /// Gets `client` a cookie from each host. Call it with an unshaped link.
+    /// Fetches a cookie for `client` from each host and from a resolver over TCP. The link must be unshaped.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses: Vec<_> = self.addresses.iter().copied().chain(self.resolver).collect();
         self.fetch(client, of_each_host(&addresses))
     }
 
-    /// Gets `client` a cookie of the first host for each of these addresses.
+    /// Fetches a cookie from the first host for each of these addresses of `client`.
     pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[IpAddr]) -> Result<()> {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Gets an external server the cookies of the origins behind it, which a server has that has run for a
-    /// while.
+    /// Fetches cookies for an external server from the origins behind it, as if it had run for a while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
         self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Gets cookies through connections from `namespace` that request one and are then reset. Each pair has
-    /// the client's address, or None for the default, and the server's address.
+    /// Fetches cookies: connections from `namespace` request a cookie and are then reset. Each pair consists
+    /// of the client's address, or None for the default, and the server's address.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -75,8 +74,8 @@ impl Servers {
     }
 }
 
-/// Returns the first address of each host. A second connection to a host would use the cookie and wait for
-/// the first write.
+/// Returns the first address of each host, for the default client address. A second connection to a host
+/// would use the cookie and wait for the first write.
 fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

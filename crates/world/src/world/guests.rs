@@ -1,4 +1,4 @@
-//! Servers that a command in a world talks to (`fastopen shell --serve`).
+//! Starts the servers that a command in a world connects to (`fastopen shell --serve`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -21,47 +21,47 @@ use crate::sandbox::program::{Output, how_ended};
 
 /// Timeout for a server to open its first socket.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of checks of the sockets.
+/// Interval between checks of the sockets.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Files that list the sockets of the reading thread's network namespace, and the state of those that wait
-/// for clients: `0A` is `TCP_LISTEN`, and every UDP socket waits.
+/// Files that list the sockets of the reading thread's network namespace, and the state of sockets that wait
+/// for clients: `0A` is `TCP_LISTEN`; UDP sockets wait in any state.
 const SOCKETS: [(&str, Option<&str>); 4] = [
     ("/proc/thread-self/net/tcp", Some("0A")),
     ("/proc/thread-self/net/tcp6", Some("0A")),
     ("/proc/thread-self/net/udp", None),
     ("/proc/thread-self/net/udp6", None),
 ];
-/// The number of a server's last lines in an error.
+/// Number of a server's last lines of output in an error.
 const LAST_LINES: usize = 4;
 
 /// A program that serves a host of the world.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestServer {
-    /// Name of the host, which has its own address. The name resolves to it at both ends.
+    /// Name of the host. The host has its own address, to which the name resolves at both ends.
     pub host: String,
     /// The program and its arguments.
     pub command: Vec<String>,
 }
 
-/// The other programs of a world.
+/// The servers beside a command in a world, and the environment of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guests<'a> {
     /// The servers.
     pub servers: &'a [GuestServer],
-    /// Environment of the servers and of the command; none for that of this process.
+    /// Environment of the servers and of the command; None for the environment of this process.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
 impl Guests<'_> {
-    /// Returns true if the servers serve all these hosts. Nothing else listens there then.
+    /// Returns true if the servers serve all these hosts. Then nothing else listens there.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))
     }
 }
 
-/// A running server. It is ended when dropped.
+/// A running server. Dropping it ends the server.
 pub struct Running(Child);
 
 impl Drop for Running {
@@ -71,7 +71,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts the servers in the namespace of the origins. Each starts when the one before listens.
+/// Starts the servers in the namespace of the origins, each when the previous one listens.
 ///
 /// # Errors
 /// If a server cannot be started, fails before it listens, or listens nowhere; the error has its last lines.
@@ -91,7 +91,7 @@ fn start(
     origins: &NetNs,
     isolated: bool,
 ) -> Result<Running, Failure> {
-    // The folder may be shared with other runs on this machine.
+    // The folder may be shared with other runs on this machine, so the name must be unique.
     let output = Output::named(&format!("server-{number}-{}", monotonic_ns()));
     let file = output.file().blame(Fault::Machine, "making a file for a server's output")?;
     command.process_group(0).stdin(Stdio::null());
@@ -101,7 +101,7 @@ fn start(
     }
     let before = sockets(origins)?;
     let namespace = origins.clone();
-    // The restrictions of the command stay with this thread.
+    // A separate thread, because the restrictions stay with a thread.
     let spawn = move || {
         namespace.enter()?;
         if isolated {
@@ -116,10 +116,10 @@ fn start(
     };
     let mut running = Running(spawned.map_err(|failure| failed(failure.message))?);
     let started = Instant::now();
-    // Virtual time advances only when the server has done its work or waits.
+    // In virtual time this timeout does not run while the server computes.
     while sockets(origins)? <= before {
         match running.0.try_wait() {
-            // One that ended well may be a daemon.
+            // A server whose first process ended successfully may be a daemon.
             Ok(Some(status)) if !status.success() => return Err(failed(how_ended(status))),
             _ if started.elapsed() >= START_TIMEOUT => {
                 return Err(failed(format!("listens on no port after {} s", START_TIMEOUT.as_secs())));

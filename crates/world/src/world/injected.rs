@@ -1,5 +1,4 @@
-//! Injected faults: changes of a load's observations before it is judged, with which a soak tests whether the
-//! evidence finds each fault.
+//! Injects faults into a load's observations, for soak tests that check if the evidence finds each fault.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,16 +12,16 @@ pub(super) struct Observed<'a> {
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
     pub link: &'a mut LinkRecord,
     pub cookies: &'a mut Vec<IpAddr>,
-    /// True if the load begins with the cookies of all hosts; None: it does not use Fast Open.
+    /// True if the load begins with the cookies of all hosts; None if it does not use Fast Open.
     pub warm: Option<bool>,
-    /// True if the time of a first response has a bound.
+    /// True if the evidence has a lower bound for the time of first responses.
     pub timed: bool,
 }
 
-/// A fault. It returns false if it cannot change anything in the load.
+/// Injects a fault. Returns false if the fault cannot change anything in the load.
 type Fault = fn(&mut Observed) -> bool;
 
-/// The last one is possible in every load.
+/// The last fault is possible in every load.
 const FAULTS: [Fault; 10] = [
     wrong_cookies,
     |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),
@@ -42,7 +41,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects the fault with this number, or the next possible one.
+/// Injects the fault with this number, or the next one that is possible in this load.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());

@@ -1,6 +1,6 @@
-//! One load: the world is prepared, the client runs, and the observations become a record.
+//! Runs one load: prepares the world, runs the client, and makes a record of the observations.
 //!
-//! Each step consumes the previous one: [`Prepared`], [`Observed`], [`LoadRecord`].
+//! Each step consumes the result of the previous one: [`Prepared`], [`Observed`], [`LoadRecord`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -38,12 +38,12 @@ use crate::server::{self, Server};
 /// A pcapng file, and the number of packets that were dropped because buffers were full.
 pub(super) type Packets = (Vec<u8>, u32);
 
-/// Timeout for the last packets of a load on an unshaped link.
+/// Timeout for connections to be accepted or to end on an unshaped link.
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
-    /// Loads the page according to `plan`, and returns its packets if the job requests them. `number` is the
-    /// index of the load.
+    /// Loads the page according to `plan`, and returns the record, and the packets if the job requests them.
+    /// `number` is the index of the load.
     pub(super) fn load(
         &self,
         number: usize,
@@ -71,7 +71,7 @@ impl<'a> World<'a> {
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
-        // The resets of the last load must arrive before the link is configured, which drops packets.
+        // The resets of the last load must arrive before the link is configured, because that drops packets.
         self.settle()?;
         self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
         self.network.link.configure(&LinkConfig::default())?;
@@ -98,8 +98,8 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Makes the client's earlier visit, for its cache or session tickets, over an unshaped link and without
-    /// Fast Open, so that it leaves no cookie. Ends its connections.
+    /// Makes the client's earlier visit, for its cache or session tickets. The visit uses an unshaped link,
+    /// and no Fast Open, so that it leaves no cookie. Ends its connections.
     fn visit(
         &self,
         expected: Expectation,
@@ -116,8 +116,8 @@ impl<'a> World<'a> {
         self.servers.origins.sockets().reset();
         self.servers.origins.quic().close_all();
         self.settle()?;
-        // The resets must reach the client before the link is configured, which drops packets. After those of
-        // QUIC the client closes its sockets.
+        // The resets must reach the client before the link is configured, because that drops packets. A QUIC
+        // client closes its sockets when its connections are reset.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
         let files = &self.network.counters.client;
         while files.read()?.get("CurrEstab") > 0 || self.tap.is_some() && files.udp_sockets()? > 0 {
@@ -138,7 +138,7 @@ impl<'a> World<'a> {
         if let Some(server) = server {
             tcp = server.sockets.wait_until_closed(SETTLE_TIMEOUT)?;
             server.sockets.forget();
-            // An external server keeps connections to the origins.
+            // An external server keeps its connections to the origins open.
             origins.sockets().reset();
         }
         tcp &= origins.sockets().wait_until_closed(SETTLE_TIMEOUT);
@@ -169,7 +169,7 @@ impl<'a> World<'a> {
         self.job.tcp_trace.then(start).transpose()
     }
 
-    /// Returns the load for the client.
+    /// Returns the description of the load for the client.
     fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
         let ClientTls { page, lookups } = secure;
         let (tls, quic) = page.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
@@ -200,7 +200,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns TLS and QUIC of a client without sessions.
+    /// Returns the TLS and QUIC settings of a client without sessions.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -253,7 +253,7 @@ impl<'a> World<'a> {
 }
 
 impl Servers {
-    /// Returns `TCP_INFO` of the connections that origins and an external server accepted.
+    /// Returns `TCP_INFO` of the connections that the origins and an external server accepted.
     fn evidence(&self) -> fastopen_netns::Result<BTreeMap<FourTuple, TcpInfo>> {
         let mut evidence = self.origins.sockets().evidence();
         if let Some(server) = &self.server {
@@ -262,8 +262,8 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds late `TCP_INFO` of connections to an external server. Counts these connections by listener, and
-    /// the server's own ones to the origins.
+    /// Adds `TCP_INFO` that the kernel reports late, for connections to an external server. Returns the
+    /// number of these connections at each listener, and of the server's connections to the origins.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -303,7 +303,7 @@ impl Servers {
     }
 }
 
-/// TLS of a load's client.
+/// TLS settings of a load's client.
 #[derive(Clone, Default)]
 struct ClientTls {
     /// For the page's hosts; None in cleartext loads.
@@ -350,7 +350,8 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // After the origins' end, so that everything which that received was already sent.
+                    // After the origins' evidence, so that the tap has seen all packets that the origins
+                    // received.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
@@ -450,7 +451,7 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
-        // Only the resolver knows the query, which the evidence reports.
+        // If only the resolver knows of the query, the evidence reports that.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1

@@ -1,4 +1,4 @@
-//! One job: a world is built and measured, its loads are run, and it is taken down.
+//! Runs a job: builds and measures its world, runs its loads, and takes the world down.
 
 mod cookies;
 pub mod guests;
@@ -46,22 +46,22 @@ use crate::server::{self, Server};
 use crate::world::guests::Guests;
 use crate::world::site::{SyntheticPages, site};
 
-/// The most hosts of a page. The addresses above belong to probes.
+/// Maximum number of hosts of a page. The addresses with higher numbers belong to probes.
 const HOSTS: usize = 60_000;
 
-/// The most measurements before a network counts as different from the requested one.
+/// Maximum number of measurements before a network counts as different from the requested one.
 const MEASUREMENTS: u32 = 5;
 
-/// The most bytes of packets in a record, to limit the length of a line.
+/// Maximum number of bytes of packets in a record, to limit the length of a line.
 const PACKETS_PIECE: usize = 3 << 20;
 
-/// Writes a record.
+/// A function that writes a record.
 pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
 /// Runs a job and passes each record to `write` as soon as it is complete.
 ///
 /// # Errors
-/// The reason why the world could not be built, or differs from the requested one.
+/// If the world cannot be built or differs from the requested one, or if a load cannot be run.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -89,9 +89,9 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// Builds the world of a job with these servers, and runs `inside` in the client's namespace, with the job's
-/// Fast Open and link, and without cookies. The world is not measured. If the job asks for packets, also
-/// returns those of both ends.
+/// Builds the world of a job with the servers of `guests`, and runs `inside` in the client's namespace, with
+/// the job's Fast Open and link, and without cookies. Does not measure the world. Also returns the packets of
+/// both ends if the job requests them.
 ///
 /// # Errors
 /// If the world cannot be built, or a server fails before it listens.
@@ -127,14 +127,14 @@ struct World<'a> {
     policy: Policy,
     hosts: BTreeMap<String, IpAddr>,
     servers: Servers,
-    /// The packets of loads, in a job that requests them.
+    /// Captures the packets, if the job requests them.
     capture: Option<Capture>,
-    /// The counts of an external client's QUIC packets.
+    /// Counts the QUIC packets of an external client.
     tap: Option<ClientTap>,
     network: Network,
-    /// The memory limit of an external program on this kernel. That of a virtual kernel is fixed.
+    /// Limits the memory of external programs on this kernel. A virtual kernel has a fixed memory.
     memory: Option<MemoryGuard>,
-    /// The next address of the client for transactions.
+    /// Number of the client's next address for transactions.
     next_address: Cell<u16>,
     /// True after a flood, whose half-open connections remain.
     flooded: Cell<bool>,
@@ -142,7 +142,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// `guests` are those of a command. A job of loads has none.
+    /// Builds the world of a job. `guests` is None unless the world is for a command.
     fn build(job: &'a Job, engine: Engine, guests: Option<&Guests>) -> Result<Self, Failure> {
         let frames = guests.map_or_else(|| capture::frames(job), |_| capture::GUESTS_FRAMES);
         let guests = &guests.copied().unwrap_or_default();
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network and reads the settings back. `started` is the beginning of the set-up.
+    /// Measures the network and reads the settings back. `started` is the time when the set-up began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -217,8 +217,8 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures the link, and repeats a wrong measurement. A busy machine only makes one slower, so a
-    /// right one is not by chance.
+    /// Measures the network, and repeats a measurement outside the tolerance. A busy machine only makes a
+    /// network slower, so a measurement within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -231,7 +231,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Compares the measured network with the job, within its tolerance.
+    /// Returns an error if the measured network differs from the job's by more than the tolerance.
     fn check(&self, measured: &Measured) -> Result<(), Failure> {
         let tolerance = &self.job.tolerance;
         let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
@@ -268,7 +268,7 @@ impl<'a> World<'a> {
 /// Client, origins and the link between them. The link drops before the namespaces.
 struct Network {
     link: Link,
-    /// The link that the job asks for.
+    /// The link that the job requests.
     asked: LinkConfig,
     /// The client's cookies.
     cookies: RefCell<tcp_metrics::Table>,
@@ -291,7 +291,7 @@ impl Network {
             let message = "network.ip: this kernel has no IPv6".into();
             return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
         }
-        // Only the program's link has a middlebox.
+        // Only the link made by this program can have a middlebox.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
             LinkMaker::Auto => engine == Engine::Virtual && job.network.kernel_matches_model(),
@@ -316,20 +316,20 @@ impl Network {
     }
 }
 
-/// The origins and what clients need to reach them.
+/// The origins, and the addresses, names and certificates that clients need to reach them.
 struct Servers {
     /// The external server between client and origins.
     server: Option<Server>,
     origins: Origins,
-    /// The certificate authority, in a job that has TLS.
+    /// The certificate authority, if the job has TLS.
     authority: Option<Authority>,
     /// The address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
     /// The served page, if its bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
-    /// The resolver, if clients ask it over a connection.
+    /// The resolver, if clients query it over TCP, with or without TLS.
     resolver: Option<SocketAddr>,
-    /// The `Date` of the recorded document.
+    /// The `Date` header of the recorded document.
     recorded_date: Option<String>,
     _hosts_overlay: HostsOverlay,
 }
@@ -347,7 +347,7 @@ impl Servers {
         let port = |one: &Origin| match job.origins.server {
             None => one.port,
             Some(_) if job.origins.is_served(&one.host) => server::PORT,
-            // Port 80 of all addresses may be the server's.
+            // The server may use port 80 of all addresses.
             Some(_) => server::UPSTREAM_PORT,
         };
         let addresses = page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host], port(one))).collect();
@@ -363,11 +363,11 @@ impl Servers {
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
-        // Behind an external server, the origins are not measured.
+        // With an external server, that server is measured instead of the origins.
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
-        // The system's resolver has only UDP and TCP.
+        // The system's resolver supports only UDP and TCP.
         let asked = resolver(job).filter(|_| job.network.names.alpn().is_none());
         let asked = asked.map(|resolver| (resolver.ip(), job.network.names.is_over_tcp()));
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
@@ -398,12 +398,12 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
     core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
-/// Returns the resolver of a job's world; None if clients know all addresses.
+/// Returns the address of the resolver in a job's world; None if clients know all addresses.
 fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip), job.network.names.port()?))
 }
 
-/// Returns the address of each host of the page, and of each server.
+/// Returns the address of each host of the page, and of each host that a guest serves.
 fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
@@ -422,10 +422,10 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, 
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the shorter RTT, and the rest lies behind it.
+    // The link has the shorter of the two RTTs, and the rest is added behind it.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
-    // Each direction has a seed of its own, derived from the job's.
+    // Each direction has its own seed, derived from the job's.
     let wrong = |problem: String| Failure::new(Fault::Input, format!("network.{problem}"));
     let down = job.network.down.model("down", rtt - rtt / 2, job.seed).map_err(wrong)?;
     let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
@@ -440,11 +440,12 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the path rule. Unless all hosts are behind it, it has those that are named and drawn.
+/// Returns the rule of the path. Unless all hosts are behind the middlebox, the rule lists those that the job
+/// names (all if it names none) and that are drawn at random (`path_share`).
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {
-        // In the page's order, which is that of their addresses.
+        // Sorted by address, which is the page's order.
         let mut numbered: Vec<_> = hosts.iter().map(|(host, address)| (*address, host)).collect();
         numbered.sort_unstable();
         let drawn = path::drawn_hosts(asked.path_share, job.seed ^ 0x3c6e_f372_fe94_f82a);
@@ -453,12 +454,12 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
         });
         behind.map(|((address, _), _)| address).collect()
     };
-    // The resolver is not behind it.
+    // The resolver is not behind the middlebox, so with a resolver the rule must list the hosts.
     let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || asked.names != NameLookup::None;
     PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 
-/// Derives the key of the origins' cookies (`net.ipv4.tcp_fastopen_key`) from the seed, so that runs repeat.
+/// Derives the origins' cookie key (`net.ipv4.tcp_fastopen_key`) from the seed, so that runs are repeatable.
 fn cookie_key(seed: u64) -> [u32; 4] {
     let [high, low] = [(seed >> 32) as u32, seed as u32];
     [high ^ 0x6661_7374, low ^ 0x6f70_656e, high.rotate_left(7), low.rotate_left(11)]

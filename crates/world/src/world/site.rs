@@ -1,5 +1,4 @@
-//! The site that the origins of a world serve: the page's resources with their bodies, in cleartext and over
-//! TLS.
+//! Builds the site that the origins of a world serve: the page's resources, in cleartext and over TLS.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +31,7 @@ fn servers(
     let server = |(host, address): (&String, &IpAddr)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
-        // QUIC clients offer the first, TCP clients the second.
+        // QUIC clients offer the first of these protocols, TCP clients the second.
         let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
         let alpn: Vec<_> = alpn.into_iter().collect();
         let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
@@ -41,7 +40,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// Returns the transport of queries to the resolver at `address`. Its TLS has the settings of the job.
+/// Returns the transport of queries to the resolver at `address`. TLS has the settings of the job.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
@@ -50,7 +49,7 @@ fn names_transport(
 ) -> Result<Transport, Failure> {
     let tls = || {
         let sessions = Arc::<Sessions>::default();
-        // Its address is its name, as for public resolvers.
+        // The resolver's certificate names its address, as those of public resolvers do.
         let names = BTreeSet::from([address.ip().to_string()]);
         let authority = authority.expect("a world with TLS has an authority");
         let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
@@ -66,14 +65,14 @@ fn names_transport(
     })
 }
 
-/// The synthetic page for loads in the clear and for loads over TLS, whose URLs differ.
+/// The synthetic page for cleartext loads and for loads over TLS, whose URLs differ.
 pub struct SyntheticPages {
     clear: SyntheticPage,
     encrypted: SyntheticPage,
 }
 
 impl SyntheticPages {
-    /// Returns the synthetic pages of a job with synthetic bodies.
+    /// Returns the synthetic pages of a job; None if its bodies are not synthetic.
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
         let injected = job.client.kind.capabilities().runs_scripts;
@@ -87,7 +86,7 @@ impl SyntheticPages {
             .then(|| Self { clear: synthetic_page(false), encrypted: synthetic_page(true) })
     }
 
-    /// Returns the page for a load.
+    /// Returns the page for a load over TLS (`encrypted`) or in cleartext.
     pub fn select(&self, encrypted: bool) -> &SyntheticPage {
         if encrypted { &self.encrypted } else { &self.clear }
     }
@@ -102,8 +101,8 @@ impl SyntheticPages {
     }
 }
 
-/// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the secrets
-/// of its connections, and `resolver` is the resolver's address.
+/// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the TLS
+/// secrets of its connections, and `resolver` is the resolver's address.
 ///
 /// # Errors
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
@@ -143,7 +142,7 @@ pub fn site(
     };
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     let recorded = job.origins.bodies == Bodies::Recorded;
-    // A page may make requests that are not in its recording, with both schemes.
+    // A page may make requests that are not in its recording, over http and https.
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,
@@ -168,7 +167,7 @@ fn resources(
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
-    // Recorded responses stay fresh for as long as they were on the day of the recording.
+    // Recorded responses stay fresh for as long as when they were recorded.
     let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
     let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
@@ -193,7 +192,7 @@ fn resources(
             let address = hosts.get(url.host())?;
             Some((SocketAddr::new(*address, url.port()), url.normalized_target()))
         });
-        // Scripts choose among such hosts at random.
+        // Scripts choose among sibling hosts at random.
         let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
         let of_siblings = of_siblings.map(|(_, address)| {
             (SocketAddr::new(*address, resource.url.port()), resource.url.normalized_target())

@@ -1,4 +1,4 @@
-//! Transactions with the server of a world: prepared, made by the generator, and judged.
+//! Prepares, runs and judges transactions with the server of a world.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,18 +24,18 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
 
-/// Client ports, which are used in turn.
+/// The first client port, and the number of ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
-/// Time for the last segments of connections after the last response.
+/// Time for the last segments of connections after the last response, in addition to two RTTs.
 const REST: Duration = Duration::from_millis(20);
-/// The most kinds of failures in a record.
+/// Maximum number of kinds of failures in a record.
 const FAILURES: usize = 10;
-/// A cookie that no key makes.
+/// A cookie that is valid under no key.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
-    /// Makes the transactions of `plan`.
+    /// Makes the transactions of `plan`, and returns their record.
     pub(super) fn transactions(
         &self,
         plan: &LoadPlan,
@@ -163,7 +163,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores the settings that earlier transactions may have changed.
+    /// Restores the settings that earlier transactions may have changed. Fails after a flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: one comes after a flood, whose half-open connections would count";
@@ -182,7 +182,7 @@ impl World<'_> {
         let wanted = match asked.arrivals {
             _ if !cold => 1,
             Arrivals::RatePerS(rate) => u64::from(rate) * asked.duration_us / 1_000_000 + 1,
-            // Their number is not known.
+            // The number of transactions is not known.
             Arrivals::Clients(_) => u64::from((CLIENT_ADDRESSES - first) / 2),
         };
         let left = u64::from(CLIENT_ADDRESSES - first);
@@ -201,7 +201,7 @@ impl World<'_> {
         })
     }
 
-    /// Gets the cookies of the flood's addresses, if they are to be valid, and silences these addresses.
+    /// Returns the flood's addresses with their cookies, fetched if they are to be valid, and silences them.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();
@@ -231,7 +231,7 @@ impl World<'_> {
         Ok(sources)
     }
 
-    /// Changes the key of the server's cookies.
+    /// Changes the key of the server's cookies as `how` requests.
     fn change_key(&self, how: Option<NewKey>) -> fastopen_netns::Result<()> {
         let (old, new) = (cookie_key(self.job.seed), cookie_key(!self.job.seed));
         match how {
@@ -247,7 +247,7 @@ struct Sources {
     ip: Version,
     /// The number of the first address.
     first: u16,
-    /// The number after the last address, if each connection has its own; None: they share the first.
+    /// The number after the last address, if each connection has its own; None if all share the first.
     end: Option<u16>,
     resources: u64,
 }

@@ -1,4 +1,4 @@
-//! The browser's processes: started under interception in the client's namespace, ended together.
+//! Starts the browser's processes under interception in the client's namespace, and ends them together.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,28 +19,28 @@ use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
 
-/// Names of the program; the first that exists is started.
+/// Names of the browser's program. The first that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// The `PATH` if there is none.
+/// The `PATH` if the environment has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The file in its folder with the browser's standard error.
+/// The file with the browser's standard error, in the browser's folder.
 const OUTPUT: &str = "stderr";
 /// Timeout of the start, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
-/// Timeout of a call of the browser itself, in nanoseconds.
+/// Timeout of a method call, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// The browser's flags. Those without a comment keep it from requests, updates and windows of its own.
+/// The browser's flags. Those without a comment prevent its own requests, updates and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
-    "--remote-debugging-pipe", // no socket of the driver in the client's namespace
+    "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
     "--no-first-run",
     "--no-default-browser-check",
     "--no-pings",
     "--no-proxy-server",
     "--no-service-autorun",
     "--disable-background-networking",
-    // An unseen page runs like a visible one; so does `--disable-renderer-backgrounding`.
+    // Makes an invisible page run like a visible one, as does `--disable-renderer-backgrounding`.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-breakpad", // writes only to its own folder
@@ -55,17 +55,18 @@ const FLAGS: [&str; 31] = [
     "--disable-gpu",
     "--disable-renderer-backgrounding",
     "--disable-search-engine-choice-screen",
-    "--disable-site-isolation-trials", // frames in the page's process: more processes cost more than the load
+    "--disable-site-isolation-trials", // frames stay in the page's process: processes cost more than the load
     "--disable-sync",
-    "--dns-prefetch-disable",               // names by the system's resolver
-    "--force-effective-connection-type=4G", // the same priorities of fonts and images in every load
+    "--dns-prefetch-disable", // looks up names with the system's resolver
+    "--force-effective-connection-type=4G", // fonts and images have the same priorities in every load
     "--metrics-recording-only",
     "--mute-audio",
     "--password-store=basic", // uses no desktop
     "--window-size=1366,768",
-    // AsyncDns: names by the system's resolver. Https*: `http` stays `http`. IsolateOrigins, site-per-process
-    // and SpareRenderer*: frames in the page's process. LoadingPredictor*: nothing learnt from earlier loads.
-    // WebUIOmnibox*: two pages behind the address bar cost a second of processor time a load.
+    // AsyncDns: looks up names with the system's resolver. Https*: `http` stays `http`. IsolateOrigins,
+    // site-per-process and SpareRenderer*: keeps frames in the page's process. LoadingPredictor*: learns
+    // nothing from earlier loads. WebUIOmnibox*: omits two pages behind the address bar, which cost a second
+    // of processor time per load.
     "--disable-features=AsyncDns,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,\
      IsolateOrigins,LoadingPredictorUseLocalPredictions,MediaRouter,NetworkTimeServiceQuerying,\
      OptimizationHints,SpareRendererForSitePerProcess,Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup,\
@@ -75,33 +76,33 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates with a public key of this digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Makes the browser send early data over TCP, off in Debian's build. Over QUIC it always does.
+/// Enables early data over TCP, which is off in Debian's build. Over QUIC it is always on.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
     child: Child,
-    /// The `DevTools` protocol.
+    /// The session of the `DevTools` protocol.
     pub(super) pipe: Pipe,
-    /// Its intercepted connections.
+    /// The browser's intercepted connections.
     pub(super) watch: Watch,
-    /// Name and version.
+    /// Name and version of the browser.
     pub(super) product: String,
     folder: PathBuf,
 }
 
-/// A browser context: it shares no connections, cache, cookies, host names and TLS sessions with another.
+/// A browser context. Contexts share no connections, cache, cookies, host names or TLS sessions.
 pub(super) struct Context(String);
 
 /// A tab of a browser context.
 pub(super) struct Tab {
     target: String,
-    /// Its `sessionId`.
+    /// The tab's `sessionId`.
     pub(super) session: String,
 }
 
 impl Browser {
-    /// Starts a browser that trusts the world's authority and resolves hosts by `resolver_rules`.
+    /// Starts a browser that trusts the world's authority and resolves hosts with `resolver_rules`.
     ///
     /// # Errors
     /// If the machine has no browser, or the browser does not start.
@@ -143,9 +144,8 @@ impl Browser {
         self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
     }
 
-    /// Opens an empty tab in a context, with or without the context's HTTP cache, that pauses its requests if
-    /// `pauses` is set.
-    /// `script` runs in each document before the document's own.
+    /// Opens an empty tab in a context. `cache` enables the context's HTTP cache for the tab, and `pauses`
+    /// makes the tab pause its requests. `script` runs in each document before the document's own scripts.
     pub(super) fn open_tab(
         &mut self,
         context: &Context,
@@ -197,7 +197,7 @@ impl Browser {
         Ok(answer[key].as_str().unwrap_or_default().to_owned())
     }
 
-    /// A screenshot of a tab: a PNG in base64.
+    /// Returns a screenshot of a tab: a PNG in base64.
     pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
         let answer = self.call(Some(tab), "Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
@@ -234,8 +234,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag that makes the browser use QUIC for exactly the hosts with HTTP/3, without `Alt-Svc` over
-/// TCP.
+/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
     let urls = loading.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
@@ -253,8 +252,7 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// Returns the command line. The browser reads calls from file descriptor 3 and writes results to 4, to which
-/// a shell moves the pipes.
+/// Returns the command line, in which a shell moves the pipes to file descriptors 3 (calls) and 4 (results).
 fn command(
     program: &Path,
     folder: &Path,

@@ -1,5 +1,5 @@
-//! Limits the behaviour of a page during its load. Dialogs are answered. A page that navigates away, closes
-//! the tab, opens windows, makes too many requests or blocks its thread ends the load with a reason.
+//! Limits the behaviour of a page during its load, and answers its dialogs. A page that navigates away,
+//! closes the tab, opens windows, makes too many requests or blocks its thread ends the load with a reason.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use super::pipe::{Event, PipeError};
 
 /// Interval and timeout of liveness checks, in nanoseconds.
 const PERIOD_NS: u64 = 8_000_000_000;
-/// The most requests in addition to those of the page.
+/// Maximum number of requests in addition to those for the page's resources.
 const UNKNOWN_REQUESTS: usize = 1000;
 
 /// The behaviour of a page so far.
 pub(super) struct Conduct {
-    /// The page's frame and the navigation that shows it.
+    /// IDs of the page's frame and of the navigation that loads the page.
     page: Option<(String, String)>,
     requests: usize,
     most_requests: usize,
@@ -25,7 +25,7 @@ pub(super) struct Conduct {
 }
 
 impl Conduct {
-    /// Starts with a page of this number of resources.
+    /// Creates the state at the start of a page with this number of resources.
     pub(super) fn new(resources: usize) -> Self {
         let due_ns = monotonic_ns() + PERIOD_NS;
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }

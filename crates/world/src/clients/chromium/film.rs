@@ -1,4 +1,4 @@
-//! Pictures of the browser during a load, one for each change (`Page.startScreencast`).
+//! Takes pictures of the browser during a load, one for each change (`Page.startScreencast`).
 
 use fastopen_netns::clock::{monotonic_ns, realtime_ns};
 use serde_json::json;
@@ -7,20 +7,20 @@ use super::browser::{Browser, Tab};
 use super::pipe::{Event, PipeError};
 use crate::contract::FrameRecord;
 
-/// The largest width and height of a picture, in pixels.
+/// Maximum width and height of a picture, in pixels.
 const SIZE: u32 = 480;
 /// The JPEG quality, up to 100.
 const QUALITY: u32 = 70;
-/// The most bytes of a load's pictures in base64.
+/// Maximum number of bytes of a load's pictures in base64.
 const BUDGET: usize = 4 << 20;
 /// Time without a change after which a loaded page counts as drawn, in nanoseconds.
 const STILL_NS: u64 = 300_000_000;
-/// The longest wait until the page is drawn, in nanoseconds.
+/// Maximum wait until the page is drawn, in nanoseconds.
 const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// The pictures of one load.
 pub(super) struct Film {
-    /// The time of each, in nanoseconds of the monotonic clock, and its JPEG in base64.
+    /// The time of each picture, in nanoseconds of the monotonic clock, and its JPEG in base64.
     pictures: Vec<(u64, String)>,
     bytes: usize,
     dropped: u64,
@@ -34,7 +34,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Keeps the picture of an event, if it has one. The browser sends the next one after the acknowledgment.
+    /// Keeps the picture of an event, if any, and acknowledges it. Then the browser sends the next one.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,

@@ -1,5 +1,5 @@
-// Run in each document before its own scripts: the same times and random numbers in each load. As in Web Page
-// Replay, the clock goes on with the calls, so that what waits for it by reading it comes to an end.
+// Runs in each document before its own scripts, so that scripts see the same times and random numbers in each
+// load. As in Web Page Replay, each call advances the clock, so that a loop that waits for a time ends.
 (() => {
     const Native = Date;
     const start = Native.parse(RECORDED) || Native.UTC(2020, 0);

@@ -1,9 +1,8 @@
-//! Gives requests headers of the page's sizes. The browser pauses each request (`Fetch` domain of the
-//! `DevTools` protocol) and continues it with a `Cookie` that fills the rest.
+//! Gives requests headers of the sizes that the page specifies. The browser pauses each request (`Fetch`
+//! domain of the `DevTools` protocol), and continues it with a `Cookie` field of the missing size.
 //!
 //! A `Cookie` never causes a CORS preflight, even without credentials, because scripts cannot set it (Fetch
-//! standard, "forbidden request-header"). HTTP/2 compresses each crumb of it separately (RFC 9113 section
-//! 8.2.3).
+//! standard, "forbidden request-header"). HTTP/2 compresses its crumbs separately (RFC 9113 section 8.2.3).
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -20,15 +19,15 @@ use super::pipe::Event;
 use crate::clients::Loading;
 use crate::engine;
 
-/// The shortest field that can be added: a cookie of one byte.
+/// Size in bytes of the smallest field that can be added: a cookie of one byte.
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 /// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
-/// Fields that the network stack adds to those of a paused request.
+/// Fields that the network stack adds to a paused request.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 /// Added fields while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// Added to requests to potentially trustworthy origins, with [`Documents::metadata`].
+/// Encodings that are added for potentially trustworthy origins, in addition to [`Documents::metadata`].
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 /// Added fields of HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
@@ -41,10 +40,10 @@ pub(super) struct RequestHeads<'a> {
     resources: Resources,
     /// True if the browser has an HTTP cache.
     cache: bool,
-    /// The earliest time for the next request.
+    /// The earliest time at which the next request may continue.
     next_ns: u64,
     documents: Documents,
-    /// Bytes of the last client hints, which the network stack adds again after a redirect.
+    /// Size of the largest client hints so far, which the network stack adds again after a redirect.
     client_hints: usize,
 }
 
@@ -54,9 +53,9 @@ impl<'a> RequestHeads<'a> {
         Self { loading, resources, cache, next_ns: 0, documents: Documents::default(), client_hints: 0 }
     }
 
-    /// Waits until the next request may continue. Otherwise all requests of an instant would reach the
-    /// network stack together, and the order of a request on an open connection and the SYN for a later
-    /// request would be random.
+    /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
+    /// stack at once, and the order of a request on an open connection and a later request's SYN would be
+    /// random.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -67,7 +66,7 @@ impl<'a> RequestHeads<'a> {
     }
 
     /// Waits for the turn of a paused request, and returns the parameters of its `Fetch.continueRequest`.
-    /// None: another event.
+    /// Returns None for another event.
     pub(super) fn continued(&mut self, event: &Event) -> Option<Value> {
         if event.method != "Fetch.requestPaused" {
             return None;
@@ -87,8 +86,8 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// Returns the fields of the request for a resource, so that its header section has the page's size on
-    /// the wire of HTTP/1, and with HTTP/2 before compression.
+    /// Returns the fields of the request for a resource, filled so that the header section has the size that
+    /// the page specifies: on the wire with HTTP/1, before compression with HTTP/2 and HTTP/3.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
@@ -111,12 +110,11 @@ impl<'a> RequestHeads<'a> {
         fields
     }
 
-    /// Returns the bytes that a paused request does not show: the request line and the fields of the network
-    /// stack.
+    /// Returns the size of the request line and of the fields that a paused request does not show.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.page.resources[number];
         let url = text(&paused["request"]["url"]);
-        // The request line has the target of `http://host/target`, and `Host` the host.
+        // Of `http://host/target`, the request line contains the target, and `Host` the host.
         let scheme = url.find("://").map_or(0, |at| at + 3);
         let lines = resource.method.len() + "  HTTP/1.1\r\nHost: \r\n\r\n".len() + url.len() - scheme;
         let length = match resource.request_body_bytes {
@@ -148,7 +146,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Returns the Fetch Metadata fields (W3C) of a request, of the correct length.
+    /// Returns Fetch Metadata fields (W3C) of the same length as those that the browser adds to a request.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
         let url = text(&request["url"]);
@@ -182,7 +180,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // For requests with credentials, which excludes fonts, to or in a frame of a third party.
+        // This field is for requests with credentials (not fonts) to a third party or from its frame.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -197,8 +195,8 @@ fn is_client_hint(name: &str) -> bool {
     name.starts_with("sec-ch-")
 }
 
-/// Returns the relation of a URL's origin to the requesting one. The last two labels of a name count as its
-/// site, which changes the length by a byte for longer public suffixes.
+/// Returns the relation between the origin of a URL and the origin that requests it. The last two labels of a
+/// name count as its site. For longer public suffixes, the length may therefore be wrong by a byte.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {
@@ -214,7 +212,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// Returns the host of an absolute URL without a user, as it is written.
+/// Returns the host of an absolute URL as it is written. The URL must not contain a user.
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
@@ -224,8 +222,8 @@ fn host_of(url: &str) -> &str {
     }
 }
 
-/// Returns true if browsers send the context of a request: over TLS, or on this machine (W3C Secure
-/// Contexts).
+/// Returns true if a URL is potentially trustworthy, so that browsers add further fields: over TLS, or on
+/// this machine (W3C Secure Contexts).
 fn is_trustworthy(url: &str) -> bool {
     let host = host_of(url);
     let loopback = host == "[::1]" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
@@ -248,8 +246,8 @@ fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()
 }
 
-/// Returns a cookie of this length. Its crumbs have 32, 64, 128 and more bytes with their separator, as the
-/// lines of [`fastopen_replay::header::fill`], so that two requests have most of them in common.
+/// Returns a cookie of this length. Its crumbs have 32, 64, 128 and more bytes with their separator, like the
+/// lines of [`fastopen_replay::header::fill`], so that two requests have most crumbs in common.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
     for power in fastopen_replay::header::FILLER_POWERS.rev() {

@@ -1,8 +1,8 @@
-//! Unmodified Chromium as a client, driven over the `DevTools` protocol.
+//! Uses unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser serves all loads of a world. Each load has a browser context of its own, except the repeat
-//! view, which has that of its first view. Connections and their evidence come from the kernel, as for any
-//! command. Times come from the browser, whose clock is the monotonic clock.
+//! One browser serves all loads of a world. Each load uses a new browser context, or the context of its
+//! earlier visit. Connections and their evidence come from the kernel, as for any command. Times come from
+//! the browser, whose clock is the monotonic clock.
 
 mod browser;
 mod conduct;
@@ -26,12 +26,11 @@ use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Time without any event, apart from the timers of the page, after which the missing requests count as never
-/// sent, in nanoseconds.
+/// Time without any event, in addition to the longest timer of the page, after which missing requests count
+/// as never sent, in nanoseconds.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time after the load event in which a recorded page may go on with requests, in nanoseconds; some pages
-/// never end.
+/// Time after the load event in which a recorded page may make requests, in nanoseconds. Some never stop.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// Fixes the clock and the random numbers of scripts. `RECORDED` is a placeholder for the date of the
@@ -61,20 +60,20 @@ impl Chromium {
         Self { browser: None, visited: None, settings: settings.clone() }
     }
 
-    /// Returns true if the HTTP cache is enabled. Both views need it to measure a repeat view, and pages with
-    /// recorded bodies rely on it, for example to preload. Synthetic pages must repeat requests that were
-    /// recorded twice, so they have no cache.
+    /// Returns true if the HTTP cache is enabled. A repeat view needs it in both loads, and pages with
+    /// recorded bodies rely on it, for example to preload. Otherwise there is no cache, because synthetic
+    /// pages must repeat requests that were recorded twice.
     fn cache(&self, loading: &Loading) -> bool {
         self.settings.view == View::Repeat || loading.origins.bodies == Bodies::Recorded
     }
 
-    /// Returns true if requests have the page's header sizes.
+    /// Returns true if requests get the header sizes that the page specifies.
     fn recorded_heads(&self) -> bool {
         self.settings.request_heads == contract::RequestHeads::Recorded
     }
 
-    /// Returns the script that runs before those of the page. It fixes their clock and random numbers if the
-    /// job requests that, and is the runtime of synthetic bodies.
+    /// Returns the script that runs before the page's scripts. It fixes their clock and random numbers if the
+    /// job requests that, and contains the runtime of synthetic bodies. None if neither is needed.
     fn script(&self, loading: &Loading) -> Option<String> {
         let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
         let fixed = self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
@@ -92,7 +91,7 @@ impl Chromium {
             let tab = browser.open_tab(&context, cache, pauses, script.as_deref())?;
             Ok::<_, PipeError>((context, tab))
         };
-        // Replace a browser that crashed in the last load.
+        // A browser that crashed in the last load is replaced.
         if let Some(mut browser) = self.browser.take() {
             if let Ok((context, tab)) = open(&mut browser) {
                 return Ok((browser, context, tab));
@@ -105,14 +104,13 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page. The next load has the cache and session tickets of this one. The caller ends the
-    /// connections in between.
+    /// Loads the page. The next load uses its cache and session tickets. The caller ends the connections.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
         engine::begin_load(loading.engine, loading.start_phase);
         let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
-        // The next load has a tab of its own, without a memory cache. The closed tab of a failed visit
-        // cannot request the page again when its connection is reset.
+        // The next load has a new tab, without a memory cache. The closed tab of a failed visit cannot
+        // request the page again when its connection is reset.
         let closed = match &outcome {
             Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
             Err(_) => Ok(()),
@@ -182,7 +180,7 @@ impl UserAgent for Chromium {
                 (record.frames, record.frames_dropped) = (frames, dropped);
             }
         }
-        // A browser that fails to close its context serves no other load.
+        // A browser that fails to close its context is not used again.
         if loaded.unfinished.is_none() && browser.close(&context).is_ok() {
             self.browser = Some(browser);
         }
@@ -264,7 +262,7 @@ impl Chromium {
     }
 }
 
-/// Returns a resource's URL in the bodies that the browser gets.
+/// Returns the URL of a resource, as written in the bodies that the browser gets.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
     loading.page.resources[number].url.rewritten(rewrite)
@@ -272,12 +270,12 @@ fn url_of(loading: &Loading, number: usize) -> String {
 
 /// The browser's measurements of a completed navigation.
 struct Navigation {
-    /// Its start on the monotonic clock.
+    /// Start of the navigation on the monotonic clock.
     start_ns: u64,
     metrics: BrowserRecord,
 }
 
-/// Returns milliseconds since the navigation's start.
+/// A script that returns the times of events such as load, in milliseconds since the navigation's start.
 const METRICS_SCRIPT: &str = "(() => {
     const observer = new PerformanceObserver(() => {});
     observer.observe({type: 'largest-contentful-paint', buffered: true});

@@ -10,8 +10,7 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Finds the resource of a request. The map has the resources by method and URL, and the number of requests
-/// so far.
+/// Finds the resource of a request. Maps method and URL to resources and to the number of requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -24,8 +23,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the resource of a `Network.Request`, the next one if several have its URL, and true if the URL
-    /// was requested more often than the page has it. None: the page does not have the URL.
+    /// Returns the resource of a `Network.Request` (the next one if several have its URL), and true if the
+    /// URL was requested more often than the page contains it. None: the page does not contain the URL.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -35,15 +34,15 @@ impl Resources {
     }
 }
 
-/// The errors of a request to a host that the page does not have. The second occurs if the browser considers
-/// the network down.
+/// The errors of a request to a host that the page does not contain. The second occurs if the browser
+/// considers the network down.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
 /// The events of one load so far.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// By resource, true if its request is still expected. None: unknown.
+    /// For each resource, true if its request is still expected; None if that is unknown.
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
@@ -52,14 +51,14 @@ pub(super) struct LoadObserver<'a> {
     loaded: bool,
 }
 
-/// A request as the browser reports it; times in nanoseconds of the monotonic clock.
+/// A request as the browser reports it. Times are in nanoseconds on the monotonic clock.
 #[derive(Debug, Clone, Default)]
 struct ObservedRequest {
     method: String,
     url: String,
-    /// The resource of its URL.
+    /// The resource with this URL; None if the page does not contain it.
     resource: Option<usize>,
-    /// True if the URL was requested more often than the page has it.
+    /// True if the URL was requested more often than the page contains it.
     again: bool,
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,
@@ -196,7 +195,7 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Completes the records of the origins with the browser's times.
+    /// Completes the origins' records with the browser's times.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
@@ -217,7 +216,7 @@ impl<'a> LoadObserver<'a> {
                 Some(url) => *url == observed.url,
             };
             let position = seen_at_origins(&loaded.requests, is_its, since(observed.sent_ns));
-            // A request that did not reach the origins.
+            // The request did not reach the origins.
             let position = position.or_else(|| {
                 let resource =
                     observed.resource.filter(|number| !observed.again && !refused.contains(number))?;
@@ -241,7 +240,7 @@ impl<'a> LoadObserver<'a> {
             }
             let connection = request.connection.and_then(|id| loaded.connections.get_mut(id));
             let session = connection.and_then(|connection| connection.tls.as_mut());
-            // With early data, the browser reports when it could send that, not the end of the handshake.
+            // With early data, the browser reports when it could send the data, not the end of the handshake.
             let early = self.loading.tls_settings.session == SessionStart::Early;
             let session = session.filter(|session| !(early && session.resumed));
             if let Some((session, secured_ns)) = session.zip(since(observed.tls_end_ns)) {
@@ -254,15 +253,15 @@ impl<'a> LoadObserver<'a> {
                 continue;
             }
             request.sent_ns = since(observed.sent_ns).or(request.sent_ns);
-            // For a response that the browser hides from the page (ORB) it reports only the end. The time at
-            // which the origin sent the first byte is not a client's time.
+            // For a response that the browser hides from the page (ORB), the browser reports only the end.
+            // The time at which the origin sent the first byte is not the client's time.
             request.first_byte_ns = since(observed.first_byte_ns).or(since(observed.end_ns));
             // The browser cancels unused requests even if the origin has sent the whole response.
             if let Some(error) = observed.error.filter(|_| request.status.is_none()) {
                 request.error = Some(error);
             }
         }
-        // If the browser failed, that is the reason of the missing requests.
+        // If the browser failed, this failure explains the missing requests.
         for (resource, _) in missing.into_iter().filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {
                 let error = Some("the browser did not ask for it".to_owned());
@@ -292,7 +291,8 @@ impl ObservedRequest {
         self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
     }
 
-    /// Reads a `Network.ResourceTiming`, with milliseconds since `requestTime`, which is in seconds.
+    /// Reads the status, cache and times of a response. `Network.ResourceTiming` has milliseconds since
+    /// `requestTime`, which is in seconds.
     fn response_received(&mut self, response: &Value) {
         self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());
         self.from_cache |= response["fromDiskCache"] == true;
@@ -312,12 +312,12 @@ impl ObservedRequest {
     }
 }
 
-/// The reason why a request differs from the recording. In virtual time, the preload list has expired
-/// ([`crate::engine::begin_job`]).
+/// The reason why a request differs from the recording. In virtual time, the preload list is ignored as too
+/// old ([`crate::engine::begin_job`]).
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 
-/// Returns the reason of a `Network.loadingFailed`: the network's error, and the failure of CORS.
+/// Returns the reason of a `Network.loadingFailed`: the network's error, and the CORS error if there is one.
 fn failure(params: &Value) -> String {
     let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());

@@ -1,4 +1,4 @@
-//! The `DevTools` protocol over two pipes (`--remote-debugging-pipe`): JSON messages, each with a closing
+//! Speaks the `DevTools` protocol over two pipes (`--remote-debugging-pipe`): JSON messages that end with a
 //! NUL. A socket would add the driver's traffic to the client's network.
 
 use std::collections::VecDeque;
@@ -15,20 +15,20 @@ pub(super) struct Pipe {
     to: ChildStdin,
     from: ChildStdout,
     read: Vec<u8>,
-    /// Bytes at the beginning of `read` that hold no NUL.
+    /// Number of bytes at the start of `read` that contain no NUL.
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
-    /// The number of a call without a result so far.
+    /// Number of the call of a liveness check, until its result has arrived.
     pub(super) awaited: Option<u64>,
 }
 
 /// An event of the protocol.
 #[derive(Debug)]
 pub(super) struct Event {
-    /// Its name, such as `Page.loadEventFired`.
+    /// Name of the event, such as `Page.loadEventFired`.
     pub(super) method: String,
-    /// Its parameters.
+    /// Parameters of the event.
     pub(super) params: Value,
     /// The `sessionId` of the tab; None for an event of the browser itself.
     pub(super) session: Option<String>,

@@ -1,5 +1,5 @@
-//! The loader's stub resolver: one question for each name, over UDP or one connection of TCP, TLS or HTTPS,
-//! with glibc's timeouts (resolv.conf(5): `timeout:5`, `attempts:2`).
+//! Implements the loader's stub resolver: one lookup for each name, over UDP or over one connection (TCP, TLS
+//! or HTTPS), with glibc's timeouts (resolv.conf(5): `timeout:5`, `attempts:2`).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -30,9 +30,9 @@ use crate::clients::Resolver;
 use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
-/// The most queries for a name.
+/// Maximum number of queries for a name.
 const ATTEMPTS: u16 = 2;
-/// The largest answer to a query without extensions (RFC 1035 section 4.2.1).
+/// Maximum size of an answer to a query without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 
 /// A finished lookup, with times in nanoseconds of the monotonic clock.
@@ -46,7 +46,7 @@ pub(super) struct Lookup {
     pub(super) outcome: Result<IpAddr, String>,
 }
 
-/// Asks the resolver over UDP for the address of `host`. `number` is the message ID.
+/// Looks up the address of `host` at the resolver, over UDP. `number` is the message ID.
 pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> Lookup {
     let (asked_ns, mut queries) = (monotonic_ns(), 0);
     let outcome = ask(resolver, &host, number, &mut queries).await;
@@ -131,7 +131,7 @@ struct Pending {
     exchange: Option<Exchange>,
 }
 
-/// An exchange of HTTP/2. It resets its stream when it is dropped before the answer arrived.
+/// An HTTP/2 exchange. Dropping it before the answer has arrived resets its stream.
 struct Exchange(AbortHandle);
 
 impl Drop for Exchange {
@@ -140,11 +140,11 @@ impl Drop for Exchange {
     }
 }
 
-/// The message ID and answer of a query, or the reason why there are no more.
+/// The message ID and answer of a query, or the error after which there are no more answers.
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Asks all questions over one connection, until their channel ends.
+    /// Sends all questions over one connection, until their channel is closed.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(questions, &mut pending).await {
@@ -203,7 +203,7 @@ impl Stream {
         }
     }
 
-    /// Opens the connection, and makes its TLS handshake unless the first query begins it as early data.
+    /// Opens the connection. Makes its TLS handshake unless the first query starts it as early data.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
@@ -233,16 +233,16 @@ impl Pending {
     }
 }
 
-/// The queries of a connection.
+/// The kind of queries on a connection.
 enum Queries {
-    /// Messages with their lengths, over TCP or TLS, for addresses of a version of IP.
+    /// Messages that follow their lengths, over TCP or TLS, and ask for addresses of this version of IP.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
-    /// Requests of HTTP/2.
+    /// HTTP/2 requests.
     Https(Https),
 }
 
 impl Queries {
-    /// Sends messages over a connection, and their answers to `answers`.
+    /// Sends queries as messages over a connection. A task passes the answers to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -272,11 +272,12 @@ impl Queries {
     }
 }
 
-/// A connection of HTTP/2 to the resolver.
+/// An HTTP/2 connection to the resolver.
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// The task that moves frames. It starts with the first request, so that the preface shares its packet.
+    /// The task that sends and receives frames. It starts with the first request, so that the connection
+    /// preface is in the same packet.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }
@@ -302,8 +303,8 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Sends a request on a stream of its own. For caches every query has the message ID 0 (RFC 8484 section
-    /// 4.1).
+    /// Sends a request on a new stream. Every query has the message ID 0, so that caches recognise equal
+    /// queries (RFC 8484 section 4.1).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
@@ -323,7 +324,7 @@ impl Https {
     }
 }
 
-/// Returns the answer in a response. A response without one means that the resolver failed.
+/// Returns the answer in a response; `Answer::Failed` if the response contains none.
 async fn answer_in(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (head, body) = response.await?.into_parts();
     let message = receive(body, MESSAGE_BYTES_MAX).await?.filter(|_| head.status.is_success());

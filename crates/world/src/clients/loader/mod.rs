@@ -1,8 +1,8 @@
-//! The built-in client: drives the page scheduler with real connections, inside the client's namespace.
+//! Implements the built-in client: drives the page scheduler with real connections in the client's namespace.
 //!
-//! One tokio thread runs a task for each connection and, with HTTP/2, for each request. The tasks send
-//! reports to the loop, the loop passes them to the scheduler, and sends the scheduler's actions to the
-//! tasks. The tasks take all times.
+//! One tokio thread runs a task for each connection and, with HTTP/2 and HTTP/3, for each request. The tasks
+//! send reports to the loop. The loop passes the reports to the scheduler, and sends the scheduler's actions
+//! to the tasks. The tasks measure all times.
 
 mod connection;
 mod lookup;
@@ -44,8 +44,7 @@ const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Loader;
 
 impl UserAgent for Loader {
-    /// Gets session tickets from each host that speaks TLS, and from a resolver that does, over connections
-    /// that carry no request.
+    /// Fetches session tickets from each host and resolver that uses TLS, over connections without requests.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
             fetch_tickets(secure, loading.tls_settings.tickets, servers, VISIT_TIMEOUT)
@@ -118,13 +117,13 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // Spawned, because tokio polls epoll before each poll of the future of `block_on`.
+        // In a spawned task, because tokio polls epoll before each poll of the future of `block_on`.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
     after();
     sockets.reset_on_close();
-    // End the tasks first. The end of their channels would wake the runtime.
+    // Ends the tasks before their channels, because the end of a channel would wake the runtime.
     drop(runtime);
     drop(senders);
     Ok(loaded)
@@ -143,7 +142,7 @@ type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
 /// The state of a host's lookup.
 enum Address {
-    /// The resolver was asked; these connections wait.
+    /// The resolver was queried, and these connections wait for the answer.
     Asked(Vec<Waiting>),
     /// The address.
     Known(IpAddr),
@@ -168,22 +167,22 @@ struct Waiting {
 
 struct PageLoad {
     scheduler: Scheduler,
-    /// By the scheduler's number.
+    /// The endpoint of each origin, by the scheduler's number.
     origins: Vec<Endpoint>,
-    /// By resource.
+    /// The request for each resource.
     requests: Vec<Request<SizedBody>>,
     fastopen: bool,
     tls: Option<Arc<ClientConfig>>,
     quic: Option<QuicClient>,
     quic_table: Arc<QuicTable>,
     first_port: Option<u16>,
-    /// None: all addresses are known.
+    /// None if all addresses are known.
     resolver: Option<Resolver>,
     /// The connection to the resolver, from the first question on.
     stream: Option<ResolverStream>,
-    /// By name.
+    /// The state of lookups, by name.
     addresses: BTreeMap<String, Address>,
-    /// One for each name, in the order of asking.
+    /// One lookup for each name, in the order in which they began.
     lookups: Vec<LookupRecord>,
     timeout_ns: u64,
     start_ns: u64,
@@ -200,8 +199,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the load and the channels of open connections, which close when their channel
-    /// is dropped.
+    /// Loads the page. Returns the load and the channels of connections, which close with their channels.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -260,7 +258,7 @@ impl PageLoad {
                 Event::ConnectionClosed(connection)
             }
             Report::Progress { resource, bytes } => Event::BodyProgress { resource, bytes_so_far: bytes },
-            // The request of a closed connection was sent on another one.
+            // The request was sent again on another connection.
             Report::End { connection, response, .. }
                 if self.records[response.resource].connection != Some(connection.0) =>
             {
@@ -293,8 +291,8 @@ impl PageLoad {
         };
     }
 
-    /// Performs the actions in their order. A task sends its request some polls after the action, so a later
-    /// connection waits for it. Otherwise its SYN would overtake the request.
+    /// Performs the actions in their order. A task sends its request a few polls after the action, so the
+    /// next connection is opened only then. Otherwise its SYN would overtake the request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
@@ -312,7 +310,7 @@ impl PageLoad {
                 }
                 Action::Close(connection) => {
                     self.senders.remove(&connection);
-                    // The later one of two handshakes.
+                    // If the connection lost a race of two handshakes, its handshake is still under way.
                     if let Some(task) = self.connecting.remove(&connection) {
                         task.abort();
                     }
@@ -364,7 +362,7 @@ impl PageLoad {
         }
     }
 
-    /// Asks the resolver for the address of a host, over UDP or over the one connection.
+    /// Asks the resolver for the address of a host, over UDP or over the only connection to the resolver.
     fn ask(&mut self, host: String, number: u16) {
         let reports = self.reports.clone();
         let Some(resolver) = self.resolver.clone() else { return };
@@ -408,7 +406,7 @@ impl PageLoad {
         }
     }
 
-    /// Fails the lookups without a query.
+    /// Fails the lookups for which no query was sent.
     fn resolver_failed(&mut self, error: &io::Error) {
         let is_asked = |address: &Address| matches!(address, Address::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
@@ -452,10 +450,10 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Connects to the looked-up address, or to the host's own without a lookup.
+    /// Connects to the looked-up address, or to the origin's known address without a lookup.
     fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
         let Waiting { id, origin, version, requests } = connection;
-        // The scheduler may have closed it.
+        // The scheduler may have closed the connection.
         if !self.senders.contains_key(&id) {
             return;
         }
@@ -477,7 +475,7 @@ impl PageLoad {
                 .clone()
                 .filter(|_| version.is_quic() && encrypted)
                 .map(|quic| (quic, self.quic_table.clone())),
-            // If the numbers end, the kernel chooses the port.
+            // If no number is left, the kernel chooses the port.
             port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
             reports: self.reports.clone(),

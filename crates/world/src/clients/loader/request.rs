@@ -1,4 +1,4 @@
-//! The loader's requests, with headers of the page's sizes.
+//! Makes the loader's requests, with headers of the sizes that the page specifies.
 
 use fastopen_page::{Profile, Resource, ResourceType};
 use fastopen_replay::body::SizedBody;
@@ -12,15 +12,15 @@ use hyper::{Request, Version};
 use crate::clients::Loading;
 
 impl Loading<'_> {
-    /// The request for a resource. Its header has the page's size on the wire of HTTP/1, and with HTTP/2
-    /// before compression.
+    /// Returns the request for a resource. Its header has the size that the page specifies: on the wire with
+    /// HTTP/1, before compression with HTTP/2 and HTTP/3.
     pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
         let version = self.http_at(&resource.url);
         *request.version_mut() = version.wire();
-        // Page validation has checked both. A target that hyper refuses leaves `/`, which the page answers
-        // with 404.
+        // Page validation has checked method and target. If hyper refuses the target, it stays `/`, and the
+        // response is 404.
         if let Ok(method) = resource.method.parse() {
             *request.method_mut() = method;
         }
@@ -50,7 +50,7 @@ impl Loading<'_> {
             set(headers, &HeaderName::from_static(PRIORITY_HEADER), &priority(resource.kind).header());
         }
         fill(headers, USER_AGENT.as_str(), first_line, header_bytes);
-        // It differs in each request, so it is not worth a place in the HPACK table.
+        // The number differs in each request, so it is not worth a place in the HPACK table.
         if let Some(number) = headers.get_mut(RESOURCE_HEADER) {
             number.set_sensitive(true);
         }
@@ -59,7 +59,7 @@ impl Loading<'_> {
         request
     }
 
-    /// Host, and port if it is not the default of the scheme.
+    /// Returns the host, and the port if it is not the default of the scheme.
     fn authority(&self, resource: &Resource) -> String {
         match (resource.url.host(), resource.url.port()) {
             (host, port) if port == if resource.url.is_encrypted(self.schemes) { 443 } else { 80 } => {
@@ -70,7 +70,7 @@ impl Loading<'_> {
     }
 }
 
-/// The target URI with scheme and authority, for the pseudo-header fields of HTTP/2 (RFC 9113 section 8.3.1).
+/// Returns the target URI with scheme and authority, for HTTP/2's pseudo-headers (RFC 9113 section 8.3.1).
 fn absolute(target: &Uri, encrypted: bool, host: &str) -> Uri {
     let mut parts = target.clone().into_parts();
     parts.scheme = (if encrypted { "https" } else { "http" }).parse().ok();
@@ -84,7 +84,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// The priority that Chromium sends: incremental for what it can display in parts.
+/// Returns the priority that Chromium sends. Resources that it can display in parts are incremental.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

@@ -1,4 +1,4 @@
-//! PID 1 of the virtual engine's kernel for `--shell --kernel`: runs a command.
+//! Runs the command of `--shell --kernel` as PID 1 of the virtual engine's kernel.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -26,44 +26,44 @@ use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::guests::{GuestServer, Guests};
 use crate::world::with_world;
 
-/// Name of the session in the channel.
+/// File name of the session in the channel, the folder shared with the host.
 pub const SESSION: &str = "session";
-/// Name of the file of standard input.
+/// File name of the command's standard input.
 pub const INPUT: &str = "input";
-/// Name of the file that takes standard output.
+/// File name of the command's standard output.
 pub const OUTPUT: &str = "output";
-/// Name of the file that takes standard error.
+/// File name of the command's standard error.
 pub const ERRORS: &str = "errors";
-/// Name of the file that takes the packets.
+/// File name of the captured packets.
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time after which a line says that standard input is read.
+/// Time in nanoseconds after which a line tells the user that standard input is being read.
 const PATIENCE_NS: u64 = 2_000_000_000;
-/// Timeout of a command in virtual time. Its exit code is then that of timeout(1).
+/// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
 const TIMED_OUT: i32 = 124;
 
-/// A command with its environment and its servers.
+/// A command to run in the virtual engine's kernel, with its environment and servers.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Session {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Its working directory.
+    /// Working directory of the command.
     pub directory: PathBuf,
-    /// Its environment.
+    /// Environment of the command and the servers.
     pub environment: Vec<(OsString, OsString)>,
-    /// The servers.
+    /// Servers to start before the command.
     pub servers: Vec<GuestServer>,
-    /// The wall clock at the start, in seconds since 1970.
+    /// Wall clock at the start, in seconds since 1970.
     pub start_s: i64,
-    /// Folder whose files are copied to the machine's folder of the same name at the end.
+    /// Folder whose files are copied to the host's folder of the same name at the end.
     pub output: Option<PathBuf>,
 }
 
 impl Session {
-    /// Returns the view of the command: all files of the machine, or only programs if it is isolated.
+    /// Returns the machine's files that are visible to the command: all, or only programs if it is isolated.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -72,10 +72,10 @@ impl Session {
         }
     }
 
-    /// Writes the session, and standard input up to its end, to the kernel's folder.
+    /// Writes the session and all of standard input to the kernel's folder. No input is read from a terminal.
     ///
     /// # Errors
-    /// If the folder has no room, or standard input cannot be read.
+    /// If the folder's disk is full, or standard input cannot be read.
     pub fn put(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(SESSION), serde_json::to_vec(self)?)?;
         for name in [OUTPUT, ERRORS] {
@@ -93,10 +93,10 @@ impl Session {
     }
 }
 
-/// Runs the session in the host's folder, and powers off.
+/// Runs the session in the host's `folder`, and powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    // Before there are threads: one that does not block SIGCHLD would take it from the supervisor.
+    // Before there are threads: a thread that does not block SIGCHLD would take it from the supervisor.
     let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
@@ -129,7 +129,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     begin_at(session.start_s)?;
     limit_time(records).blame(Fault::Machine, "starting a thread")?;
     let pumps = redirect(records).blame(Fault::Machine, "redirecting the standard streams")?;
-    // An isolated command may not see its working directory.
+    // An isolated command may be unable to see its working directory.
     let hidden = job.client.isolate && !session.directory.is_dir();
     let directory = if hidden { Path::new("/") } else { &session.directory };
     std::env::set_current_dir(directory).blame(Fault::Input, directory.display())?;
@@ -138,7 +138,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let inside = || run_here(Invocation { words: &session.command, environment }, report, job.client.isolate);
     let (_, packets) = with_world(&job, Engine::Virtual, &guests, inside)?;
-    // Processes that it left running keep the pipes open.
+    // Processes that the command left running keep the pipes open.
     process::end_all_others();
     for pump in pumps {
         pump.join().expect("copying a stream does not panic");
@@ -153,13 +153,13 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     write_line(records, &Record::Done).blame(Fault::Machine, "writing a record")
 }
 
-/// Writes the reason of a failure, before the kernel ends.
+/// Writes the record of a failure to the host's file, before the kernel powers off.
 fn fail(records: &File, message: String, remedy: String, code: i32) {
     let _ = write_line(records, &Record::Failed { message, remedy, code });
     let _ = write_back(records);
 }
 
-/// Starts a thread that ends the kernel after the timeout.
+/// Starts a thread that powers off the kernel after `LONGEST`.
 fn limit_time(records: &File) -> io::Result<()> {
     let records = records.try_clone()?;
     let wait = move || {
@@ -175,7 +175,7 @@ fn limit_time(records: &File) -> io::Result<()> {
     thread::Builder::new().name("time".into()).spawn(wait).map(drop)
 }
 
-/// Replaces the standard streams by a file and two pipes. Threads copy the pipes to files.
+/// Replaces standard input by a file, and both outputs by pipes, which the returned threads copy to files.
 fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
     let input = File::open(channel().join(INPUT))?;
     let (output, to_output) = process::pipe()?;
@@ -196,7 +196,7 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // A program that computes does not give way, and its user would see nothing.
+    // A command that computes would keep this thread from running, and its user would see no output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
@@ -214,7 +214,7 @@ fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
     }
 }
 
-/// Copies the folder's files to the host's folder of the same name.
+/// Copies the files in `folder` to the host's folder of the same name.
 fn bring_back(folder: &Path) -> Result<(), Failure> {
     let host = channel().with_file_name("host");
     init::mount_host_folder(&folder.to_string_lossy(), &host)?;

@@ -1,4 +1,4 @@
-//! `--shell`: a command in a world, for `fastopen shell`.
+//! `--shell`: runs a command in a world, for `fastopen shell`.
 
 pub mod in_kernel;
 
@@ -30,23 +30,23 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
 
-/// The world of a command.
+/// The plan of `fastopen-world --shell`, as read from JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
     job: Box<RawValue>,
     servers: Vec<GuestServer>,
-    /// Descriptor that takes the packets, if the job asks for them.
+    /// Descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
-    /// Folder that takes the files which the command writes there, in virtual time. It exists.
+    /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
     output: Option<PathBuf>,
-    /// The wall clock of virtual time at the start, in seconds since 1970.
+    /// Wall clock at the start in virtual time, in seconds since 1970.
     start_s: i64,
 }
 
-/// A plan that was read.
+/// A plan whose job is parsed and whose descriptors are open.
 struct World {
-    /// The job as it was given.
+    /// The JSON of the job.
     text: String,
     job: Job,
     servers: Vec<GuestServer>,
@@ -104,13 +104,13 @@ fn read(plan: File) -> Result<World, Failure> {
 
 fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
     process::die_with_parent()?;
-    // `run_in_child_with_signals` forwards them to the supervisor, which forwards them to the command.
+    // `run_in_child_with_signals` forwards signals to the supervisor, which forwards them to the command.
     process::block_signals()?;
     let World { job, servers, packets, .. } = plan;
     let records = report.try_clone().blame(Fault::Machine, "the report")?;
     process::raise_file_limit();
     let isolated = job.client.isolate;
-    // An isolated command has one user, and no capability to change it.
+    // An isolated command runs as one user, and has no capability to change to another.
     let users = if isolated {
         namespace::enter_sandbox().map(|()| true)?
     } else {
@@ -159,18 +159,18 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
 }
 
-/// Returns the view of an isolated command: programs, and the files that the world itself needs.
+/// Returns the files that are visible to an isolated command: programs, and those that the world needs.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));
     view
 }
 
-/// Writes the reason of a failure, and returns the exit code.
+/// Writes the record of a failure, and returns its exit code.
 fn write_failure(failure: Failure, report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();
-    // The reader may have ended.
+    // The reader of the report may have ended.
     let _ = write_line(report, &Record::Failed { message, remedy, code });
     code
 }

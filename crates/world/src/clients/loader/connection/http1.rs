@@ -1,4 +1,4 @@
-//! The loader's driver of HTTP/1: each request is sent when the response to the one before has ended.
+//! Drives HTTP/1 for the loader: sends each request when the response to the previous one has ended.
 
 use std::error::Error;
 use std::io;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Connection, Exchange, Plaintext, QueuedRequest, Report, Reusable};
 
-/// The most header fields of a response.
+/// Maximum number of header fields of a response.
 const MAX_HEADERS: usize = 1000;
 
 /// Sends requests until the sender of `requests` is dropped or the connection fails.

@@ -1,4 +1,4 @@
-//! The loader's driver of HTTP/2: each request is sent at once, on a stream of its own.
+//! Drives HTTP/2 for the loader: sends each request at once, on a new stream.
 
 use std::future::poll_fn;
 use std::io;
@@ -44,8 +44,8 @@ pub(super) async fn run(
         connection.report(Report::Ready(connection.id));
     }
     let mut streams = Streams { connection, counters, scheduler: StreamScheduler::default(), sender };
-    // The driver starts with the first request, so that the preface shares its packet and, in cleartext or as
-    // early data, its SYN.
+    // The driver starts with the first request, so that the connection preface is in the same packet and, in
+    // cleartext or as early data, in the same SYN.
     let first = match first {
         Some(first) => Some(first),
         None => requests.recv().await,
@@ -59,7 +59,8 @@ pub(super) async fn run(
         if request.request.method().is_safe() || secured.is_complete() {
             streams.send(request).await;
         } else {
-            // Early data can be replayed (RFC 8470 section 4). Others do not wait for it.
+            // Early data can be replayed (RFC 8470 section 4), so an unsafe request waits for the end of the
+            // handshake. Other requests do not wait for it.
             let (mut streams, secured) = (streams.clone(), secured.clone());
             tokio::spawn(async move {
                 secured.wait().await;
@@ -80,9 +81,9 @@ struct Streams {
 }
 
 impl Streams {
-    /// Sends a request. A task of its own reads the response.
+    /// Sends a request. A separate task reads the response.
     async fn send(&mut self, QueuedRequest { resource, mut request, progress }: QueuedRequest) {
-        // The host may speak HTTP/3 as well.
+        // The request has another version if the host also supports HTTP/3.
         *request.version_mut() = Version::HTTP_2;
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();

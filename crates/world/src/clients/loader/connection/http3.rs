@@ -1,5 +1,5 @@
-//! The loader's driver of HTTP/3: each request is sent at once, on a stream of its own. With a ticket,
-//! requests before the end of the handshake are early data.
+//! Drives HTTP/3 for the loader: sends each request at once, on a new stream. With a ticket, requests before
+//! the end of the handshake are early data.
 
 use std::io;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests in early data, to retransmit if it is rejected, and requests that must not be early.
+        // Requests sent as early data, to send again if it is rejected, and requests that must not be early.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
@@ -58,7 +58,7 @@ pub(super) async fn run(
                         connected.close();
                         return Ok(());
                     };
-                    // Early data can be replayed (RFC 8470 section 4).
+                    // Early data can be replayed (RFC 8470 section 4), so only safe requests are sent in it.
                     if request.request.method().is_safe() {
                         sent.push(request.clone());
                         streams.send(request).await;
@@ -100,7 +100,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Begins HTTP/3 on a connection. The returned task ends with it.
+    /// Begins HTTP/3 on a connection. The returned task ends with the connection.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
@@ -128,7 +128,7 @@ impl Streams {
         self.connection.report(Report::Secured(self.connection.id, record));
     }
 
-    /// Sends a request. A task of its own sends the body and reads the response.
+    /// Sends a request. A separate task sends the body and reads the response.
     async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();
@@ -151,7 +151,7 @@ async fn receive<S: BidiStream<Bytes>>(
     let id = stream.id();
     let outcome = exchange_on(&mut exchange, &mut stream, body).await;
     if outcome.is_err() {
-        // The connection retransmits rejected early data.
+        // The connection sends rejected early data again.
         let settled = early.wait_for(|early| *early != Early::Pending).await;
         if settled.is_ok_and(|early| *early == Early::Rejected) {
             return;

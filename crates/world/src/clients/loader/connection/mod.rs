@@ -1,4 +1,4 @@
-//! The task of one of the loader's connections: its socket, its TLS handshake, its requests.
+//! Runs the task of one of the loader's connections: its socket, its TLS handshake and its requests.
 
 mod http1;
 mod http2;
@@ -36,30 +36,30 @@ use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 /// A request that a connection is to send.
 #[derive(Clone)]
 pub(super) struct QueuedRequest {
-    /// Index of its resource.
+    /// Index of the requested resource.
     pub(super) resource: usize,
     pub(super) request: Request<SizedBody>,
-    /// True to report progress of the body. Each report wakes the loop of the loader.
+    /// True to report progress of the body. Each report wakes the loader's loop.
     pub(super) progress: bool,
 }
 
-/// A report of a connection's task to the loop of the loader.
+/// A report from a connection's task to the loader's loop.
 pub(super) enum Report {
     /// The lookup of a name has ended.
     LookedUp(Lookup),
     /// The connection to the resolver is open.
     ResolverConnected(Opened),
-    /// The TLS handshake with the resolver is complete; the record's time is of the monotonic clock.
+    /// The TLS handshake with the resolver is complete; the record's time is on the monotonic clock.
     ResolverSecured(TlsRecord),
     /// The connection to the resolver failed.
     ResolverFailed(io::Error),
-    /// Its UDP socket is open, and its handshake begins.
+    /// The connection's UDP socket is open, and its handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// Its TCP handshake is complete, or its first write sends the SYN. That of TLS may follow.
+    /// The TCP handshake is complete, or the first write will send the SYN. A TLS handshake may follow.
     Connected(ConnectionId, Opened),
-    /// It can carry its first request.
+    /// The connection can carry its first request.
     Ready(ConnectionId),
-    /// Its TLS handshake is complete; the record's time is of the monotonic clock.
+    /// The connection's TLS handshake is complete; the record's time is on the monotonic clock.
     Secured(ConnectionId, TlsRecord),
     Failed(ConnectionId, io::Error),
     Closed(ConnectionId),
@@ -67,7 +67,7 @@ pub(super) enum Report {
         resource: usize,
         bytes: u64,
     },
-    /// A response has ended or failed. Its times are of the monotonic clock.
+    /// A response has ended or failed. Its times are on the monotonic clock.
     End {
         connection: ConnectionId,
         response: RequestRecord,
@@ -83,13 +83,13 @@ pub(super) type Reusable = bool;
 pub(super) struct Opened {
     /// The time at which connect(2) returned.
     pub(super) at_ns: u64,
-    /// True if the TCP handshake was complete then. Otherwise the first write sends the SYN.
+    /// True if the TCP handshake was complete at this time. Otherwise the first write sends the SYN.
     pub(super) established: bool,
     pub(super) four_tuple: FourTuple,
 }
 
 impl Opened {
-    /// Completes the record of a connection, whose times begin at `start_ns` of the monotonic clock.
+    /// Completes the record of a connection. The record's times count from `start_ns` on the monotonic clock.
     pub(super) fn complete(&self, record: &mut ConnectionRecord, start_ns: u64) {
         let at_ns = self.at_ns.saturating_sub(start_ns);
         record.client_port = Some(self.four_tuple.client.port());
@@ -98,11 +98,11 @@ impl Opened {
     }
 }
 
-/// A connection's stream of plaintext.
+/// A connection's plaintext stream, inside TLS if the connection is encrypted.
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// A request that begins the TLS handshake as early data, on a connection that is reported already.
+    /// The first request, if it begins TLS as early data. The connection is then already reported as ready.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -131,13 +131,13 @@ impl Connection {
         }
     }
 
-    /// Sends requests with the driver of the version.
+    /// Opens the connection and sends requests, with the driver of the HTTP version.
     async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
         if let (Some((quic, table)), Some((_, host))) = (self.quic.clone(), self.tls.clone()) {
             return http3::run(self, (quic, host), table, requests).await;
         }
         let (socket, opened) = self.open().await?;
-        // The load may end before its TLS handshake.
+        // Reported before the TLS handshake, because the load may end during the handshake.
         self.report(Report::Connected(self.id, opened));
         let plaintext = match self.tls.clone() {
             None => Plaintext { stream: Box::new(socket), secured: Secured::default(), first: None },
@@ -150,7 +150,7 @@ impl Connection {
                     self.report(Report::Ready(self.id));
                     first = requests.recv().await;
                     let Some(queued) = &first else { return Ok(()) };
-                    // Early data can be replayed (RFC 8470 section 4).
+                    // Early data can be replayed (RFC 8470 section 4), so only safe requests are sent in it.
                     if !queued.request.method().is_safe() {
                         if let Err(error) = stream.handshake().await {
                             let exchange = Exchange::new(self.clone(), queued.resource, queued.progress);
@@ -199,7 +199,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection from `port`, or from a port of the kernel's choice.
+/// Opens a connection from `port`, or from a port that the kernel chooses.
 pub(super) async fn open(
     address: SocketAddr,
     port: Option<u16>,
@@ -225,8 +225,8 @@ pub(super) async fn open(
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
-/// Calls connect(2) and waits for its end. tokio's `connect` always reads the socket's error, which is a slow
-/// system call in the virtual kernel, although epoll reports errors.
+/// Calls connect(2), and waits until the connection is established or fails. tokio's `connect` always reads
+/// the socket's error, which is a slow system call in the virtual kernel, although epoll reports errors.
 async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
@@ -263,7 +263,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete. `so_far` counts all bytes.
+    /// Reports bytes of the body before their frame is complete. `so_far` returns the number of bytes so far.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
