@@ -388,6 +388,11 @@ impl Job {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
 
+    /// Returns true if its loads run a program that is not part of fastopen: a client or a server.
+    pub fn is_foreign(&self) -> bool {
+        self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
+    }
+
     /// Returns the settings of QUIC. None if no host of the page speaks HTTP/3, or if QUIC does not have the
     /// congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {

@@ -215,3 +215,15 @@ fn cleartext_servers_beside_tls_speak_http11_whatever_their_host_speaks_over_tls
     let streams = |port| policy.limits(&Origin { host: "a.test".to_owned(), port }).streams;
     assert_eq!((streams(80), streams(443)), (1, 100));
 }
+
+#[test]
+fn a_job_is_foreign_if_its_client_or_its_server_is() {
+    let foreign = |part: &str, value: Value| {
+        let mut job: Value = serde_json::from_str(&golden("job-minimal.json")).expect("it is JSON");
+        job[part] = value;
+        read(&job.to_string()).expect("it is a job").is_foreign()
+    };
+    assert!(!foreign("client", json!({"kind": "loader"})));
+    assert!(foreign("client", json!({"kind": "chromium"})));
+    assert!(foreign("origins", json!({"server": ["nginx"]})));
+}

@@ -113,7 +113,7 @@ impl<'a> Task<'a> {
     /// Returns true if the task runs external clients, commands or scripts.
     fn is_foreign(self) -> bool {
         match self {
-            Self::Jobs(jobs) => jobs.iter().any(|job| job.client.kind.capabilities().is_foreign),
+            Self::Jobs(jobs) => jobs.iter().any(Job::is_foreign),
             Self::Scripts(_) | Self::Command(..) => true,
         }
     }

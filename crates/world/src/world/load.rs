@@ -513,7 +513,7 @@ impl Observed<'_, '_> {
             server_failure: self.server_failure.as_deref(),
             late_us: job.tolerance.late_us_at(job.network.rtt_us),
             seen_at: loaded.seen_at,
-            foreign: job.client.kind.capabilities().is_foreign || job.origins.server.is_some(),
+            foreign: job.is_foreign(),
             network: &job.network,
             origins: &job.origins,
             schemes: job.schemes(expected.tls),

@@ -154,8 +154,7 @@ impl<'a> World<'a> {
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
         let servers = Servers::start(job, &hosts, guests, &network.topology, keys.as_ref(), core.as_ref())?;
-        let foreign = job.client.kind.capabilities().is_foreign || job.origins.server.is_some();
-        let guarded = engine == Engine::Host && foreign;
+        let guarded = engine == Engine::Host && job.is_foreign();
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
         // The addresses of loads are numbered from 1.
