@@ -21,7 +21,7 @@ struct Guarded<T> {
 }
 
 impl<T> WatchCell<T> {
-    /// Calls `look` with the value, and wakes no thread.
+    /// Calls `look` with the value, without waking any thread.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut lock(&self.inner).value)
     }
@@ -36,7 +36,7 @@ impl<T> WatchCell<T> {
         result
     }
 
-    /// Waits until `reached` holds or `timeout` is over. Returns whether it holds.
+    /// Waits until `reached` returns true or `timeout` has passed. Returns the last result of `reached`.
     pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
         let mut inner = lock(&self.inner);
         inner.waiters += 1;

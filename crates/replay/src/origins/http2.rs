@@ -1,5 +1,5 @@
-//! Origins that speak HTTP/2: h2 carries concurrent requests of a connection, and the most urgent response is
-//! sent first.
+//! Serves HTTP/2: h2 handles the concurrent requests of a connection, and the most urgent response is sent
+//! first.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,8 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         .max_header_list_size(MAX_HEADER_LIST_SIZE)
         .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
-    // All errors come from the client, which resets its connections at the end of a load and records them.
+    // All errors are caused by the client, which resets its connections at the end of a load and records
+    // them.
     let Ok(mut accepted) = handshake.await else { return };
     let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {
@@ -53,7 +54,7 @@ struct Streams {
     shared: Arc<Shared>,
     counters: CountersHandle<FrameCounters>,
     scheduler: StreamScheduler,
-    /// The queries on a connection to the resolver.
+    /// The queries so far on a connection to the resolver.
     asked: Arc<Mutex<Asked>>,
 }
 
@@ -90,7 +91,7 @@ impl Streams {
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }
 
-    /// Answers a DNS query (RFC 8484).
+    /// Answers a DNS query over HTTPS (RFC 8484).
     async fn answer_query(
         self,
         names: &Names,
@@ -108,7 +109,7 @@ impl Streams {
         };
         let Some(answer) = query.answer.take() else {
             query.log(&shared.log, false);
-            // Dropping `respond` would reset the stream.
+            // The resolver ignores this query. Dropping `respond` would reset the stream.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
         };
         let sent = respond

@@ -1,4 +1,5 @@
-//! A client's certificate check that records its use. A resumed session has no certificate.
+//! Verifies the server's certificate for a client, and records that the server sent one. In a resumed session
+//! a server sends none.
 
 use std::sync::Arc;
 
