@@ -116,7 +116,7 @@ fn run_with(command: Invocation, mut records: Records, network: Network, isolate
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
-    // SAFETY: it is open, and nothing else in this process uses it.
+    // SAFETY: the descriptor is open, and nothing else in this process uses it.
     let file = unsafe { File::from_raw_fd(number) };
     fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
     Some(file)
@@ -136,7 +136,7 @@ fn supervise(
     // With an inherited SIG_IGN, the kernel would reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::kernel("taking signals"))?;
-    // Block all signals: they are forwarded to the command, and only its end ends this process.
+    // Block all signals: they are forwarded to the command, and this process only ends after the command.
     let mask = SigSet::all();
     let signals = mask
         .thread_block()
@@ -175,7 +175,7 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, of which the command has copies. Otherwise the reader of a pipe would
+/// Closes the inherited descriptors; the command has its own copies. Otherwise the reader of a pipe would
 /// wait for the end of this process.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;

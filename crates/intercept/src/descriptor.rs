@@ -1,4 +1,4 @@
-//! Operations on fetched sockets, and conversion of their addresses for system calls.
+//! Operates on fetched sockets, and converts addresses from and to the format of system calls.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

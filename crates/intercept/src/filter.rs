@@ -92,7 +92,7 @@ impl SharedNumber {
         self.number().load(Ordering::Acquire)
     }
 
-    /// Makes `command` store the time of exec here, after all preparations that it already has.
+    /// Makes `command` store the time of exec here, after all its earlier `pre_exec` closures.
     fn note_exec(self: &Arc<Self>, command: &mut Command) {
         let number = self.clone();
         let note = move || {
@@ -106,7 +106,7 @@ impl SharedNumber {
 
 impl Drop for SharedNumber {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and no reference to it outlives it.
+        // SAFETY: the memory was mapped with this size, and no reference to it outlives this value.
         let _ = unsafe { munmap(self.0.cast(), Self::SIZE.get()) };
     }
 }

@@ -129,9 +129,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the thread of a call and a duplicate of the TCP socket behind the call's descriptor; None if
-    /// the descriptor is not a TCP socket. Counts connections of Multipath TCP, whose subflows the kernel
-    /// creates without a call.
+    /// Returns the thread of a call and a duplicate of its TCP socket; None if the call's descriptor is not a
+    /// TCP socket. Counts connections of Multipath TCP, whose subflows the kernel creates without a call.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {

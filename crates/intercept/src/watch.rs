@@ -43,9 +43,8 @@ pub struct Started {
 }
 
 impl Watch {
-    /// Starts `command` from a new thread in the caller's namespaces, which calls `prepare` first.
-    /// Connections get client ports from `first_port` on (None: the kernel's choice). Listeners are not
-    /// changed.
+    /// Starts `command` in the caller's namespaces, from a new thread that calls `prepare` first. Connections
+    /// get client ports from `first_port` on (None: the kernel's choice). Listeners are not changed.
     ///
     /// # Errors
     /// If `prepare` fails, the command does not exist, or the filter cannot be installed.

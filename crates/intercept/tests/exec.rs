@@ -1,5 +1,5 @@
 //! Tests programs under interception in a separate network namespace: their behaviour, the kernel's counters,
-//! and processes left behind.
+//! and remaining processes.
 //!
 //! Each test runs itself again inside the namespace, as a separate process.
 
@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Environment variable of the separate process, with the name of the test to run.
+/// Environment variable with the name of the test to run inside.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const V4: &str = "127.0.0.1:8000";
 const V6: &str = "[::1]:8000";
@@ -69,8 +69,8 @@ fn dynamic() -> &'static str {
     PROGRAM.get_or_init(|| client("dynamic").display().to_string())
 }
 
-/// Returns a command that runs `command` under the program under test, which writes its report to standard
-/// output (through descriptor 9).
+/// Returns a command that runs `command` under the tested program and writes the report to standard output
+/// (descriptor 9).
 fn exec(command: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     let run = "exec 9>&1 >&2; exec \"$0\" 9 -- \"$@\"";
@@ -97,7 +97,7 @@ impl Done {
     }
 
     /// Returns the counts of connections, cookie requests, SYNs with data, acknowledged SYN data, and unknown
-    /// connections.
+    /// outcomes.
     fn counts(&self) -> [u64; 5] {
         ["connections", "cookie_requested", "syn_data_sent", "syn_data_acked", "unknown"]
             .map(|key| self.total(key))

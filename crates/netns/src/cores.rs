@@ -19,7 +19,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
 }
 
-/// Keeps the calling thread, and all threads and processes that it starts later, on these cores.
+/// Keeps the calling thread, and everything that it starts later, on these cores.
 ///
 /// # Errors
 /// If none of these cores exists.
@@ -29,7 +29,7 @@ pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
-/// Keeps the calling thread, and all threads and processes that it starts later, on its current core.
+/// Keeps the calling thread, and everything that it starts later, on its current core.
 ///
 /// # Errors
 /// Errors of `sched_setaffinity`.

@@ -31,7 +31,7 @@ impl CounterFiles {
         let groups = [
             open("/proc/thread-self/net/netstat", "TcpExt:", "")?,
             open("/proc/thread-self/net/snmp", "Tcp:", "")?,
-            // Some UDP counters have the same names as TCP counters, such as InErrors, so they get a prefix.
+            // UDP counters get a prefix, because some have the names of TCP counters, such as InErrors.
             open("/proc/thread-self/net/snmp", "Udp:", "Udp")?,
         ];
         let (sockets, ..) = open("/proc/thread-self/net/sockstat", "UDP:", "")?;

@@ -15,8 +15,8 @@ use crate::namespace::mount_scratch;
 use crate::sandbox::{guard_proc, limit_processes, mount_tmpfs};
 use crate::{Doing, Result, check};
 
-/// Mounts `/proc`, `/sys`, and a tmpfs on each of `/run` (if it exists) and
-/// [`scratch`](crate::namespace::scratch). Limits the number of processes and protects `/proc`.
+/// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` (if it exists) and
+/// [`scratch`](crate::namespace::scratch), limits the number of processes, and protects `/proc`.
 ///
 /// # Errors
 /// If the kernel lacks one of these file systems, or the root file system lacks a mount point.

@@ -1,5 +1,4 @@
-//! Creates user, mount, PID and network namespaces, without root if the system allows it, and mounts files in
-//! them.
+//! Creates user, mount, PID and network namespaces, without root if the system allows it.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -20,7 +19,7 @@ use crate::sandbox::mount_tmpfs;
 use crate::{Doing, Operation, Result};
 
 /// Moves the calling process, which must have one thread, into new user, mount, network, IPC and UTS
-/// namespaces, in which it is root. Its later children get a new PID namespace. Later mounts are invisible
+/// namespaces, in which it is root. Its later children share a new PID namespace. Later mounts are invisible
 /// outside.
 ///
 /// # Errors
@@ -124,8 +123,7 @@ fn map_ids(process: Pid) -> bool {
     )
 }
 
-/// Returns an ID map that maps each ID to itself. `own` is an ID map of this process; its IDs inside the
-/// namespace are mapped.
+/// Returns an ID map that maps each ID of this process's namespace to itself. `own` is this process's ID map.
 fn identity(own: &str) -> String {
     let mut map = String::new();
     for line in own.lines() {
@@ -151,11 +149,10 @@ pub(crate) fn make_mounts_private() -> Result<()> {
         .doing(|| "making mounts private".into())
 }
 
-/// Bind-mounts a file over each existing path in `targets`, only in this mount namespace. `targets` are pairs
-/// of a path and the new content. No path may be in /tmp.
+/// Bind-mounts a file over each existing path in `targets` (pairs of path and new content), only in this
+/// mount namespace. No path may be in /tmp.
 ///
-/// The files are on a tmpfs, which is unmounted from /tmp once they are bound, so nothing is written to a
-/// disk.
+/// The files are on a tmpfs that is unmounted from /tmp once they are bound, so nothing reaches a disk.
 ///
 /// # Errors
 /// If the kernel refuses a mount.

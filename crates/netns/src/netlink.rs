@@ -1,8 +1,8 @@
-//! Exchanges netlink messages: sends a request, and waits for its answers until the acknowledgement or the
-//! end of the dump.
+//! Exchanges netlink messages: sends a request, and collects its answers until the acknowledgement or the
+//! dump's end.
 //!
-//! A message is a family's header followed by attributes. This module builds and parses messages itself,
-//! because the project uses only a few kinds (docs/decisions/dependencies.md).
+//! A message is a family's header followed by attributes. Messages are built and parsed here, because the
+//! project uses only a few kinds (docs/decisions/dependencies.md).
 
 use std::io;
 

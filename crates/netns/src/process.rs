@@ -61,9 +61,9 @@ pub fn tune_malloc() {
 }
 
 /// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
-/// and removes it, so that it is removed even if this process is killed. If `cleanup` is killed, this process
-/// removes the folder. If both are killed, the next process that creates a folder with this prefix removes
-/// it; the locks of both prevent that before.
+/// and removes it, even if this process is killed. If `cleanup` is killed, this process removes the folder.
+/// If both are killed, the next process that creates a folder with this prefix removes it. While one of them
+/// lives, its lock prevents that.
 pub struct PrivateFolder {
     path: PathBuf,
     /// A pipe that is never written to. `cleanup` sees it closed when this process ends or drops it.
@@ -290,8 +290,8 @@ pub fn disable_core_dumps() {
 }
 
 /// Returns the memory of all other processes of this PID namespace that is not backed by files, in bytes.
-/// Shared memory is counted for each process. Returns 0 unless the caller is PID 1, because other processes
-/// may be unrelated.
+/// Shared memory counts for each process. Returns 0 unless the caller is PID 1, because other processes may
+/// be unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;
@@ -324,7 +324,7 @@ pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
 }
 
-/// Makes the calling thread run before all threads of the ordinary scheduling policies (`SCHED_FIFO`).
+/// Makes the calling thread run before all threads with ordinary scheduling (`SCHED_FIFO`).
 ///
 /// # Errors
 /// EPERM if this process lacks the privilege.
@@ -390,9 +390,9 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// Does the same as [`run_in_child`], and forwards the signals that other processes send (`SI_USER`) to the
-/// child. Call it with all signals blocked. Signals of the terminal reach the child directly, because it
-/// belongs to the foreground process group.
+/// Like [`run_in_child`], but forwards the signals that other processes send (`SI_USER`) to the child. Call
+/// it with all signals blocked. Signals of the terminal reach the child directly, because it belongs to the
+/// foreground process group.
 ///
 /// # Errors
 /// Errors of [`run_in_child`].

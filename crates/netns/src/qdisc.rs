@@ -61,7 +61,7 @@ pub struct QdiscStats {
 /// Correction of each packet's length in bytes: the emulated link counts IP packets without an Ethernet
 /// header.
 const OVERHEAD: i32 = -14;
-/// Packet limit of `netem`: more than any link holds, so that netem never drops for a full queue.
+/// Packet limit of `netem`, more than any link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
 
 // Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
@@ -223,8 +223,8 @@ fn words(attributes: &[(u16, u32)]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, word)| number(*kind, *word)).collect()
 }
 
-/// Returns a `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two fields in units of time, which
-/// attributes in bytes replace.
+/// Returns a `struct tc_tbf_qopt`: rate, peak rate (none), limit, and buffer and MTU (0, because
+/// `TCA_TBF_BURST` replaces the buffer and only a peak rate needs the MTU).
 fn tbf_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
     let mut bytes = rate_spec(byte_per_s);
     bytes.extend(rate_spec(0));
@@ -255,8 +255,8 @@ fn netem_rate(byte_per_s: u64) -> Vec<u8> {
     [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// Returns the payload of `TCA_STAB`: a `struct tc_sizespec` without a table, so that each packet counts with
-/// its length without the Ethernet header.
+/// Returns the payload of `TCA_STAB`: a `struct tc_sizespec` without a table, which only subtracts the
+/// Ethernet header from each packet's length.
 fn size_table() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 0];
     bytes.extend(OVERHEAD.to_ne_bytes());

@@ -196,13 +196,13 @@ impl RouteSocket {
         let mut message = vec![header, attribute(libc::IFA_LOCAL, octets)];
         if address.is_ipv6() {
             // No other host has the address, so the kernel need not look for duplicates. A prefix route would
-            // lead out of the machine until the kernel adds the route to the address itself.
+            // lead out of the machine until there is a route to the address itself.
             message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | IFA_F_NOPREFIXROUTE));
         }
         Ok(message)
     }
 
-    /// Makes the kernel drop all packets to `part` of a local network without a reply, or stops this.
+    /// Makes the kernel drop all packets to `part` of a local network without a reply, or ends this.
     ///
     /// # Errors
     /// Errors of the kernel.

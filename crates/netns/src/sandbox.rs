@@ -23,8 +23,7 @@ use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use crate::namespace::{make_mounts_private, mount_scratch, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
-/// Files that programs need: executables, libraries, fonts and certificates. Files that do not exist are left
-/// out.
+/// Files that programs need: executables, libraries, fonts and certificates. Missing files are left out.
 const SYSTEM: [&str; 37] = [
     "/bin",
     "/lib",
@@ -72,7 +71,7 @@ const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 /// Path of the machine's root folder while the view is built.
 const OLD: &str = "/.machine";
-/// User and group ID of a client in its own user namespace. It is not 0, because some programs treat root
+/// User and group ID of a client in its own user namespace; not 0, because some programs treat root
 /// differently.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
@@ -81,7 +80,7 @@ const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;
 
-/// The files of the machine that the programs of a world see, all of them read-only unless stated otherwise.
+/// The machine's files that the programs of a world see, all of them read-only except for `writable` ones.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`, instead
@@ -253,8 +252,8 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. The machine's root could
-/// otherwise write there without any capability.
+/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root
+/// could write there without any capability.
 ///
 /// # Errors
 /// If the kernel refuses a mount.
@@ -275,7 +274,7 @@ pub fn guard_proc() -> Result<()> {
 }
 
 /// Limits the number of processes and threads of this PID namespace, for all users. Before Linux 6.14 the
-/// setting is global; the kernel then refuses to change it, and nothing is limited.
+/// setting is global, so the kernel refuses it, and nothing is limited.
 pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }

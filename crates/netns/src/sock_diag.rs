@@ -1,8 +1,8 @@
 //! Reads `TCP_INFO` of other processes' sockets through `sock_diag`: of each socket when it is destroyed, and
 //! of all open sockets.
 //!
-//! Neither needs a privilege. `TCP_INFO` of a duplicate of each socket would be no alternative, because an
-//! open duplicate delays the connection's close.
+//! Neither needs a privilege. A duplicate of each socket is no alternative, because it would delay the
+//! connection's close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
@@ -22,8 +22,8 @@ const DESTROY_GROUPS: [u32; 2] = [1, 3];
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `INET_DIAG_INFO` of `include/uapi/linux/inet_diag.h`.
 const INET_DIAG_INFO: u16 = 2;
-/// `sizeof(struct inet_diag_msg)` of the same file, and the offsets of its fields: ports and addresses of
-/// both ends, `id.idiag_cookie` and `idiag_inode`.
+/// `sizeof(struct inet_diag_msg)`, and the offsets of its fields: ports and addresses of both ends,
+/// `id.idiag_cookie` and `idiag_inode`.
 const MESSAGE_BYTES: usize = 72;
 const LOCAL_PORT: usize = 4;
 const PEER_PORT: usize = 6;
@@ -40,8 +40,8 @@ pub struct SocketReport {
     pub local: Address,
     /// Address of the other end; unspecified for a listener.
     pub peer: Address,
-    /// Inode of the socket's file, by which its processes can be found; 0 if the socket is destroyed or not
-    /// accepted yet.
+    /// Inode of the socket, by which its processes can be found; 0 if the socket is destroyed or not accepted
+    /// yet.
     pub inode: u32,
     /// Outcome of the connection.
     pub outcome: Outcome,
@@ -88,7 +88,7 @@ impl DestroyEvents {
         socket::namespace_cookie(&self.socket)
     }
 
-    /// Returns the next destroyed socket without waiting; None if no event has arrived.
+    /// Returns the next destroyed socket without waiting; None if there is none.
     pub fn try_next(&mut self) -> Option<SocketReport> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {

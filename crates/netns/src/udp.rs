@@ -41,9 +41,9 @@ impl StampedSocket {
 }
 
 /// Binds a UDP socket to `local` (port 0: the kernel's choice), and connects it to `peer` if given. Requests
-/// kernel buffers of `buffer_bytes`, which the system may limit (`net.core.rmem_max`, `wmem_max`). The socket
-/// is registered only for read readiness, because epoll would otherwise report room to send after each
-/// datagram. Call it inside a tokio runtime.
+/// kernel buffers of `buffer_bytes`, which the system may limit (`net.core.rmem_max`, `wmem_max`). Registers
+/// the socket only for reading, because epoll would otherwise report room to send after each datagram. Call
+/// it inside a tokio runtime.
 ///
 /// # Errors
 /// Errors of `bind` and `connect`.

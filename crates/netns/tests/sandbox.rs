@@ -23,7 +23,7 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, inter
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
 
-/// Environment variable of the separate process, with the name of the test to run.
+/// Environment variable with the name of the test to run inside.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
@@ -390,7 +390,7 @@ fn files_are_overlaid_for_this_mount_namespace_only_and_come_back() {
 
 #[test]
 fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_processes_outside() {
-    // Use the folder for temporary files, because a checkout may be part of the view, such as below /opt.
+    // Not in the checkout, which may be part of the view, such as below /opt.
     let folder = std::env::temp_dir().join(format!("fastopen-landlock-{}", std::process::id()));
     let own = folder.join("own");
     fs::create_dir_all(&own).expect("there is room");
@@ -442,8 +442,7 @@ fn what_was_stamped_before_the_clock_was_set_is_never_in_the_future() {
     let now = || 100 * HOUR + 7;
     assert_eq!(clocks.monotonic_of(500 * HOUR - 5, now), 100 * HOUR - 5);
     assert_eq!(clocks.monotonic_of(500 * HOUR + 3, now), 100 * HOUR + 3);
-    // The clock was set back by an hour, then forward. In the second case the timestamp is late, and the load
-    // shows this.
+    // The clock was set back by an hour, or forward. Set forward, it makes the frame look an hour old.
     assert_eq!(clocks.monotonic_of(501 * HOUR, now), 100 * HOUR + 7);
     assert_eq!(clocks.monotonic_of(499 * HOUR, now), 99 * HOUR);
 }

@@ -30,7 +30,7 @@ enum Piece {
 }
 
 impl SizedBody {
-    /// Creates a body that consists of `bytes` bytes of filler.
+    /// Creates a body of `bytes` bytes of filler.
     pub fn filler(bytes: u64) -> Self {
         Self::default().and_filler(bytes)
     }

@@ -38,8 +38,8 @@ impl CachePolicy {
             }
         }
         if own_cors {
-            // Generated CORS headers depend on `Origin`. Recorded ones keep their `Vary`: with `Origin` in
-            // it, a preload whose request has no `Origin` could not serve a later request with one.
+            // Generated CORS headers depend on `Origin`. Recorded ones keep their `Vary`, because with
+            // `Origin` in it, a preload without `Origin` could not serve a later request that has one.
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
     }

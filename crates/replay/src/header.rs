@@ -44,6 +44,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// The lengths of filler lines are these powers of two: from the shortest line that has room for the field's
-/// name to the longest header section.
+/// The powers of two that are lengths of filler lines: from the shortest line with room for its name to the
+/// longest header section.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

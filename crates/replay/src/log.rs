@@ -23,8 +23,8 @@ pub struct AcceptedConnection {
 /// The latest state of a TLS handshake at the origin.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {
-    /// Time at which the handshake reached this state, in nanoseconds of the monotonic clock. For a completed
-    /// handshake, it is the arrival of the client's last message.
+    /// Time of this state in nanoseconds of the monotonic clock. For a completed handshake, it is the arrival
+    /// of the client's last message.
     pub at_ns: u64,
     /// The negotiated parameters, and whether the handshake is complete.
     pub handshake: Handshake,
@@ -138,8 +138,7 @@ impl OriginLog {
         });
     }
 
-    /// Waits until `count` connections have been accepted or `timeout` has passed. Returns true if they have
-    /// been accepted.
+    /// Waits until `count` connections have been accepted or `timeout` has passed. Returns true if they have.
     pub fn wait_until_accepted(&self, count: usize, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }

@@ -1,4 +1,4 @@
-//! Runs the resolver of a world, and builds and parses DNS messages (RFC 1035) for both ends: queries for
+//! Runs the resolver of a world, and builds and parses DNS messages of both ends (RFC 1035): queries for
 //! addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,4 @@
-//! Paces a body that a server produces over some time: the first bytes are sent at once, the last ones at the
-//! end of that time.
+//! Paces a body that a server produces over time: the first bytes are sent at once, the last ones at the end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 
 use crate::watch_cell::WatchCell;
 
-/// Addresses and ports of both ends of a connection. A client's port does not identify a connection, because
-/// the kernel uses the same port for several destinations.
+/// Addresses and ports of both ends of a connection. A client's port is not enough, because the kernel uses
+/// the same port for several destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FourTuple {
     /// The client's address and port.
@@ -107,10 +107,9 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// Like [`ObservedStream::new`], for a connection that was accepted just now. tokio assumes that such a
-    /// socket is readable and tries to read, which costs a system call. This call prevents that. There must
-    /// be no `await` between accept and this call: epoll reports available data only once, and an earlier
-    /// report would be lost.
+    /// Like [`ObservedStream::new`], for a connection that was accepted just now. Prevents the read that
+    /// tokio would try immediately, which costs a system call. There must be no `await` between accept and
+    /// this call: epoll reports available data only once, and an earlier report would be lost.
     pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Self::new(stream, four_tuple, table);
         stream.clear_readiness();
@@ -130,8 +129,8 @@ impl ObservedStream {
     }
 
     /// Clears tokio's readiness after a short read, so that the next read(2) does not return EAGAIN: a short
-    /// read empties the receive buffer, and edge-triggered epoll reports new data. tokio still knows if epoll
-    /// has reported the end of the stream.
+    /// read empties the receive buffer, and edge-triggered epoll reports new data. A reported end of the
+    /// stream is not forgotten.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

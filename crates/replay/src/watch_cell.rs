@@ -36,7 +36,7 @@ impl<T> WatchCell<T> {
         result
     }
 
-    /// Waits until `reached` returns true or `timeout` has passed. Returns the last result of `reached`.
+    /// Waits until `reached` returns true or `timeout` has passed. Returns true if it was reached.
     pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
         let mut inner = lock(&self.inner);
         inner.waiters += 1;

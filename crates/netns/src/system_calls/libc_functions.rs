@@ -90,8 +90,8 @@ system_calls! {
     write = SYS_write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
 }
 
-/// Makes any system call. libc's function is variadic; this function always passes six arguments, and the
-/// kernel ignores those that the system call does not have.
+/// Makes any system call. libc's function is variadic; this one always passes six arguments, and the kernel
+/// ignores unneeded ones.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(
     number: c_long,

@@ -1,5 +1,5 @@
 //! Corks a stream: frames that are ready at the same time are sent in one write. Otherwise each small frame
-//! would be a separate packet, and Linux counts congestion windows in packets.
+//! would be a packet, and Linux counts congestion windows in packets.
 
 use std::io;
 use std::pin::Pin;

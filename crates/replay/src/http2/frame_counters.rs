@@ -88,7 +88,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
-/// Parses the frames in one direction of a connection, and counts the traffic of each stream.
+/// Parses the frames in one direction of a connection, and counts each stream's traffic.
 #[derive(Debug, Default)]
 struct DirectionCounters {
     streams: BTreeMap<u32, DirectionTraffic>,

@@ -138,9 +138,9 @@ pub struct Quic {
 impl Quic {
     /// Creates a connection whose request streams are counted in `table`.
     ///
-    /// If early data is pending and then rejected, another value of this type replaces this one on the same
-    /// QUIC connection. So a value created with pending early data never closes the connection, and accepts
-    /// no streams of the server before the early data is accepted: dropping a control stream would end the
+    /// If pending early data is rejected, another value of this type replaces this one on the same QUIC
+    /// connection. So a value created with pending early data never closes the connection, and accepts no
+    /// streams of the server before the early data is accepted: dropping a control stream would end the
     /// connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;

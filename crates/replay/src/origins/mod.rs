@@ -350,9 +350,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Waits until a request may be processed. Early data may be a replay, so a request with an unsafe method
-    /// waits for the end of the handshake (RFC 8470 section 3). During a visit before the measured load, all
-    /// requests wait.
+    /// Waits until a request may be processed. Early data may be a replay, so an unsafe method waits for the
+    /// end of the handshake (RFC 8470 section 3). During a visit before the measured load, all requests wait.
     async fn may_process(&self, method: &Method, shared: &Shared) {
         if !method.is_safe() || shared.visit.load(Ordering::Relaxed) {
             self.secured.wait().await;

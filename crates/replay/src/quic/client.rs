@@ -47,8 +47,8 @@ pub struct Connected {
 }
 
 impl Drop for Connected {
-    /// Removes the connection from the table. A connection holds its socket and the socket holds the table,
-    /// so an open connection in the table would keep the socket and its port forever.
+    /// Removes the connection from the table. The socket refers to the table, so an open connection in the
+    /// table would keep the socket and its port forever.
     fn drop(&mut self) {
         self.table.closed(self.four_tuple);
     }

@@ -20,11 +20,11 @@ use quinn::congestion::{Controller, ControllerFactory};
 
 use super::DATAGRAM_BYTES;
 
-/// Number of probes that a timer would send (RFC 9002 section 6.2.4).
+/// Number of datagrams that a probe timeout may send (RFC 9002 section 6.2.4).
 const PROBES: u64 = 2;
 /// Probe timeout after the first RTT sample, in round trips (RFC 9002 sections 5.3 and 6.2.1).
 const PTO_RTTS: u32 = 3;
-/// Probe timeout before that (RFC 9002 section 6.2.2).
+/// Probe timeout before the first RTT sample (RFC 9002 section 6.2.2).
 const INITIAL_PTO: Duration = Duration::from_millis(999);
 
 /// Creates the congestion controller of one origin's connection.

@@ -1,5 +1,5 @@
 //! QUIC for HTTP/3: quinn with the same flow-control and initial windows as TCP, datagrams of one size, and
-//! evidence that is counted from the datagrams.
+//! evidence counted from the datagrams.
 
 mod client;
 mod congestion;
@@ -129,8 +129,8 @@ fn endpoint_config() -> EndpointConfig {
 }
 
 /// Describes a handshake. Cipher suite and group are the first of `provider`, because both ends have the same
-/// preferences and quinn does not report the choice. The size of the `ClientHello` is not counted, because
-/// the first flight consists of full datagrams.
+/// preferences and quinn does not report the choice. The `ClientHello` is not counted, because the first
+/// flight consists of full datagrams.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

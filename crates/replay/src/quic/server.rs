@@ -138,8 +138,8 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Returns a function that describes the handshake. Its arguments are the number of bytes of early data
-    /// read, and whether the handshake is complete.
+    /// Returns a function that describes the handshake, given the bytes of early data read and whether the
+    /// handshake is complete.
     pub(crate) fn handshake_reporter(
         &self,
     ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {

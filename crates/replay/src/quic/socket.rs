@@ -65,7 +65,7 @@ impl Datagrams {
             match self.state.recv(self.socket.get_ref().into(), buffers, meta) {
                 Ok(count) => {
                     if count < buffers.len().min(meta.len()).min(BATCH_SIZE) {
-                        // epoll reports later datagrams, so no call is needed that would return EAGAIN.
+                        // epoll reports later datagrams. This saves a call that returns EAGAIN.
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok(count));
@@ -173,9 +173,9 @@ impl AsyncUdpSocket for CountedSocket {
     }
 }
 
-/// Delays the first datagram of a client's connection until all ready tasks have run, so that its first
-/// flight holds all early data. After that the socket is always writable: datagrams for which the kernel has
-/// no room wait in the reactor.
+/// Delays the first datagram of a client's connection until all ready tasks have run, so that the first
+/// flight holds all early data. After that the socket is always writable: datagrams without room in the
+/// kernel wait in the reactor.
 #[derive(Debug)]
 struct Begun(Arc<CountedSocket>);
 

@@ -66,7 +66,7 @@ impl QuicTable {
         });
     }
 
-    /// Counts a sent datagram and its packets.
+    /// Counts a sent datagram.
     pub(super) fn sent(&self, four_tuple: FourTuple, datagram: &[u8]) {
         self.0.with(|connections| {
             let seen = connections.of(four_tuple);
@@ -75,7 +75,7 @@ impl QuicTable {
         });
     }
 
-    /// Counts a received datagram and its packets.
+    /// Counts a received datagram.
     pub(super) fn received(&self, four_tuple: FourTuple, datagram: &[u8]) {
         self.0.with(|connections| {
             let seen = connections.of(four_tuple);

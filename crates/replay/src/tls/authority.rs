@@ -25,13 +25,13 @@ use super::signer::{IssuerKey, ServerKey};
 /// extensions of real certificates (signed certificate timestamps, policies, authority information) and of
 /// larger keys and signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
-/// The readable part of the filler: addresses of the authority, as in public certificates. The rest is
-/// random, because keys and signatures do not get shorter by compression (RFC 8879).
+/// The readable part of the filler: addresses of the authority, as in public certificates. The rest is random
+/// like keys and signatures, which no compression shortens (RFC 8879).
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
-/// Maximum number of corrections of the filler's length. More than one may be needed, because DER encodes
-/// lengths in a variable number of bytes.
+/// Maximum number of corrections of the filler's length, because DER encodes lengths in a variable number of
+/// bytes.
 const CORRECTIONS: usize = 4;
 
 /// A certificate authority with new keys in each world. Its certificates always have the same sizes.

@@ -69,7 +69,7 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the tickets that clients have from the earlier visit.
     pub ticket_state: TicketState,
-    /// The kind of certificates whose size `chain_bytes` is.
+    /// The kind of certificates that have the size `chain_bytes`.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
@@ -116,8 +116,8 @@ pub enum SessionStart {
 pub enum TicketState {
     /// Valid.
     Valid,
-    /// The tickets' age at the clients differs from their age at the origins, so origins resume but reject
-    /// early data (RFC 8446 section 8.3).
+    /// Clients and origins disagree on the tickets' age, so origins resume but reject early data (RFC 8446
+    /// section 8.3).
     Stale,
     /// The tickets are older than their lifetime, so clients do not use them (RFC 8446 section 4.6.1).
     Expired,
@@ -255,8 +255,9 @@ pub fn server(
     Ok(config)
 }
 
-/// Returns `config` with a limit on how clients may begin later connections. Unless `later` is `Early`,
-/// tickets do not allow early data, and early data is rejected. If `later` is `None`, there are no tickets.
+/// Returns `config` with a limit on how clients may begin later connections. Unless `later` is
+/// [`SessionStart::Early`], early data is rejected and tickets do not allow it. With [`SessionStart::None`],
+/// there are no tickets.
 pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
     if later != SessionStart::Early {

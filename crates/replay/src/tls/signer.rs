@@ -1,5 +1,4 @@
-//! Makes ECDSA signatures of a fixed length, so that the messages of a TLS handshake have the same sizes in
-//! each load.
+//! Makes ECDSA signatures of a fixed length, so that TLS handshake messages have the same sizes in each load.
 //!
 //! No other part of the messages has a random length. DER writes the two integers of a signature without
 //! leading zeros, which takes 70 to 72 bytes with P-256, rarely fewer. Half of all signatures have 71 bytes,

@@ -99,7 +99,7 @@ impl<S: Duplex> TlsStream<S> {
     }
 
     /// Creates a client's end, which sends nothing yet. [`Self::handshake`] starts the handshake. If the
-    /// client [offers early data](Self::offers_early_data), its first write starts the handshake as well.
+    /// client [offers early data](Self::offers_early_data), its first write starts it as well.
     ///
     /// # Errors
     /// Returns an error if rustls does not accept the configuration.
@@ -186,8 +186,7 @@ impl<S: Duplex> TlsStream<S> {
     ) -> Poll<io::Result<()>> {
         self.started = true;
         loop {
-            // Keep receiving even if not all is sent: both ends may have more to send than the stream accepts
-            // at once.
+            // Keep receiving, because both ends may have more to send than the stream accepts at once.
             let sent = self.poll_send(context)?;
             if !self.tls.is_handshaking() || enough(self) {
                 return sent.map(Ok);
