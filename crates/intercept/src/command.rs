@@ -39,8 +39,7 @@ const CLIENT_OR_SERVER: u32 = 3;
 /// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns its exit code, or 128 +
 /// the signal that ended it.
 ///
-/// Returns when the last process under the filter has ended. The report is written when the command has
-/// ended.
+/// Returns when the last process under the filter has ended. Writes the report when the command has ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -93,8 +92,7 @@ impl Invocation<'_> {
 /// The network in which the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// This machine's network. Fast Open must be on, and supervision lasts until all processes of the command
-    /// have ended.
+    /// This machine's network. Fast Open must be on. Supervision lasts until all the command's processes end.
     Machine,
     /// A world's network, with or without Fast Open. Supervision lasts until the command has ended.
     World,
@@ -235,8 +233,8 @@ impl Session<'_> {
         }
     }
 
-    /// Forwards signals from processes outside the command (`SI_USER`). Signals from the terminal reach the
-    /// command directly.
+    /// Forwards signals of processes outside the command (`SI_USER`). The terminal itself signals the
+    /// command.
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
@@ -300,8 +298,7 @@ impl Session<'_> {
     }
 }
 
-/// Returns true for a descendant of this process. A `kill(0)` of a descendant has already signalled the
-/// command.
+/// Returns true for a descendant of this process, whose `kill(0)` has already signalled the command itself.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

@@ -1,5 +1,4 @@
-//! Queues connections whose SYN waits for the first write (`defer_connect` in the kernel), until they are
-//! checked.
+//! Queues connections whose SYN waits for the first write (`defer_connect` in the kernel) for later checks.
 //!
 //! With a cookie and `TCP_FASTOPEN_CONNECT`, `connect` returns at once and the first write sends the SYN. If
 //! the server speaks first (SMTP, FTP, databases), the client does not write, and both would wait forever.

@@ -18,8 +18,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::Error;
 
-/// Limits of `addrlen` in a TCP `connect`: `sizeof(struct sockaddr_in)` and `sizeof(struct
-/// sockaddr_storage)`.
+/// Limits of `addrlen` in a TCP `connect`: sizes of `struct sockaddr_in` and `struct sockaddr_storage`.
 const SHORTEST: u32 = 16;
 const LONGEST: u32 = 128;
 /// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter sees the length, not the
@@ -46,8 +45,7 @@ static PROGRAM: [sock_filter; 12] = [
 /// listener, the command's process, and the time of exec in nanoseconds of the monotonic clock, which is
 /// after all work between fork and exec.
 ///
-/// A filter applies to the thread that installs it and that thread's children, so the supervising thread is
-/// not affected.
+/// A filter applies to its thread and the thread's later children, so not to the supervising thread.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,

@@ -103,8 +103,7 @@ pub struct Traffic {
     pub total: Tally,
     /// The connections by peer, those with the most connections first.
     pub peers: Vec<Peer>,
-    /// TCP listeners on which Fast Open was enabled. `net.ipv4.tcp_fastopen` decides whether they send
-    /// cookies.
+    /// TCP listeners on which Fast Open was enabled. They send cookies if `net.ipv4.tcp_fastopen` allows it.
     pub listeners: u64,
     /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,

@@ -39,8 +39,7 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
-/// Supervises a command: prepares the sockets of its held calls, and counts its connections by the kernel's
-/// destroy events.
+/// Supervises a command: prepares the sockets of held calls, and counts connections by the destroy events.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
@@ -96,8 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns the time until [`Supervisor::check_deferred`] must be called, in nanoseconds; None if no check
-    /// is due.
+    /// Returns the time until [`Supervisor::check_deferred`] must be called, in nanoseconds; None if never.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         self.deferred.timeout_ns(monotonic_ns())
     }

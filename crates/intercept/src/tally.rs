@@ -31,7 +31,7 @@ pub struct Tally {
     pub syn_data_sent: u64,
     /// Connections whose SYN data the SYN-ACK acknowledged, which saves a round trip.
     pub syn_data_acked: u64,
-    /// Connections whose SYN was acknowledged without its data, because the server rejected the cookie.
+    /// Connections whose SYN was acknowledged without its data, such as when the server rejected the cookie.
     pub data_not_acked: u64,
     /// Connections whose SYN with data was lost or dropped, and was retransmitted without data.
     pub syn_retransmitted: u64,

@@ -17,8 +17,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Opens the thread with this ID. If a call of the thread is still held afterwards, the ID was not
-    /// reused.
+    /// Opens the thread with this ID. It is the right thread if a call of the thread is held afterwards.
     ///
     /// # Errors
     /// ESRCH if the thread has ended.
@@ -41,8 +40,7 @@ impl Task {
     /// Returns a duplicate of one of the thread's descriptors.
     ///
     /// # Errors
-    /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: the thread
-    /// has ended.
+    /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         pidfd_getfd(&self.handle, descriptor)
     }

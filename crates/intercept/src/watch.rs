@@ -1,5 +1,4 @@
-//! Runs a command under interception as a child of this process. A thread supervises it and reports each
-//! connection.
+//! Runs a command under interception as a child. A thread supervises it and reports each connection.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,16 +16,14 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// The supervision of a command. Once it is dropped, `connect` calls of the command fail with ENOSYS, so end
-/// the command first.
+/// Supervises a command. Once it is dropped, the command's `connect` calls fail with ENOSYS: end it before.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A request to the thread for all connections so far. Later connections get client ports from `next_port`
-/// on.
+/// A request to the thread for the connections so far. Later ones get client ports from `next_port` on.
 struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,

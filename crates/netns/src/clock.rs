@@ -51,8 +51,7 @@ impl Clocks {
     }
 }
 
-/// Sets the calling thread's timer slack to 1 ns (`PR_SET_TIMERSLACK`; the default is 50 µs; needs no
-/// privilege).
+/// Sets the calling thread's timer slack to 1 ns (default: 50 µs; `PR_SET_TIMERSLACK`, unprivileged).
 pub fn exact_timers() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
@@ -69,8 +68,7 @@ pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
     Alarm::new()?.wait_until(at_ns).await
 }
 
-/// A timer for one task of a tokio runtime. It uses `timerfd`, because tokio's timers round up to a
-/// millisecond.
+/// A timer for one task of a tokio runtime. It uses `timerfd`, because tokio's timers round up to 1 ms.
 pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {

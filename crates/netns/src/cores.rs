@@ -37,8 +37,7 @@ pub fn stay() -> io::Result<()> {
     stay_on(&[sched_getcpu()?])
 }
 
-/// Returns the mask with only this core in the kernel's notation: groups of 32 bits in hexadecimal, highest
-/// first.
+/// Returns the mask of one core in the kernel's notation: hexadecimal groups of 32 bits, highest first.
 pub fn mask(core: usize) -> String {
     let zeros = ",00000000".repeat(core / 32);
     format!("{:x}{zeros}", 1_u32 << (core % 32))
@@ -101,9 +100,8 @@ impl CoreTime {
     }
 }
 
-/// Returns the total run time so far of the threads for which `wanted` returns true, in nanoseconds
-/// (`schedstat`). `wanted` gets a process ID and a thread's name. Only existing threads that `/proc` shows
-/// are counted.
+/// Returns the total run time so far of the threads for which `wanted` returns true, in ns (`schedstat`).
+/// `wanted` gets a process ID and a thread's name. Only existing threads in `/proc` are counted.
 pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sum = 0;

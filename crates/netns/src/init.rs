@@ -128,7 +128,6 @@ pub fn set_wall_clock(seconds: i64) -> Result<()> {
 /// Powers the machine off.
 pub fn power_off() -> ! {
     let _ = reboot(RebootMode::RB_POWER_OFF);
-    // Without CAP_SYS_BOOT, reboot fails. The end of PID 1 then panics the kernel, which also ends the
-    // machine (panic=-1).
+    // Without CAP_SYS_BOOT, reboot fails. The end of PID 1 then panics and so ends the kernel (panic=-1).
     std::process::exit(70)
 }

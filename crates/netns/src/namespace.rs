@@ -19,8 +19,7 @@ use crate::sandbox::mount_tmpfs;
 use crate::{Doing, Operation, Result};
 
 /// Moves the calling process, which must have one thread, into new user, mount, network, IPC and UTS
-/// namespaces, in which it is root. Its later children share a new PID namespace. Later mounts are invisible
-/// outside.
+/// namespaces, where it is root. Its later children share a new PID namespace. Later mounts stay inside.
 ///
 /// # Errors
 /// [`Operation::EnterSandbox`] if the system forbids user namespaces: EPERM or EACCES from a security module
@@ -29,10 +28,9 @@ pub fn enter_sandbox() -> Result<()> {
     enter(|| false).map(drop)
 }
 
-/// Enters the sandbox like [`enter_sandbox`], and maps further user and group IDs if the system allows it.
-/// Root gets all IDs of its own namespace. Other users get their IDs in `/etc/subuid` and `/etc/subgid`, with
-/// newuidmap(1) and newgidmap(1). Returns true if further IDs were mapped; otherwise programs that change
-/// their user fail.
+/// Enters the sandbox like [`enter_sandbox`], and maps further user and group IDs if the system allows it:
+/// for root, all IDs of its own namespace; for others, their IDs in `/etc/subuid` and `/etc/subgid`, with
+/// newuidmap(1) and newgidmap(1). Returns true if it did so; if not, programs that change their user fail.
 ///
 /// # Errors
 /// Errors of [`enter_sandbox`].
@@ -180,8 +178,7 @@ pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
 
-/// Possible mount points of [`scratch`]. The first one that exists is used. Other programs keep no lasting
-/// files there.
+/// Possible mount points of [`scratch`]; the first that exists is used. Other programs keep no files there.
 const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
 
 /// Returns the mount point for files that are deleted with the mount namespace.
@@ -215,8 +212,7 @@ pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
         .doing(|| format!("showing {} as {}", from.display(), to.display()))
 }
 
-/// Mounts the `/proc` of this PID namespace. If the kernel refuses, the old `/proc` stays, which also shows
-/// processes outside.
+/// Mounts the `/proc` of this PID namespace. If the kernel refuses, the outer namespace's `/proc` stays.
 pub fn mount_proc() {
     let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
 }

@@ -1,5 +1,4 @@
-//! Exchanges netlink messages: sends a request, and collects its answers until the acknowledgement or the
-//! dump's end.
+//! Exchanges netlink messages: sends a request, and collects answers until acknowledgement or end of dump.
 //!
 //! A message is a family's header followed by attributes. Messages are built and parsed here, because the
 //! project uses only a few kinds (docs/decisions/dependencies.md).
@@ -15,8 +14,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// A netlink socket of the network namespace in which it was opened, and its receive buffer.
 pub(crate) struct Netlink(Socket, Vec<u8>);
 
-/// Size of the receive buffer. The kernel's datagrams are smaller: `NLMSG_GOODSIZE`, or at most 32 KiB in a
-/// dump.
+/// Size of the receive buffer. Datagrams of the kernel are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
@@ -38,8 +36,7 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    /// Sends a message of type `kind` and collects the answers. `flags` are added to `NLM_F_REQUEST` and
-    /// `NLM_F_ACK`.
+    /// Sends a message of type `kind` and collects the answers. Adds `flags` to `NLM_F_REQUEST | NLM_F_ACK`.
     pub(crate) fn exchange(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<Vec<Answer>> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.extend(payload);
@@ -90,8 +87,7 @@ pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// Returns the payloads of the attributes of type `kind` in `bytes`, up to the first bytes that are not an
-/// attribute.
+/// Returns the payloads of the attributes of type `kind` in `bytes`. Stops at bytes that are no attribute.
 pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);
     attributes.filter(move |attribute| attribute.kind() == kind).filter_map(|attribute| {

@@ -80,8 +80,7 @@ impl Ring {
     /// `take`. None if no frame has arrived.
     fn take<T>(&mut self, take: impl FnOnce(RingFrame) -> T) -> Option<T> {
         let header = self.header();
-        // SAFETY: the frame is inside the mapping, and the status USER means that the kernel has released it
-        // to this process.
+        // SAFETY: the frame is inside the mapping, and with the status USER the kernel has released it.
         let taken = unsafe {
             if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return None;
@@ -130,8 +129,8 @@ impl PacketSocket {
     /// Passes at most `most` received frames to `take`: the kernel's receive time in nanoseconds of the
     /// monotonic clock, and the frame with its Ethernet header. Returns the number of frames.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
-        // The ring's timestamps are of the real-time clock, which may be slewed or set, so both clocks are
-        // read for every batch.
+        // The ring has times of the real-time clock, which may be adjusted. So read both clocks for every
+        // batch.
         let mut clocks = None;
         for count in 0..most {
             let taken = self.ring.take(|frame| {
@@ -221,7 +220,7 @@ pub struct Tap {
 
 impl Tap {
     /// Opens the tap in the calling thread's namespace, with room for `frames` frames (a multiple of 32).
-    /// When the ring is full, the kernel drops further copies.
+    /// While the ring is full, further frames are dropped.
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW` in the namespace; ENOMEM without memory for the ring.
@@ -272,8 +271,7 @@ fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
 /// Opens a packet socket for frames of one Ethernet type, bound to the interface with this index.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    // Without a protocol the socket receives no frames before `bind`, so it never receives frames of another
-    // interface.
+    // Without a protocol the socket receives nothing before `bind`, and so no frames of other interfaces.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
@@ -304,8 +302,7 @@ fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
     // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
     let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
     let ring = Ring { base: base.cast(), frames, next: 0 };
-    // Child processes do not need the mapping, and a User-Mode Linux kernel crashes if fork copies it (`Bad
-    // page map`).
+    // Children do not need the mapping, and a User-Mode Linux kernel fails to fork it (`Bad page map`).
     // SAFETY: base and length describe the mapping.
     unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK) }?;
     Ok(ring)

@@ -122,8 +122,7 @@ impl PrivateFolder {
     }
 }
 
-/// Creates a folder and locks it. Returns no lock if the file system has no locks; [`remove_left_behind`]
-/// then removes nothing.
+/// Creates a folder and locks it. Returns no lock if the file system has none; then left folders stay.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
@@ -178,8 +177,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Replaces the standard streams with /dev/null. Otherwise a reader of this program's output would wait until
-/// this process ends.
+/// Replaces the standard streams with /dev/null. Otherwise their readers would wait until this process ends.
 ///
 /// # Errors
 /// If there is no /dev/null.
@@ -211,8 +209,7 @@ pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
 /// Returns a duplicate of a descriptor of the process behind `pidfd`.
 ///
 /// # Errors
-/// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: the process has
-/// ended.
+/// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
 pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
@@ -243,8 +240,7 @@ fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Waits until `child` has ended (true) or the monotonic clock reaches `until_ns` (false). Does not reap the
-/// child.
+/// Waits, without reaping, until `child` has ended (true) or the monotonic clock reaches `until_ns` (false).
 ///
 /// # Errors
 /// If no descriptors are left.
@@ -289,9 +285,8 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Returns the memory of all other processes of this PID namespace that is not backed by files, in bytes.
-/// Shared memory counts for each process. Returns 0 unless the caller is PID 1, because other processes may
-/// be unrelated.
+/// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Counts
+/// shared memory for each process. Returns 0 unless the caller is PID 1: others may be unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;

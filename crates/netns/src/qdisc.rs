@@ -20,8 +20,7 @@ pub enum Qdisc {
         /// Maximum bytes in the queue.
         limit_bytes: u32,
     },
-    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and packets beyond a queue
-    /// of `limit_packets`.
+    /// `codel`: drops packets that wait too long (RFC 8289, with its constants) or find a full queue.
     Codel {
         /// Maximum packets in the queue.
         limit_packets: u32,
@@ -58,8 +57,7 @@ pub struct QdiscStats {
     pub dropped: u64,
 }
 
-/// Correction of each packet's length in bytes: the emulated link counts IP packets without an Ethernet
-/// header.
+/// Correction of each packet's length in bytes: the emulated link counts no Ethernet headers.
 const OVERHEAD: i32 = -14;
 /// Packet limit of `netem`, more than any link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
@@ -242,8 +240,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a `struct tc_netem_qopt`: latency (0, because an attribute has it), limit, loss, gap, duplicate,
-/// jitter.
+/// Returns a `struct tc_netem_qopt`: latency (0: an attribute has it), limit, loss, gap, duplicate, jitter.
 fn netem_parameters(loss: u32) -> Vec<u8> {
     [0, NETEM_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }

@@ -1,5 +1,4 @@
-//! Sets up interfaces, addresses and routes of a network namespace (rtnetlink), and disables offloads
-//! (ethtool).
+//! Sets up interfaces, addresses and routes of a network namespace (rtnetlink). Disables offloads (ethtool).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,8 +44,7 @@ pub struct Route<'a> {
     pub destination: (IpAddr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections that are not bound to one. An interface must have the address if it is
-    /// IPv6.
+    /// Source address of connections that are not bound to one. In IPv6, an interface must have the address.
     pub source: Option<IpAddr>,
     /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
     /// algorithms that the machine allows for all users, but a route accepts any.
@@ -122,8 +120,7 @@ impl RouteSocket {
             .doing(|| format!("setting the MTU of {interface}"))
     }
 
-    /// Waits until an interface can send, after it and its other end were brought up. Before that, the kernel
-    /// drops packets.
+    /// Waits until an interface can send, after it and its peer were brought up. Earlier packets are dropped.
     ///
     /// # Errors
     /// If the interface does not exist, or is not ready within about five seconds.

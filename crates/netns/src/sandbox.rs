@@ -71,8 +71,7 @@ const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 /// Path of the machine's root folder while the view is built.
 const OLD: &str = "/.machine";
-/// User and group ID of a client in its own user namespace; not 0, because some programs treat root
-/// differently.
+/// User and group ID of a client in its user namespace; not 0, because some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
 /// not apply to the machine's root (`kernel/fork.c`), so [`limit_processes`] exists.
@@ -129,7 +128,7 @@ impl View {
         mount_scratch(Some(self.scratch_bytes))?;
         for (path, real) in &further {
             shown.show(real)?;
-            // The path may already lead to the file through a symbolic link in the view.
+            // A symbolic link in the view may already lead to the file.
             if !path.exists() {
                 shown.bind(path, real)?;
             }
@@ -139,8 +138,8 @@ impl View {
             let link = Path::new("/dev").join(link);
             symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
         }
-        // The kernel may refuse a new /proc if a mount hides a part of the old one. The old one also shows
-        // processes outside.
+        // The kernel may refuse a new /proc if parts of the old one are hidden. The old one shows outer
+        // processes.
         if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }
@@ -398,9 +397,8 @@ fn restrict<'a>(
 }
 
 /// Makes the process that `command` starts run in its own user and mount namespaces with `LIMITS`, without
-/// any capability there or outside, and without a way to gain one (`no_new_privs`). Earlier mounts are locked
-/// (`MNT_LOCKED`, `mount_namespaces(7)`): even the root of a further user namespace cannot make them
-/// writable.
+/// any capability there or outside, and no way to gain one (`no_new_privs`). Earlier mounts are locked
+/// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root of a further user namespace can make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),
@@ -427,8 +425,7 @@ pub fn confine(command: &mut Command) {
         // exec drops the other sets of capabilities, because the user is not root.
         Ok(nix::sys::prctl::set_no_new_privs()?)
     };
-    // SAFETY: system calls without locks and without allocated memory, which are allowed between fork and
-    // exec.
+    // SAFETY: system calls without locks and allocated memory, which are allowed between fork and exec.
     unsafe { command.pre_exec(confine) };
 }
 

@@ -1,8 +1,6 @@
-//! Reads `TCP_INFO` of other processes' sockets through `sock_diag`: of each socket when it is destroyed, and
-//! of all open sockets.
+//! Reads `TCP_INFO` of other processes' sockets through `sock_diag`: of destroyed ones, and of all open ones.
 //!
-//! Neither needs a privilege. A duplicate of each socket is no alternative, because it would delay the
-//! connection's close.
+//! Neither needs a privilege. Duplicates of the sockets are no alternative, as they would delay the close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
@@ -40,8 +38,7 @@ pub struct SocketReport {
     pub local: Address,
     /// Address of the other end; unspecified for a listener.
     pub peer: Address,
-    /// Inode of the socket, by which its processes can be found; 0 if the socket is destroyed or not accepted
-    /// yet.
+    /// Inode of the socket, by which its processes can be found; 0 if it is destroyed or not accepted yet.
     pub inode: u32,
     /// Outcome of the connection.
     pub outcome: Outcome,
@@ -54,8 +51,8 @@ pub enum Outcome {
     Known(TcpInfo),
     /// The connection was never established, and the kernel has cleared its counters.
     Failed,
-    /// The connection was established, but an abortive close (`SO_LINGER` 0) has cleared its counters, or no
-    /// event arrived.
+    /// The connection was established, but an abortive close (`SO_LINGER` 0) cleared its counters, or no
+    /// event came.
     Unknown,
 }
 

@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::check;
 
-/// Returns true for a TCP socket over IPv4 or IPv6, and false for other files, including Multipath TCP
-/// sockets.
+/// Returns true for a TCP socket over IPv4 or IPv6, and false for other files and for Multipath TCP.
 pub fn is_tcp(descriptor: impl AsFd) -> bool {
     protocol(descriptor) == Some(libc::IPPROTO_TCP)
 }

@@ -37,8 +37,7 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Bytes sent in data segments, including retransmissions.
     pub bytes_sent: u64,
-    /// Bytes of this end that the other end acknowledged, including one for the SYN; 0 unless the connection
-    /// was established.
+    /// Acknowledged bytes of this end, including one for the SYN; 0 unless the connection was established.
     pub bytes_acked: u64,
     /// Bytes received in order.
     pub bytes_received: u64,
@@ -114,8 +113,7 @@ pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
     socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
 }
 
-/// Returns the length of a listener's Fast Open queue (see [`set_fastopen_queue`]); 0 if the listener does
-/// not use Fast Open.
+/// Returns the length of a listener's Fast Open queue (see [`set_fastopen_queue`]); 0 without Fast Open.
 ///
 /// # Errors
 /// Errors of `getsockopt`.
@@ -129,8 +127,7 @@ pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
 /// first write sends SYN and data. Otherwise the SYN of `connect` requests a cookie.
 ///
 /// # Errors
-/// EOPNOTSUPP if the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless the socket is in
-/// the state `TCP_CLOSE`.
+/// EOPNOTSUPP if `net.ipv4.tcp_fastopen` of the namespace lacks the client bit; EINVAL unless in `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
     socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }

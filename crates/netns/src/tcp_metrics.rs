@@ -1,5 +1,4 @@
-//! Reads the Fast Open cookies of a network namespace from the kernel's `tcp_metrics` table (generic
-//! netlink).
+//! Reads a network namespace's Fast Open cookies from the kernel's `tcp_metrics` table (generic netlink).
 
 use std::net::IpAddr;
 

@@ -1,5 +1,4 @@
-//! Implements HTTP caching (RFC 9111): the freshness lifetime and validator of a response, and conditional
-//! requests.
+//! Implements HTTP caching (RFC 9111): freshness lifetime and validator of a response, conditional requests.
 
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY};
@@ -23,8 +22,7 @@ impl CachePolicy {
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` with `own_cors`: if the origin generates the
-    /// CORS headers.
+    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` with `own_cors` (generated CORS headers).
     pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,
@@ -44,8 +42,7 @@ impl CachePolicy {
         }
     }
 
-    /// Returns true if the request is a GET or HEAD with this entity tag in `If-None-Match` (RFC 9110 section
-    /// 13.1.2).
+    /// Returns true for a GET or HEAD with this entity tag in `If-None-Match` (RFC 9110 section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request
             .get_all(IF_NONE_MATCH)

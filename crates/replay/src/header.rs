@@ -9,8 +9,7 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     first_line + 2 + lines + 2
 }
 
-/// Pads the value of field `name` until the header section has `wanted` bytes. A longer header section stays
-/// unchanged.
+/// Pads the value of field `name` until the header section has `wanted` bytes. Longer ones stay unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -44,6 +43,5 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// The powers of two that are lengths of filler lines: from the shortest line with room for its name to the
-/// longest header section.
+/// Filler lines have these powers of two as lengths: from room for the field's name to the longest section.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -132,8 +132,7 @@ impl Arrived {
 }
 
 impl Asked {
-    /// Records a query that arrives now, and returns it with its answer; `None` if the message is not a
-    /// query.
+    /// Records a query that arrives now. Returns it with its answer; `None` if the message is not a query.
     pub(crate) fn take(&mut self, message: &[u8], names: &Names, log: &OriginLog) -> Option<Arrived> {
         let (name, answer) = answer(message, names)?;
         let answers = names.conduct.answers(self.is_first(message, log));

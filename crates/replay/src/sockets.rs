@@ -70,8 +70,7 @@ impl SocketTable {
     /// Resets all open connections. Data in flight is lost.
     pub fn reset(&self) {
         self.reset_on_close();
-        // After shutdown(2), the owner of each socket reads the end of the stream and drops the socket, which
-        // closes it.
+        // After shutdown(2), each owner reads the end of the stream, drops the socket, and so closes it.
         self.with_open(|socket| drop(socket.shutdown(std::net::Shutdown::Both)));
     }
 

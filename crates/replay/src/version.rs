@@ -1,5 +1,4 @@
-//! The versions of HTTP and their differences. The servers are in `origins`, the clients in the world's
-//! loader.
+//! The versions of HTTP and their differences. Servers are in `origins`, clients in the world's loader.
 
 use std::fmt;
 
@@ -55,8 +54,7 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the maximum number of concurrent requests on a connection; `None` for a version without
-    /// streams.
+    /// Returns the maximum number of concurrent requests on a connection; `None` if it has no streams.
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,

@@ -46,8 +46,7 @@ async fn next_chunk(body: &mut SizedBody) -> Option<Bytes> {
     frame.into_data().ok()
 }
 
-/// Returns the stream's flow-control capacity in bytes, at least 1, once the scheduler has selected the
-/// stream.
+/// Returns the stream's flow-control capacity in bytes (at least 1) once the scheduler selects the stream.
 fn capacity(
     stream: &mut SendStream<Bytes>,
     pending: &PendingSend,

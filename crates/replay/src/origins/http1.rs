@@ -22,8 +22,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         let (shared, connection, counters) = (shared.clone(), connection.clone(), counters.clone());
         async move { Ok::<_, Infallible>(respond(&shared, &connection, counters, request).await) }
     });
-    // All errors are caused by the client, which resets its connections at the end of a load and records
-    // them.
+    // All errors come from the client, which resets its connections at the end of a load and records them.
     let _ = hyper::server::conn::http1::Builder::new()
         .auto_date_header(false)
         .keep_alive(shared.site.keep_alive)
@@ -51,8 +50,7 @@ async fn respond(
     response
 }
 
-/// Returns the part of a response that has been written. All bytes until the next request belong to the
-/// response.
+/// Returns the written part of a response. All bytes until the next request belong to the response.
 fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
     let complete = traffic.bytes_written >= header_bytes + body_bytes;
     Written {

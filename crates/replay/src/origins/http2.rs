@@ -1,5 +1,4 @@
-//! Serves HTTP/2: h2 handles the concurrent requests of a connection, and the most urgent response is sent
-//! first.
+//! Serves HTTP/2: h2 handles a connection's concurrent requests, and the most urgent response is sent first.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -37,8 +36,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         .max_header_list_size(MAX_HEADER_LIST_SIZE)
         .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
-    // All errors are caused by the client, which resets its connections at the end of a load and records
-    // them.
+    // All errors come from the client, which resets its connections at the end of a load and records them.
     let Ok(mut accepted) = handshake.await else { return };
     let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {

@@ -1,5 +1,4 @@
-//! Serves HTTP/3: h3 handles the concurrent requests of a QUIC connection, and quinn sends the most urgent
-//! response first.
+//! Serves HTTP/3: h3 handles concurrent requests of a connection, and quinn sends urgent responses first.
 
 use std::future::poll_fn;
 use std::io;
@@ -32,7 +31,7 @@ pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
     while let Some(incoming) = origin.endpoint.accept().await {
         let (origin, shared) = (origin.clone(), shared.clone());
         tokio::spawn(async move {
-            // All errors are caused by the client, which records them.
+            // All errors come from the client, which records them.
             let _ = serve(&origin, incoming, shared).await;
         });
     }

@@ -204,8 +204,7 @@ impl Listening {
         };
         let every_host = |port: &u16| SocketAddr::new(site.ip.unspecified(), *port);
         let listeners = site.ports.iter().map(every_host).map(listen).collect::<io::Result<_>>()?;
-        // The endpoint needs the TLS configuration of one host, no matter which. Each connection gets its own
-        // host's certificate.
+        // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
         let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
         let quic = match tls {
             None => Vec::new(),
@@ -345,7 +344,7 @@ struct Connection {
     /// Set if the connection uses HTTP/2 when that is its host's version. Not set for QUIC, nor in loads with
     /// TLS for a cleartext connection without the HTTP/2 preface.
     http2: bool,
-    /// Tells when the connection's TLS handshake is complete.
+    /// Reports when the TLS handshake is complete.
     secured: Secured,
 }
 

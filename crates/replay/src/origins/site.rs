@@ -23,8 +23,7 @@ use crate::quic;
 use crate::recorded_head;
 use crate::tls::{Security, SessionStart, Sessions, letting_begin};
 
-/// The request header with the index of a resource, by which clients choose among resources with the same
-/// URL.
+/// The request header with a resource's index, by which clients choose among resources with the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
 
 /// The content and settings of the origins.
@@ -38,8 +37,7 @@ pub struct Site {
     pub ports: BTreeSet<u16>,
     /// Keep HTTP/1 connections open.
     pub keep_alive: bool,
-    /// Length of the listeners' Fast Open queue: connections with data in the SYN and an incomplete
-    /// handshake.
+    /// Length of the listeners' Fast Open queue: connections with SYN data and an incomplete handshake.
     pub fastopen_queue: i32,
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
     /// cleartext (RFC 9113 section 3.3).
@@ -60,8 +58,7 @@ pub struct Site {
 pub struct TlsSite {
     /// The TLS configuration of each host.
     pub servers: BTreeMap<IpAddr, Arc<ServerConfig>>,
-    /// The resources as served in loads with TLS. The URLs in their bodies differ from those in cleartext
-    /// loads.
+    /// The resources as served in loads with TLS. The URLs in their bodies differ from cleartext loads.
     pub resources: Vec<ServedResource>,
     /// The connections that use TLS: all, or those that start with a TLS record.
     pub security: Security,
@@ -97,8 +94,8 @@ pub struct ServedResource {
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The recorded header fields, sent unchanged except for caching, CORS and the connection; `None` for a
-    /// generated head.
+    /// The recorded header fields, sent with changes for caching, CORS and connection; `None`: generated
+    /// ones.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,

@@ -69,9 +69,8 @@ impl Connected {
 }
 
 impl QuicClient {
-    /// Creates a client that trusts only `authority` and has no tickets yet, with room for the tickets of
-    /// `hosts` hosts. With `early`, the client sends early data if it has a ticket. `clock` determines the
-    /// age of tickets.
+    /// Creates a client that trusts only `authority` and has no tickets yet, with room for tickets of `hosts`
+    /// hosts. With `early`, it sends early data if it has a ticket. `clock` determines the age of tickets.
     ///
     /// # Errors
     /// Returns an error if the authority's certificate is invalid.

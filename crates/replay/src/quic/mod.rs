@@ -33,8 +33,7 @@ pub const DATAGRAM_BYTES: u16 = 1200;
 /// Size of a UDP header in bytes.
 pub const UDP_HEADER_BYTES: u32 = 8;
 
-/// Payload of a TCP segment on Ethernet with timestamps, in bytes. QUIC's initial window has the same bytes
-/// as TCP's.
+/// Payload of a TCP segment with timestamps on Ethernet. QUIC's initial window has as many bytes as TCP's.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
 /// The congestion controls that quinn and Linux share.
@@ -122,8 +121,7 @@ fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<Transport
 
 fn endpoint_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
-    // Fix the seed: the random numbers select packet numbers to skip, which changes the lengths of
-    // acknowledgments.
+    // Fix the seed: random numbers select packet numbers to skip, which changes the size of acknowledgments.
     config.grease_quic_bit(false).rng_seed(Some([0; 32]));
     config
 }

@@ -15,8 +15,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 use super::reactor::Timer;
 
 tokio::task_local! {
-    /// Set once the server of a client's connection has sent a certificate. All tasks of the connection share
-    /// the flag.
+    /// Set once a client's server has sent a certificate; shared by all tasks of the connection.
     static CERTIFIED: Arc<AtomicBool>;
 }
 

@@ -35,8 +35,7 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Listens on `local`, a port of all addresses. `tls` is the configuration of any host. Call it inside
-    /// the runtime.
+    /// Listens on `local`, a port of all addresses, with any host's `tls`. Call it inside the runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
@@ -59,8 +58,7 @@ impl QuicOrigin {
         Ok(Self { endpoint, port: local.port(), config, settings, retry: settings.retry })
     }
 
-    /// Returns the addresses and ports of both ends of a connection attempt; `None` if the origin's address
-    /// is unknown.
+    /// Returns addresses and ports of both ends of a connection attempt, if the origin's address is known.
     pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
         let own = incoming.local_ip()?;
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
@@ -151,8 +149,8 @@ impl Accepted {
     }
 }
 
-/// Records that the origin sends a certificate, when the certificate's key is chosen for signing. A resumed
-/// session needs none.
+/// Records that the origin sends a certificate, when its key is chosen for signing. Resumed sessions have
+/// none.
 #[derive(Debug)]
 struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
 

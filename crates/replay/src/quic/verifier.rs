@@ -1,5 +1,4 @@
-//! Verifies the server's certificate for a client, and records that the server sent one. In a resumed session
-//! a server sends none.
+//! Verifies a server's certificate, and records that there was one. A resumed session has none.
 
 use std::sync::Arc;
 

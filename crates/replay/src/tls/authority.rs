@@ -30,8 +30,7 @@ const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
-/// Maximum number of corrections of the filler's length, because DER encodes lengths in a variable number of
-/// bytes.
+/// Maximum corrections of the filler's length, because DER encodes lengths in a variable number of bytes.
 const CORRECTIONS: usize = 4;
 
 /// A certificate authority with new keys in each world. Its certificates always have the same sizes.
@@ -47,8 +46,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Creates an authority whose certificates are valid for some weeks around `now_ns`, in nanoseconds since
-    /// 1970.
+    /// Creates an authority. Its certificates are valid for weeks around `now_ns` (nanoseconds since 1970).
     ///
     /// # Errors
     /// Returns an error if the system has no randomness.
@@ -174,8 +172,7 @@ fn authority(now: OffsetDateTime, name: &str, path_length: u8) -> CertificatePar
     params
 }
 
-/// Returns a serial number derived from the name (RFC 5280 section 4.1.2.2). All serial numbers have the same
-/// length.
+/// Returns a serial number derived from the name (RFC 5280 section 4.1.2.2). Its length is fixed.
 fn serial_of(name: &str) -> SerialNumber {
     let mut bytes = [0x40; 16];
     bytes[1..].copy_from_slice(&digest(&SHA256, name.as_bytes()).as_ref()[..15]);

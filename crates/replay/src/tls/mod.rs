@@ -116,8 +116,7 @@ pub enum SessionStart {
 pub enum TicketState {
     /// Valid.
     Valid,
-    /// Clients and origins disagree on the tickets' age, so origins resume but reject early data (RFC 8446
-    /// section 8.3).
+    /// Clients and origins disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
     Stale,
     /// The tickets are older than their lifetime, so clients do not use them (RFC 8446 section 4.6.1).
     Expired,
@@ -126,8 +125,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns how far the client's clock is set ahead after the earlier visit. The origins' clock is
-    /// unchanged.
+    /// Returns how far the client's clock is set ahead after the earlier visit, unlike the origins' clock.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,

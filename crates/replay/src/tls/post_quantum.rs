@@ -80,8 +80,7 @@ impl ActiveKeyExchange for Active {
     }
 }
 
-/// The key exchange group `MLKEM1024`. Its encapsulation key and its ciphertext have 1,568 bytes each (FIPS
-/// 203 table 3).
+/// The key exchange group `MLKEM1024`. Its encapsulation key and ciphertext have 1,568 bytes each (FIPS 203).
 #[derive(Debug)]
 pub(super) struct MlKem1024;
 

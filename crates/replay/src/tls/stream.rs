@@ -29,8 +29,7 @@ pub struct Handshake {
     pub session: Session,
     /// Bytes of the `ClientHello`, including its record header.
     pub hello_bytes: u64,
-    /// Bytes of early data that the client wrote, or that the origin read before the handshake was complete;
-    /// 0 if rejected.
+    /// Bytes of early data that the client wrote, or the origin read during the handshake; 0 if rejected.
     pub early_bytes: u64,
     /// Set if the handshake is complete.
     pub complete: bool,
@@ -40,7 +39,7 @@ pub struct Handshake {
 /// after each earlier read.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// Tells when a connection's handshake is complete. A cleartext connection counts as complete.
+/// Reports when a handshake is complete. A cleartext connection counts as complete.
 #[derive(Debug, Clone, Default)]
 pub struct Secured(Option<watch::Receiver<bool>>);
 
@@ -72,8 +71,7 @@ pub struct TlsStream<S> {
     early_written: Vec<u8>,
     /// Bytes of early data that a server has read.
     early_read: u64,
-    /// Waker of a client's pending read, if its handshake has not started because it waits for the first
-    /// write.
+    /// Waker of a client's pending read, if its handshake has not started. The first write starts it.
     parked: Option<Waker>,
     started: bool,
     observer: Option<Observer>,
@@ -165,7 +163,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Returns a value that tells when the handshake is complete.
+    /// Returns a value that reports when the handshake is complete.
     pub fn secured(&self) -> Secured {
         Secured::when(&self.secured)
     }
@@ -177,8 +175,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Drives the handshake until it is complete, or until `enough` returns true, and all pending records are
-    /// sent.
+    /// Drives the handshake until it is complete or `enough` returns true, and all pending records are sent.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,
