@@ -233,8 +233,8 @@ impl Session<'_> {
         }
     }
 
-    /// Forwards signals of processes outside the command (`SI_USER`). The terminal itself signals the
-    /// command.
+    /// Forwards signals from processes outside the command (`SI_USER`). Signals from the terminal reach the
+    /// command directly.
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
@@ -298,7 +298,7 @@ impl Session<'_> {
     }
 }
 
-/// Returns true for a descendant of this process, whose `kill(0)` has already signalled the command itself.
+/// Returns true for a descendant of this process, whose `kill(0)` has already signalled the command.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

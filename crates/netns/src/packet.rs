@@ -129,8 +129,8 @@ impl PacketSocket {
     /// Passes at most `most` received frames to `take`: the kernel's receive time in nanoseconds of the
     /// monotonic clock, and the frame with its Ethernet header. Returns the number of frames.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
-        // The ring has times of the real-time clock, which may be adjusted. So read both clocks for every
-        // batch.
+        // The ring's timestamps are of the real-time clock, which may be slewed or set, so both clocks are
+        // read for every batch.
         let mut clocks = None;
         for count in 0..most {
             let taken = self.ring.take(|frame| {
@@ -302,7 +302,7 @@ fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
     // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
     let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
     let ring = Ring { base: base.cast(), frames, next: 0 };
-    // Children do not need the mapping, and a User-Mode Linux kernel fails to fork it (`Bad page map`).
+    // Children do not need the mapping, and copying it makes a User-Mode Linux kernel fail (`Bad page map`).
     // SAFETY: base and length describe the mapping.
     unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK) }?;
     Ok(ring)

@@ -138,8 +138,8 @@ impl View {
             let link = Path::new("/dev").join(link);
             symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
         }
-        // The kernel may refuse a new /proc if parts of the old one are hidden. The old one shows outer
-        // processes.
+        // The kernel may refuse a new /proc if a mount hides a part of the old one. The old /proc also shows
+        // processes outside.
         if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }

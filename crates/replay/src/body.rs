@@ -56,7 +56,7 @@ impl SizedBody {
         self
     }
 
-    /// Paces the body evenly: sends the first bytes at once, and the last ones `duration_ns` nanoseconds
+    /// Paces the body evenly: the first bytes are sent at once, the last bytes `duration_ns` nanoseconds
     /// later.
     #[must_use]
     pub fn paced(mut self, duration_ns: u64) -> Self {

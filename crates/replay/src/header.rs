@@ -43,5 +43,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Filler lines have these powers of two as lengths: from room for the field's name to the longest section.
+/// The powers of two that are lengths of filler lines: from the shortest line with room for its name to the
+/// longest header section.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -39,7 +39,8 @@ pub struct Arrived {
     pub four_tuple: FourTuple,
     /// Index of the resource. `None` if the page has no such resource (404 or a permitted preflight).
     pub resource: Option<usize>,
-    /// The requested URL if it differs from the resource's URL; preceded by the method without a resource.
+    /// The requested URL if it differs from the resource's URL. Without a resource, the method precedes the
+    /// URL.
     pub url: Option<Arc<str>>,
     /// Arrival of the last byte of the request, in nanoseconds of the monotonic clock.
     pub at_ns: u64,

@@ -36,8 +36,8 @@ impl Pacer {
             u128::from(self.duration_ns) * u128::from((self.total - left).min(last_at)) / u128::from(last_at);
         let due_ns = started + after as u64;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep_until(due_ns)));
-        // Without a descriptor for the timer, the piece is sent at once. The load then fails for other
-        // reasons.
+        // If no file descriptor is left for the timer, the piece is sent at once. The load then fails for
+        // other reasons.
         let _ = ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         Poll::Ready(piece)

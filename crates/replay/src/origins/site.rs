@@ -94,8 +94,8 @@ pub struct ServedResource {
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The recorded header fields, sent with changes for caching, CORS and connection; `None`: generated
-    /// ones.
+    /// The recorded header fields, sent unchanged except for caching, CORS and the connection; `None` for a
+    /// generated head.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,

@@ -149,8 +149,8 @@ impl Accepted {
     }
 }
 
-/// Records that the origin sends a certificate, when its key is chosen for signing. Resumed sessions have
-/// none.
+/// Records that the origin sends a certificate, when the certificate's key is chosen for signing. A resumed
+/// session needs none.
 #[derive(Debug)]
 struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
 

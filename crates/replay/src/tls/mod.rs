@@ -125,7 +125,8 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns how far the client's clock is set ahead after the earlier visit, unlike the origins' clock.
+    /// Returns how far the client's clock is set ahead after the earlier visit. The origins' clock is
+    /// unchanged.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
