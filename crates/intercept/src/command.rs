@@ -39,8 +39,7 @@ const CLIENT_OR_SERVER: u32 = 3;
 /// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns its exit code, or 128 +
 /// the signal that ended it.
 ///
-/// Returns when the last process under the filter has ended. The report is written when the command has
-/// ended.
+/// Returns when the last process under the filter has ended. Writes the report when the command has ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -61,10 +60,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     run_with(Invocation { words: command, environment: None }, Records(report), Network::Machine, false)
 }
 
-/// Runs a command in the network namespace of the calling thread, whatever its sysctl is, and returns its
-/// exit code. Returns when the command has ended, also where processes of it still run. `report` takes the
-/// records. An isolated command has no capability, locked mounts, and no sockets but those of the Internet,
-/// of UNIX and of the kernel.
+/// Runs a command in the calling thread's network namespace, even if its sysctl disables Fast Open, and
+/// returns the command's exit code. Returns when the command has ended, even if its children still run.
+/// Writes the records to `report`. An isolated command has no capabilities, cannot change its mounts, and can
+/// only create Internet, UNIX and netlink sockets.
 pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated)
 }
@@ -74,12 +73,12 @@ pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
 pub struct Invocation<'a> {
     /// The program and its arguments; at least one.
     pub words: &'a [OsString],
-    /// Its environment; none for that of this process.
+    /// The program's environment; None: the environment of this process.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
 impl Invocation<'_> {
-    /// Returns the command that starts it.
+    /// Returns the command that starts the program.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
@@ -90,12 +89,12 @@ impl Invocation<'_> {
     }
 }
 
-/// The network that the command runs in.
+/// The network in which the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// This machine's: Fast Open must be on, and supervision lasts as long as any process of the command.
+    /// This machine's network. Fast Open must be on. Supervision lasts until all the command's processes end.
     Machine,
-    /// A world's, with or without Fast Open, which ends with the command.
+    /// A world's network, with or without Fast Open. Supervision lasts until the command has ended.
     World,
 }
 
@@ -110,12 +109,12 @@ fn run_with(command: Invocation, mut records: Records, network: Network, isolate
     })
 }
 
-/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. None if it is not open
-/// or is a standard stream.
+/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. Returns None if it is
+/// not open or is a standard stream.
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
-    // SAFETY: it is open, and nothing else in this process uses it.
+    // SAFETY: the descriptor is open, and nothing else in this process uses it.
     let file = unsafe { File::from_raw_fd(number) };
     fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
     Some(file)
@@ -135,7 +134,7 @@ fn supervise(
     // With an inherited SIG_IGN, the kernel would reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::kernel("taking signals"))?;
-    // All signals: they are forwarded to the command, and only its end ends this process.
+    // Block all signals: they are forwarded to the command, and this process only ends after the command.
     let mask = SigSet::all();
     let signals = mask
         .thread_block()
@@ -174,8 +173,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, which the command has now. Otherwise the reader of a pipe would wait for
-/// this process.
+/// Closes the inherited descriptors; the command has its own copies. Otherwise the reader of a pipe would
+/// wait for the end of this process.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -183,7 +182,7 @@ fn close_inherited() -> io::Result<()> {
             continue;
         };
         // Only inherited descriptors are not close-on-exec.
-        // SAFETY: no pointers; nothing in this process uses an inherited descriptor.
+        // SAFETY: no pointers; this process does not use inherited descriptors.
         if number > 2 && unsafe { libc::fcntl(number, libc::F_GETFD) } == 0 {
             // SAFETY: as above.
             unsafe { libc::close(number) };
@@ -195,9 +194,9 @@ fn close_inherited() -> io::Result<()> {
 /// A running command and its supervision.
 struct Session<'r> {
     pid: Pid,
-    /// When it was started, in nanoseconds of the monotonic clock.
+    /// Start of the command, in nanoseconds of the monotonic clock.
     start_ns: u64,
-    /// Its exit code, once it has ended.
+    /// Exit code of the command, once it has ended.
     code: Option<i32>,
     network: Network,
     supervisor: Supervisor,
@@ -207,7 +206,8 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Runs until the last process under the filter has ended. Returns the command's exit code.
+    /// Runs until the command has ended and, on the machine's network, all processes under the filter.
+    /// Returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;
@@ -233,7 +233,8 @@ impl Session<'_> {
         }
     }
 
-    /// Forwards signals from processes (`SI_USER`). Signals from the terminal reach the command directly.
+    /// Forwards signals from processes outside the command (`SI_USER`). Signals from the terminal reach the
+    /// command directly.
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
@@ -274,7 +275,7 @@ impl Session<'_> {
         let grown = Counters::read().map(|now| now.since(&self.before)).unwrap_or_default();
         let fast_open =
             |(name, growth): (&str, i64)| name.starts_with("TCPFastOpen").then(|| (name.to_owned(), growth));
-        // The observer knows them all.
+        // In a world, the observer has recorded all connections.
         let connections =
             (self.network == Network::World).then(|| self.supervisor.connections(None)).transpose()?;
         let shown = |opened: Vec<Opened>| {
@@ -291,7 +292,7 @@ impl Session<'_> {
             connections: connections.map(shown),
         };
         self.records.write(&Record::Ended(Box::new(report)));
-        // Its reader waits for the end of file.
+        // Close the file, because its reader waits for the end of file.
         self.records.0 = None;
         Ok(())
     }

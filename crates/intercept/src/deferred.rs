@@ -1,5 +1,4 @@
-//! Connections whose SYN waits for the first write (`defer_connect` in the kernel), with the times of their
-//! checks.
+//! Queues connections whose SYN waits for the first write (`defer_connect` in the kernel) for later checks.
 //!
 //! With a cookie and `TCP_FASTOPEN_CONNECT`, `connect` returns at once and the first write sends the SYN. If
 //! the server speaks first (SMTP, FTP, databases), the client does not write, and both would wait forever.
@@ -15,7 +14,7 @@ pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
 /// Timeout for clients that always write first. A busy browser may be slow.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// The most queued connections. Each uses a descriptor.
+/// Maximum number of queued connections. Each uses a descriptor.
 const CAPACITY: usize = 4096;
 
 /// A connection that may still wait for its first write.
@@ -24,7 +23,7 @@ pub(crate) struct DeferredConnect {
     /// The thread that called `connect`.
     pub(crate) task: Rc<Task>,
     pub(crate) descriptor: i32,
-    /// `SO_COOKIE` of the socket, since the descriptor may be reused.
+    /// `SO_COOKIE` of the socket, because the descriptor may be reused.
     pub(crate) cookie: u64,
 }
 
@@ -47,13 +46,13 @@ impl DeferredConnects {
         }
     }
 
-    /// Removes and returns a connection that is due.
+    /// Removes and returns a connection that is due; None if no connection is due.
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<DeferredConnect> {
         let due = self.queue.front().is_some_and(|connect| connect.due_ns <= now_ns);
         if due { self.queue.pop_front() } else { None }
     }
 
-    /// Returns the time until the first is due, in nanoseconds.
+    /// Returns the time until the first connection is due, in nanoseconds; None if the queue is empty.
     pub(crate) fn timeout_ns(&self, now_ns: u64) -> Option<u64> {
         self.queue.front().map(|connect| connect.due_ns.saturating_sub(now_ns))
     }

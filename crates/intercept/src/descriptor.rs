@@ -1,4 +1,4 @@
-//! Operations on fetched sockets, and conversion of their addresses for system calls.
+//! Operates on fetched sockets, and converts addresses from and to the format of system calls.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +9,7 @@ use socket2::{SockAddr, SockRef};
 
 /// Sends the SYN of a connection that waits for its first write, with the cookie and without data.
 pub(crate) fn begin_handshake(socket: impl AsFd) {
-    // Returns EINPROGRESS.
+    // The call returns EINPROGRESS.
     let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn has_peer(socket: impl AsFd) -> bool {
     SockRef::from(&socket).peer_addr().is_ok()
 }
 
-/// Returns the address that the socket is bound to; None if it has no address of IPv4 or IPv6.
+/// Returns the address and port to which the socket is bound; None if it is not bound to IPv4 or IPv6.
 pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
     let name = SockRef::from(&socket).local_addr().ok()?;
     name.as_socket().filter(|address| address.port() != 0)
@@ -28,7 +28,7 @@ pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {
-        // An earlier load's socket may be bound to the port, on another address.
+        // A socket of an earlier load may be bound to the same port on another address.
         socket.set_reuse_address(true)?;
     }
     let any = match peer {
@@ -38,9 +38,9 @@ pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Re
     socket.bind(&SocketAddr::new(any, port.unwrap_or(0)).into())
 }
 
-/// Reads a `sockaddr_in` or `sockaddr_in6`. None if it is of another family or too short.
+/// Reads a `sockaddr_in` or `sockaddr_in6`. Returns None if the bytes are of another family or too few.
 pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
-    // SAFETY: the bytes fit, and the rest is 0.
+    // SAFETY: the bytes fit into the storage, whose rest is 0.
     let read = unsafe {
         SockAddr::try_init(|storage, length| {
             *length = bytes.len().min(*length as usize) as libc::socklen_t;
@@ -53,10 +53,10 @@ pub(crate) fn address(bytes: &[u8]) -> Option<SocketAddr> {
     (bytes.len() >= if address.is_ipv4() { 8 } else { 24 }).then_some(address)
 }
 
-/// Returns an address in the form of `getpeername`, the inverse of [`address`].
+/// Returns an address in the format of `getpeername`: the inverse of [`address`].
 pub(crate) fn name(address: SocketAddr) -> Vec<u8> {
     let name = SockAddr::from(address);
-    // SAFETY: the structure has as many bytes.
+    // SAFETY: the structure has this many bytes.
     unsafe { slice::from_raw_parts(name.as_ptr().cast::<u8>(), name.len() as usize) }.to_vec()
 }
 

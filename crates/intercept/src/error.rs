@@ -1,4 +1,4 @@
-//! Errors of commands under interception, with remedy and exit code.
+//! Errors of commands under interception, with their remedies and exit codes.
 
 use std::io;
 
@@ -34,8 +34,8 @@ impl Error {
         }
     }
 
-    /// Returns the exit code: as for `env`, 127 if the command does not exist and 126 if it cannot be run. 3
-    /// for all other errors.
+    /// Returns the exit code: 127 if the command does not exist and 126 if it cannot be run, as `env` does,
+    /// and 3 for all other errors.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NoSuchCommand(_) => 127,
@@ -49,7 +49,7 @@ impl Error {
         move |error| fastopen_netns::Error::other(operation, error.into()).into()
     }
 
-    /// Converts an error of `execve` of this command.
+    /// Returns the error for a command that `execve` could not run.
     pub(crate) fn spawn(command: String, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSuchCommand(command),
@@ -58,7 +58,7 @@ impl Error {
     }
 }
 
-/// Joins the reason and the remedy.
+/// Returns the reason and the remedy, which may be empty.
 fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => {

@@ -1,4 +1,4 @@
-//! The seccomp filter, which holds system calls until the supervisor answers.
+//! Installs the seccomp filter, which holds system calls until the supervisor answers.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -18,14 +18,14 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::Error;
 
-/// `addrlen` of a TCP `connect`: from `sizeof(struct sockaddr_in)` to `sizeof(struct sockaddr_storage)`.
+/// Limits of `addrlen` in a TCP `connect`: sizes of `struct sockaddr_in` and `struct sockaddr_storage`.
 const SHORTEST: u32 = 16;
 const LONGEST: u32 = 128;
 /// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter sees the length, not the
 /// address.
 const UNIX: u32 = 110;
 
-/// Holds `listen`, `getpeername`, and `connect` if `addrlen` may be that of an Internet address.
+/// Holds `listen`, `getpeername`, and `connect` if `addrlen` is possible for an Internet address.
 static PROGRAM: [sock_filter; 12] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 8),
@@ -41,11 +41,11 @@ static PROGRAM: [sock_filter; 12] = [
     end(SECCOMP_RET_USER_NOTIF),
 ];
 
-/// Starts a command under the filter, on a thread on which `prepare` runs first. Returns the filter's
-/// listener, the command's process, and the time at which its program was executed, in nanoseconds of the
-/// monotonic clock. That excludes the work of this process between fork and exec.
+/// Starts a command under the filter, from a new thread that calls `prepare` first. Returns the filter's
+/// listener, the command's process, and the time of exec in nanoseconds of the monotonic clock, which is
+/// after all work between fork and exec.
 ///
-/// A filter applies to its thread and the thread's children, so the supervising thread is not affected.
+/// A filter applies to its thread and the thread's later children, so not to the supervising thread.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,
@@ -66,7 +66,7 @@ pub(crate) fn spawn(
 /// A number that this process and its children share.
 struct SharedNumber(NonNull<AtomicU64>);
 
-// SAFETY: it is atomic, and the memory stays mapped until the drop.
+// SAFETY: the number is atomic, and the memory stays mapped until the drop.
 unsafe impl Send for SharedNumber {}
 // SAFETY: as above.
 unsafe impl Sync for SharedNumber {}
@@ -82,7 +82,7 @@ impl SharedNumber {
     }
 
     fn number(&self) -> &AtomicU64 {
-        // SAFETY: it is mapped, of this size, on a page's boundary, and any bits are a number.
+        // SAFETY: the memory is mapped, large enough and aligned to a page, and any bits are a number.
         unsafe { self.0.as_ref() }
     }
 
@@ -90,28 +90,28 @@ impl SharedNumber {
         self.number().load(Ordering::Acquire)
     }
 
-    /// Makes `command` set it to the time of exec, after all its earlier preparations.
+    /// Makes `command` store the time of exec here, after all its earlier `pre_exec` closures.
     fn note_exec(self: &Arc<Self>, command: &mut Command) {
         let number = self.clone();
         let note = move || {
             number.number().store(monotonic_ns(), Ordering::Release);
             Ok(())
         };
-        // SAFETY: reading the clock and writing to memory, which are allowed between fork and exec.
+        // SAFETY: the closure reads the clock and writes to memory, which is allowed between fork and exec.
         unsafe { command.pre_exec(note) };
     }
 }
 
 impl Drop for SharedNumber {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and no reference to it outlives it.
+        // SAFETY: the memory was mapped with this size, and no reference to it outlives this value.
         let _ = unsafe { munmap(self.0.cast(), Self::SIZE.get()) };
     }
 }
 
 /// Installs the filter permanently on the calling thread and its later children. Returns its listener.
 ///
-/// Without `CAP_SYS_ADMIN` it sets `no_new_privs`, so set-user-ID programs run without that privilege.
+/// Without `CAP_SYS_ADMIN` it sets `no_new_privs`, so that set-user-ID programs do not gain privileges.
 ///
 /// # Errors
 /// EBUSY if a filter with a listener is already installed. ENOSYS or EINVAL if the kernel has no user

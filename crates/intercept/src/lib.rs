@@ -1,6 +1,6 @@
-//! TCP Fast Open for any program. It holds the program's `connect`, `listen` and `getpeername` calls (seccomp
-//! user notification), fetches the socket (`pidfd_getfd`), sets the option, and resumes the call. The
-//! evidence is `TCP_INFO` of each socket.
+//! Enables TCP Fast Open in any program. This crate holds the program's `connect`, `listen` and `getpeername`
+//! calls (seccomp user notification), fetches the socket (`pidfd_getfd`), sets the option, and resumes the
+//! call. The evidence is `TCP_INFO` of each socket.
 //!
 //! Only this crate and `fastopen-netns` have `unsafe` code. See docs/real-network.md and
 //! docs/decisions/interception.md.

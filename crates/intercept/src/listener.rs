@@ -1,4 +1,4 @@
-//! The listener of the seccomp filter, which receives held system calls and answers them.
+//! Receives held system calls from the listener of the seccomp filter, and answers them.
 
 use std::io;
 use std::mem;
@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use fastopen_netns::poll::wait_readable;
 use nix::poll::PollFlags;
 
-/// `include/uapi/linux/seccomp.h`: the answered thread may run on this core at once, since the supervisor is
-/// about to wait.
+/// Flag of `include/uapi/linux/seccomp.h`: the answered thread may run on this core at once, because the
+/// supervisor is about to wait.
 const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
 
 /// A system call that is held until it is answered.
@@ -17,9 +17,9 @@ pub(crate) struct Call {
     id: u64,
     /// ID of the calling thread in this process's PID namespace.
     pub(crate) thread: i32,
-    /// `SYS_*`.
+    /// The number of the call (`SYS_*`).
     pub(crate) number: i64,
-    /// Its arguments.
+    /// The arguments of the call.
     pub(crate) arguments: [u64; 6],
 }
 
@@ -54,7 +54,7 @@ impl Listener {
 
     /// Returns the next held call; None if its thread was killed or interrupted before the call was received.
     pub(crate) fn receive(&self) -> io::Result<Option<Call>> {
-        // SAFETY: all its fields are integers. The kernel requires it zeroed.
+        // SAFETY: all fields of the structure are integers. The kernel requires zeros.
         let mut raw: libc::seccomp_notif = unsafe { mem::zeroed() };
         // SAFETY: the kernel writes `sizeof(struct seccomp_notif)` bytes, which the request's number encodes.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut raw) };

@@ -1,4 +1,4 @@
-//! `fastopen-world --exec` on its own, for the tests and the benchmark of this crate.
+//! Runs `fastopen-world --exec` as a separate program, for the tests and the benchmark of this crate.
 
 use std::process::ExitCode;
 

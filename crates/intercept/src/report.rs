@@ -1,4 +1,4 @@
-//! The records of a supervised command (JSON Lines).
+//! Writes the records of a supervised command as JSON Lines.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,18 +11,18 @@ use serde::Serialize;
 use crate::supervisor::Opened;
 use crate::tally::Tally;
 
-/// One line.
+/// A record: one line of the file.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
     /// The command was started.
     Started {
-        /// Its process ID.
+        /// The command's process ID.
         pid: i32,
     },
-    /// The command was stopped (Ctrl-Z), so the waiting front should stop, too.
+    /// The command was stopped (Ctrl-Z), so the waiting front process should stop too.
     Stopped {
-        /// The signal.
+        /// The signal that stopped the command.
         signal: i32,
     },
     /// The command could not be run.
@@ -36,39 +36,39 @@ pub enum Record {
     },
     /// The packets of the command were written to their file.
     Captured {
-        /// Packets for which there was no room.
+        /// Number of packets that were not captured because the buffer was full.
         dropped: u32,
     },
     /// The command has ended.
     Ended(Box<Report>),
-    /// All that belongs to the command is done, in virtual time.
+    /// The command's output and files are complete (only in the virtual engine).
     Done,
 }
 
-/// The end of the command, and the counts of its connections.
+/// The command's result, and the counts of its connections.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Its exit code; null if a signal ended it.
+    /// The command's exit code; null if a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command; null if it exited.
     pub signal: Option<i32>,
-    /// Time from its start to its end in microseconds of the monotonic clock.
+    /// Time from the command's start to its end in microseconds of the monotonic clock.
     pub elapsed_us: u64,
     /// The traffic of the command and its children.
     #[serde(flatten)]
     pub traffic: Traffic,
     /// `net.ipv4.tcp_fastopen` at the end.
     pub tcp_fastopen: u32,
-    /// Growth of the network namespace's Fast Open counters, by all its processes.
+    /// Growth of the Fast Open counters of the network namespace, including its other processes.
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run.
     pub goes_on: bool,
-    /// The first thousand connections in order of opening; none on the machine's own network.
+    /// The first thousand connections in the order of `connect`; left out on the machine's own network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Vec<Connection>>,
 }
 
-/// A connection with its `TCP_INFO` at its end, or at the end of the command.
+/// A connection with its `TCP_INFO` when it ended, or when the command ended.
 #[derive(Debug, Serialize)]
 pub struct Connection {
     /// The client's port.
@@ -79,7 +79,7 @@ pub struct Connection {
     pub opened_us: u64,
     /// True if data in the SYN was acknowledged.
     pub syn_data_acked: bool,
-    /// Null if the kernel has discarded it.
+    /// The connection's `TCP_INFO`; null if the kernel has cleared it.
     pub tcp_info: Option<TcpInfo>,
 }
 
@@ -101,13 +101,13 @@ impl Connection {
 pub struct Traffic {
     /// All connections together.
     pub total: Tally,
-    /// The connections by peer, in descending order of their number.
+    /// The connections by peer, those with the most connections first.
     pub peers: Vec<Peer>,
-    /// TCP listeners on which Fast Open was enabled. `net.ipv4.tcp_fastopen` decides if they give cookies.
+    /// TCP listeners on which Fast Open was enabled. They send cookies if `net.ipv4.tcp_fastopen` allows it.
     pub listeners: u64,
-    /// Connections whose SYN was sent without data, since their client did not write in time.
+    /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,
-    /// Calls on TCP sockets whose option could not be set, by reason.
+    /// Calls on TCP sockets whose option could not be set, with the number of calls for each reason.
     pub not_helped: BTreeMap<&'static str, u64>,
     /// True if destroy events were lost (ENOBUFS).
     pub overrun: bool,
@@ -118,7 +118,7 @@ pub struct Traffic {
 pub struct Peer {
     /// Address and port; `others` after the first thousand.
     pub peer: String,
-    /// Its connections.
+    /// The counts of its connections.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -127,7 +127,7 @@ pub struct Peer {
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes a record. Errors are ignored, since the command continues without a reader.
+    /// Writes a record. Errors are ignored, because the command continues without a reader.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);

@@ -1,4 +1,4 @@
-//! Answers the held calls of a command and its children, and counts their connections.
+//! Answers the held system calls of a command and its children, and counts their connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,25 +21,25 @@ use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
 use crate::task::Task;
 
-/// The Fast Open queue of a listener, as long as that of a world's origins.
+/// Length of the Fast Open queue that a listener gets: the same as for a world's origins.
 const LISTENER_QUEUE: i32 = 4096;
-/// The most peers that are counted separately.
+/// Maximum number of peers that are counted separately.
 const PEERS: usize = 1000;
-/// Timeout for the destroy events of the command's sockets after its end.
+/// Maximum wait for the destroy events of sockets that the kernel no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
-/// The reason why calls on sockets of Multipath TCP are not helped.
+/// Reason in the report why a Multipath TCP socket does not get Fast Open.
 const MULTIPATH: &str = "its socket is one of Multipath TCP";
 
-/// A connection without a destroy event so far.
+/// A connection whose destroy event has not been handled.
 struct Connection {
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
     opened_ns: u64,
-    /// An earlier `TCP_INFO`, in case no event has it.
+    /// `TCP_INFO` at an earlier check, in case the destroy event has none.
     seen: Option<TcpInfo>,
 }
 
-/// The connections and listeners of a command, by its held calls and the kernel's events.
+/// Supervises a command: prepares the sockets of held calls, and counts connections by the destroy events.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
@@ -57,23 +57,23 @@ pub(crate) struct Supervisor {
     pub(crate) gives_queues: bool,
 }
 
-/// Collects each connection, also those without Fast Open.
+/// Collects every connection, with or without Fast Open.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// The client port of the next connection; None: the kernel's choice.
+    /// Client port of the next connection; None: the kernel's choice.
     pub(crate) next_port: Option<u16>,
-    /// The connections that have ended, or were open at the last request.
+    /// Connections that have ended, or were open when connections were last counted.
     pub(crate) connections: Vec<Opened>,
 }
 
 /// A connection that was opened under interception.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
-    /// The time of `connect`, in nanoseconds of the monotonic clock.
+    /// Time of `connect`, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// The client's end.
+    /// The client's address and port, if known.
     pub local: Option<SocketAddr>,
-    /// The server's end.
+    /// The server's address and port.
     pub peer: SocketAddr,
     /// `TCP_INFO` of the client's socket; None if the kernel has cleared it.
     pub info: Option<TcpInfo>,
@@ -95,7 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns the time until the next call of [`Supervisor::check_deferred`], in nanoseconds.
+    /// Returns the time until [`Supervisor::check_deferred`] must be called, in nanoseconds; None if never.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         self.deferred.timeout_ns(monotonic_ns())
     }
@@ -120,22 +120,22 @@ impl Supervisor {
         if let Err(error) = &answered {
             self.count_failure(error);
         }
-        // Also after a failure, so that the kernel runs the call.
+        // Resume also after a failure, so that the kernel runs the call.
         if !answered.unwrap_or(false) {
             self.listener.resume(&call);
         }
         Ok(())
     }
 
-    /// Returns the thread of a call and a duplicate of its TCP socket; None if its descriptor is not a TCP
-    /// socket. Counts connections of Multipath TCP, whose subflows the kernel creates without a call.
+    /// Returns the thread of a call and a duplicate of its TCP socket; None if the call's descriptor is not a
+    /// TCP socket. Counts connections of Multipath TCP, whose subflows the kernel creates without a call.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
-        // While the call is held, the thread's ID is not reused.
+        // If the call is still held, the thread's ID was not reused.
         if call.number == libc::SYS_connect && is_mptcp(&descriptor) && self.listener.is_held(call) {
             *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
         }
@@ -143,8 +143,8 @@ impl Supervisor {
         Ok(is_meant.then_some((task, descriptor)))
     }
 
-    /// Returns the thread of a call and a duplicate of its descriptor. Keeps the handle of the last thread,
-    /// since one thread often makes many calls.
+    /// Returns the thread of a call and a duplicate of the call's descriptor. Keeps the handle of the last
+    /// thread, because one thread often makes many calls.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
@@ -170,7 +170,7 @@ impl Supervisor {
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
             // The socket is not in TCP_CLOSE. A program may call connect again to get the result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
-            // Fast Open is off, and the observer also reports these connections.
+            // Fast Open is off, but an observer also reports connections without it.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && self.observer.is_some() => {
                 if self.open.contains_key(&cookie) {
                     return Ok(());
@@ -192,8 +192,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds an observed connection to a port before `connect`, and returns its address, which identifies it
-    /// in the origin's evidence.
+    /// Binds the socket of an observed connection to a port before `connect`. Returns the client's address,
+    /// which identifies the connection in the origin's evidence; None without an observer or an address.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
@@ -208,7 +208,7 @@ impl Supervisor {
 
     fn listen(&mut self, call: &Call) -> io::Result<()> {
         if let Some((_, socket)) = self.socket_of(call)? {
-            // A program that sets a queue itself keeps it.
+            // A queue length that the program has set stays.
             if self.gives_queues && tcp::fastopen_queue(&socket)? == 0 {
                 tcp::set_fastopen_queue(&socket, LISTENER_QUEUE)?;
             }
@@ -217,9 +217,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Answers `getpeername` for a connection whose SYN waits for the first write. Returns true if it has
-    /// answered the call. The kernel would return ENOTCONN although `connect` succeeded, and TLS libraries
-    /// send cleartext on a socket that is not connected.
+    /// Answers `getpeername` for a connection whose SYN waits for the first write, and returns true if it did
+    /// so. The kernel would return ENOTCONN although `connect` succeeded, and TLS libraries send cleartext on
+    /// a socket that is not connected.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);
@@ -245,11 +245,11 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Sends the SYN of connections whose first write is late.
+    /// Sends the SYN of connections whose first write is late, without data.
     pub(crate) fn check_deferred(&mut self) {
         let now_ns = monotonic_ns();
         while let Some(connect) = self.deferred.pop_due(now_ns) {
-            // Most are already closed (EBADF or ESRCH).
+            // Most of the sockets are already closed (EBADF or ESRCH).
             let _ = self.check(&connect);
         }
     }
@@ -296,8 +296,8 @@ impl Supervisor {
         self.tally(connection.peer).add(&counted);
     }
 
-    /// Returns the connections since the last call with the open ones, in order of opening. Later ones get
-    /// client ports from `next_port` on.
+    /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
+    /// connections get client ports from `next_port` on.
     pub(crate) fn connections(&mut self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         self.count_all()?;
         let observer = self.observer.get_or_insert_default();
@@ -307,7 +307,7 @@ impl Supervisor {
         Ok(connections)
     }
 
-    /// Returns the counts since the last call, with open connections, which are not counted again.
+    /// Returns the counts since the last call, including open connections. Each connection is counted once.
     pub(crate) fn traffic(&mut self) -> io::Result<Traffic> {
         self.count_all()?;
         let mut traffic = std::mem::take(&mut self.traffic);
@@ -321,7 +321,7 @@ impl Supervisor {
         Ok(traffic)
     }
 
-    /// Counts every connection: by its destroy event, by a dump of open sockets, or as unknown.
+    /// Counts every connection: from its destroy event, from a dump of open sockets, or as unknown.
     fn count_all(&mut self) -> io::Result<()> {
         self.handle_events();
         for report in open_sockets()? {

@@ -1,30 +1,29 @@
-//! Counts of connections by outcome, from `TCP_INFO`.
+//! Counts connections by their outcome in `TCP_INFO`.
 
 use fastopen_netns::tcp::TcpInfo;
 use serde::Serialize;
 
-/// Values of `tcpi_fastopen_client_fail`, `TFO_*` of include/uapi/linux/tcp.h: the reason why SYN data was
-/// not acknowledged.
+// Reasons in `tcpi_fastopen_client_fail` why Fast Open failed (`TFO_*` of include/uapi/linux/tcp.h).
 const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of connections. Each is in `connections`, and in one of `established`, `failed`, `unused`,
-/// `elsewhere` and `unknown`.
+/// Counts of connections. Each connection is in `connections`, and in exactly one of `established`, `failed`,
+/// `unused`, `elsewhere` and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// TCP sockets with a `connect`.
+    /// TCP sockets for which the program called `connect`.
     pub connections: u64,
     /// Connections with a complete handshake.
     pub established: u64,
     /// Connections that were never established: refused, timed out, closed earlier, no route. The kernel
-    /// usually clears their counts.
+    /// usually clears their counters.
     pub failed: u64,
     /// Connections that were closed before the first write, without a packet.
     pub unused: u64,
     /// Connections in another network namespace, whose destroy events are sent only there.
     pub elsewhere: u64,
-    /// Connections without a destroy event, or whose counts an abortive close cleared.
+    /// Connections without a destroy event, or whose counters an abortive close cleared.
     pub unknown: u64,
     /// Connections whose SYN requested a cookie, because the kernel had none for the address.
     pub cookie_requested: u64,
@@ -32,14 +31,14 @@ pub struct Tally {
     pub syn_data_sent: u64,
     /// Connections whose SYN data the SYN-ACK acknowledged, which saves a round trip.
     pub syn_data_acked: u64,
-    /// Connections whose SYN was acknowledged without its data, because the server rejected the cookie.
+    /// Connections whose SYN was acknowledged without its data, such as when the server rejected the cookie.
     pub data_not_acked: u64,
     /// Connections whose SYN with data was lost or dropped, and was retransmitted without data.
     pub syn_retransmitted: u64,
 }
 
 impl Tally {
-    /// Counts one connection by its `TCP_INFO`.
+    /// Returns the counts of one connection, according to its `TCP_INFO`.
     pub(crate) fn of(info: &TcpInfo) -> Self {
         if info.segments_out == 0 {
             return Self { connections: 1, unused: 1, ..Self::default() };

@@ -1,4 +1,4 @@
-//! A thread of another process: access to its descriptors and memory.
+//! Accesses the descriptors and the memory of a thread of another process.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -8,19 +8,19 @@ use fastopen_netns::process::{pidfd_getfd, pidfd_open};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-/// A thread, by a pidfd, which unlike its ID is never reused.
+/// A thread, held by a pidfd. Unlike an ID, a pidfd never refers to a later thread.
 pub(crate) struct Task {
     thread: i32,
     handle: OwnedFd,
-    /// True if the pidfd is the thread's own (`PIDFD_THREAD`), false if it is that of its process.
+    /// True if the pidfd refers to the thread (`PIDFD_THREAD`), false if it refers to the thread's process.
     own: bool,
 }
 
 impl Task {
-    /// Opens the thread with this ID. Its ID was not reused if a call of it is still held afterwards.
+    /// Opens the thread with this ID. It is the right thread if a call of the thread is held afterwards.
     ///
     /// # Errors
-    /// ESRCH if it has ended.
+    /// ESRCH if the thread has ended.
     pub(crate) fn open(thread: i32) -> io::Result<Self> {
         match pidfd_open(thread, libc::PIDFD_THREAD) {
             // Before Linux 6.9 only processes have a pidfd. Threads share the descriptors of their process.
@@ -31,17 +31,16 @@ impl Task {
         }
     }
 
-    /// Returns true if this is the thread with this ID, or one that has ended, whose pidfd returns ESRCH.
-    /// Returns false if the pidfd is that of the process, which may outlive the thread.
+    /// Returns true if this handle may be used for the thread with this ID. If the ID was reused, the pidfd
+    /// returns ESRCH. False for a pidfd of the process, which may outlive the thread.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }
 
-    /// Returns a duplicate of a descriptor of the thread.
+    /// Returns a duplicate of one of the thread's descriptors.
     ///
     /// # Errors
-    /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: the thread
-    /// has ended.
+    /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         pidfd_getfd(&self.handle, descriptor)
     }
@@ -70,7 +69,7 @@ fn complete(moved: usize, wanted: usize) -> io::Result<()> {
     if moved == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Returns the process of a thread.
+/// Returns the process ID of a thread.
 fn process_of(thread: i32) -> io::Result<i32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());

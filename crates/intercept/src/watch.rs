@@ -1,5 +1,4 @@
-//! A command as a child of this process under interception. A thread supervises it and reports each
-//! connection.
+//! Runs a command under interception as a child. A thread supervises it and reports each connection.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,15 +16,14 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// The supervision of a command. After it is dropped, `connect` calls of the command fail with ENOSYS, so end
-/// the command before.
+/// Supervises a command. Once it is dropped, the command's `connect` calls fail with ENOSYS: end it before.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A request to the thread for the connections so far. Later ones get ports from `next_port` on.
+/// A request to the thread for the connections so far. Later ones get client ports from `next_port` on.
 struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,
@@ -33,18 +31,17 @@ struct Request {
 
 /// A command that was started.
 pub struct Started {
-    /// Its process.
+    /// The command's process.
     pub child: Child,
-    /// The time at which its program was executed, in nanoseconds of the monotonic clock.
+    /// Time of exec, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Its supervision.
+    /// The command's supervision.
     pub watch: Watch,
 }
 
 impl Watch {
-    /// Starts `command` from a new thread in the caller's namespaces, on which `prepare` runs first.
-    /// Connections get client ports from `first_port` on (None: the kernel's choice). Listeners are not
-    /// changed.
+    /// Starts `command` in the caller's namespaces, from a new thread that calls `prepare` first. Connections
+    /// get client ports from `first_port` on (None: the kernel's choice). Listeners are not changed.
     ///
     /// # Errors
     /// If `prepare` fails, the command does not exist, or the filter cannot be installed.
@@ -74,11 +71,11 @@ impl Watch {
         Ok(Self { requests: Some(requests), waker, thread: Some(thread) })
     }
 
-    /// Returns the connections since the last call with the open ones, in order of opening. Later ones get
-    /// client ports from `next_port` on (None: the kernel's choice).
+    /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
+    /// connections get client ports from `next_port` on (None: the kernel's choice).
     ///
     /// # Errors
-    /// If the kernel does not dump its sockets (`sock_diag`).
+    /// If the kernel does not list its sockets (`sock_diag`).
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();
@@ -101,7 +98,7 @@ impl Drop for Watch {
 
 /// Answers held calls and requests until the [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
-    // A listener after POLLHUP would be ready at each poll.
+    // The listener is polled no more after POLLHUP, because it would always be ready.
     let mut anybody = true;
     loop {
         let mut descriptors = vec![waker.as_fd(), supervisor.events.as_fd()];

@@ -1,7 +1,7 @@
-//! Programs under interception, in a network namespace of their own: what they do, what the kernel did, what
-//! is left.
+//! Tests programs under interception in a separate network namespace: their behaviour, the kernel's counters,
+//! and remaining processes.
 //!
-//! Each test runs itself again inside the namespace, as a process of its own.
+//! Each test runs itself again inside the namespace, as a separate process.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,12 +17,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Set in the process that is to run a test's inside.
+/// Environment variable with the name of the test to run inside.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const V4: &str = "127.0.0.1:8000";
 const V6: &str = "[::1]:8000";
 
-/// Runs `inside` in a network namespace of its own, with TCP Fast Open set to `fast_open`.
+/// Runs `inside` in a new network namespace, with `net.ipv4.tcp_fastopen` set to `fast_open`.
 fn in_namespace_with(fast_open: &str, name: &str, inside: fn()) {
     if std::env::var(INSIDE).is_ok_and(|wanted| wanted == name) {
         RouteSocket::open().and_then(|mut routes| routes.bring_up("lo")).expect("loopback");
@@ -46,11 +46,11 @@ fn in_namespace(name: &str, inside: fn()) {
     in_namespace_with("3", name, inside);
 }
 
-/// The test program, without interception in mind; `linked` is `static` or `dynamic`.
+/// Compiles the test program and returns its path; `linked` is `static` or `dynamic`.
 fn client(linked: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = folder.join(format!("client-{linked}"));
-    // Tests run at once: whoever comes last leaves the same file.
+    // Concurrent tests compile the same program, so each replaces the file atomically.
     let own = folder.join(format!("client-{linked}-{}", std::process::id()));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/client.rs");
     let feature = if linked == "static" { "+crt-static" } else { "-crt-static" };
@@ -69,7 +69,8 @@ fn dynamic() -> &'static str {
     PROGRAM.get_or_init(|| client("dynamic").display().to_string())
 }
 
-/// The program under test, writing its report to its standard output through descriptor 9.
+/// Returns a command that runs `command` under the tested program and writes the report to standard output
+/// (descriptor 9).
 fn exec(command: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     let run = "exec 9>&1 >&2; exec \"$0\" 9 -- \"$@\"";
@@ -77,7 +78,7 @@ fn exec(command: &[&str]) -> Command {
     shell
 }
 
-/// What came of a command.
+/// The result of a command.
 struct Done {
     code: Option<i32>,
     records: Vec<Value>,
@@ -95,8 +96,8 @@ impl Done {
         self.report()["total"][key].as_u64().unwrap_or_else(|| panic!("no {key} in {}", self.report()))
     }
 
-    /// The counts that a test is about: connections, cookie requests, SYNs with data, those acknowledged,
-    /// unknown.
+    /// Returns the counts of connections, cookie requests, SYNs with data, acknowledged SYN data, and unknown
+    /// outcomes.
     fn counts(&self) -> [u64; 5] {
         ["connections", "cookie_requested", "syn_data_sent", "syn_data_acked", "unknown"]
             .map(|key| self.total(key))
@@ -113,8 +114,8 @@ fn run(command: &[&str]) -> Done {
     }
 }
 
-/// A server that hands out cookies, answers what is written, and ends with this process. It sends `greeting`
-/// first.
+/// Starts a server that gives cookies and answers requests until this process ends. On each connection it
+/// first sends `greeting`.
 fn server(address: &str, greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind(address).expect("the address is free");
     tcp::set_fastopen_queue(&listener, 1000).expect("it listens");
@@ -132,7 +133,7 @@ fn server(address: &str, greeting: &'static [u8]) -> SocketAddr {
     bound
 }
 
-/// A command that goes on, with its standard input and the records of its run.
+/// A running command, with its standard input and the records of its run.
 struct Running {
     child: Child,
     stdin: ChildStdin,
@@ -159,7 +160,7 @@ impl Running {
         serde_json::from_str(&line(&mut self.records)).expect("a record")
     }
 
-    /// Has the program in mode `stepwise` connect once, and returns the line that it writes then.
+    /// Makes the program in mode `stepwise` connect once, and returns the line that it prints.
     fn connect_once(&mut self) -> String {
         self.stdin.write_all(b"\n").expect("it reads");
         line(&mut self.stderr)
@@ -185,7 +186,7 @@ fn static_and_dynamic_programs_send_data_in_the_syn_over_ipv4_and_ipv6() {
                 server(&address, b"");
                 let done = run(&[&program, "write", &address, "5"]);
                 assert_eq!(done.code, Some(0), "{}", done.stderr);
-                // The cookie belongs to the address, not to the program.
+                // The kernel keeps cookies by address, so the second program needs no request.
                 let asked = u64::from(linked == "static");
                 assert_eq!(done.counts(), [5, asked, 5 - asked, 5 - asked, 0], "{linked} {address}");
                 assert_eq!(done.report()["peers"][0]["peer"], address);
@@ -226,7 +227,7 @@ fn a_client_that_waits_for_the_server_to_speak_does_not_wait_for_ever() {
         let done = run(&[dynamic(), "read", V4, "4"]);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
         assert_eq!(done.counts(), [4, 1, 0, 0, 0]);
-        // The first asks for the cookie and is connected by that.
+        // The SYN of the first connection is sent at once, because it requests the cookie.
         assert_eq!(done.report()["begun_without_data"], 3);
     });
 }
@@ -358,7 +359,7 @@ fn a_close_is_a_close_though_the_supervisor_sleeps() {
         running.stdin.write_all(b"\n").expect("it reads");
         let (mut stream, _) = listener.accept().expect("it connects");
         kill(supervisor, Signal::SIGSTOP).expect("it lives");
-        // A duplicate in the supervisor's hands would keep the connection open.
+        // If the supervisor had a duplicate of the socket, the connection would stay open.
         let mut all = Vec::new();
         stream.read_to_end(&mut all).expect("the client closes");
         kill(supervisor, Signal::SIGCONT).expect("it lives");
@@ -373,7 +374,7 @@ fn orphans_of_the_command_are_supervised_until_they_end() {
     in_namespace("orphans_of_the_command_are_supervised_until_they_end", || {
         server(V4, b"");
         run(&[dynamic(), "write", V4, "1"]);
-        // The orphan waits for a line, connects, and says how it went.
+        // The orphan waits for a line, connects, and prints `done` if that succeeded.
         let script = format!("(read x; {} write {V4} 1 && echo done >&2) <&3 &", dynamic());
         let mut running = Running::start(&["sh", "-c", &format!("exec 3<&0; {script}")]);
         let ended = running.record();

@@ -1,8 +1,8 @@
-//! Instructions of seccomp filters (classic BPF).
+//! Builds the instructions of seccomp filters (classic BPF).
 
 use libc::{BPF_ABS, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
-/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h. System calls have other numbers on other architectures.
+/// `AUDIT_ARCH_*` of include/uapi/linux/audit.h. The numbers of system calls differ between architectures.
 #[cfg(target_arch = "x86_64")]
 pub const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
@@ -10,22 +10,23 @@ pub const ARCHITECTURE: u32 = 0xC000_00B7;
 #[cfg(target_arch = "riscv64")]
 pub const ARCHITECTURE: u32 = 0xC000_00F3;
 
-/// Offset of the call's number in `struct seccomp_data` (include/uapi/linux/seccomp.h).
+/// Offset of the system call's number in `struct seccomp_data` (include/uapi/linux/seccomp.h).
 pub const NUMBER: u32 = 0;
-/// Offset of the call's architecture.
+/// Offset of the system call's architecture in that structure.
 pub const ARCH: u32 = 4;
 
-/// Returns the offset of the low half of an argument (little-endian).
+/// Returns the offset of the lower 32 bits of an argument of the system call (little-endian).
 pub const fn argument(number: u32) -> u32 {
     16 + 8 * number
 }
 
-/// Returns an instruction that loads a word of `struct seccomp_data`.
+/// Returns an instruction that loads the 32-bit word at `offset` of `struct seccomp_data`.
 pub const fn load(offset: u32) -> sock_filter {
     sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
 }
 
-/// Returns an instruction that skips `jt` instructions if the comparison holds, else `jf`.
+/// Returns an instruction that compares the loaded word with `k`. It skips `jt` instructions if the
+/// comparison holds, otherwise `jf`.
 pub const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
 }

@@ -1,4 +1,4 @@
-//! Clocks in nanoseconds, and waiting in a tokio runtime with the kernel's precision.
+//! Reads clocks in nanoseconds, and waits in a tokio runtime with the kernel's precision.
 
 use std::io;
 
@@ -13,12 +13,12 @@ pub fn monotonic_ns() -> u64 {
     read(Clock::CLOCK_MONOTONIC)
 }
 
-/// Returns nanoseconds since 1970 (`CLOCK_REALTIME`).
+/// Returns `CLOCK_REALTIME` in nanoseconds since 1970.
 pub fn realtime_ns() -> u64 {
     read(Clock::CLOCK_REALTIME)
 }
 
-/// Returns the nanoseconds for which the calling thread has run.
+/// Returns the calling thread's CPU time in nanoseconds.
 pub fn thread_ns() -> u64 {
     read(Clock::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -28,7 +28,7 @@ fn read(clock: Clock) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
-/// The values of both clocks at one moment, in nanoseconds.
+/// The values of the monotonic and the real-time clock at one moment, in nanoseconds.
 pub struct Clocks {
     /// `CLOCK_MONOTONIC`.
     pub monotonic: u64,
@@ -42,8 +42,8 @@ impl Clocks {
         Self { monotonic: monotonic_ns(), realtime: realtime_ns() }
     }
 
-    /// Converts a kernel stamp of the real-time clock to the monotonic clock. If the real-time clock was set
-    /// back after the stamp, the result would be in the future; then it is `now`.
+    /// Converts a timestamp of the real-time clock to the monotonic clock. If the real-time clock was set
+    /// back after the timestamp, the result would be in the future; then `now` is returned.
     pub fn monotonic_of(&self, realtime: u64, now: impl FnOnce() -> u64) -> u64 {
         let since = realtime as i64 - self.realtime as i64;
         let at = (self.monotonic as i64 + since).max(0) as u64;
@@ -51,14 +51,13 @@ impl Clocks {
     }
 }
 
-/// Sets the calling thread's timer slack to 1 ns (`PR_SET_TIMERSLACK`; the default is 50 µs; needs no
-/// privilege).
+/// Sets the calling thread's timer slack to 1 ns (default: 50 µs; `PR_SET_TIMERSLACK`, unprivileged).
 pub fn exact_timers() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// Waits inside a tokio runtime until `at_ns` of the monotonic clock. Returns at once if that is past. For
-/// repeated waits an [`Alarm`] needs only one descriptor.
+/// Waits inside a tokio runtime until `at_ns` of the monotonic clock. Returns at once if that time has
+/// passed. Each call opens a descriptor; for repeated waits use one [`Alarm`].
 ///
 /// # Errors
 /// If no descriptors are left.
@@ -69,7 +68,7 @@ pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
     Alarm::new()?.wait_until(at_ns).await
 }
 
-/// A timer for one task of a tokio runtime, by `timerfd`: tokio's own rounds up to a millisecond.
+/// A timer for one task of a tokio runtime. It uses `timerfd`, because tokio's timers round up to 1 ms.
 pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {
@@ -91,7 +90,7 @@ impl Alarm {
         self.0.get_mut().set(Some(at_ns))
     }
 
-    /// Waits until `at_ns` of the monotonic clock. Returns at once if that is past. It is cancel-safe: a
+    /// Waits until `at_ns` of the monotonic clock. Returns at once if that time has passed. Cancel-safe: a
     /// later wait for the same time does not set the timer again.
     ///
     /// # Errors
@@ -99,7 +98,7 @@ impl Alarm {
     pub async fn wait_until(&mut self, at_ns: u64) -> io::Result<()> {
         while monotonic_ns() < at_ns {
             self.0.get_mut().set(Some(at_ns))?;
-            // The descriptor may be ready for an earlier time, whose wait was cancelled.
+            // The descriptor may be ready because of an earlier wait that was cancelled.
             self.0.readable().await?.clear_ready();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The processor's cores: the allowed ones, and the use of a core's time.
+//! Chooses the processor cores of a thread, and reads how cores and threads use their time.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// A unit of `/proc/stat`. `USER_HZ` is 100 on every supported architecture.
+/// Time unit of `/proc/stat`. `USER_HZ` is 100 on every supported architecture.
 const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
@@ -19,7 +19,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
 }
 
-/// Keeps the calling thread, and everything that it starts afterwards, on these cores.
+/// Keeps the calling thread, and everything that it starts later, on these cores.
 ///
 /// # Errors
 /// If none of these cores exists.
@@ -29,7 +29,7 @@ pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
-/// Keeps the calling thread, and everything that it starts afterwards, on the core on which it runs.
+/// Keeps the calling thread, and everything that it starts later, on its current core.
 ///
 /// # Errors
 /// Errors of `sched_setaffinity`.
@@ -37,24 +37,24 @@ pub fn stay() -> io::Result<()> {
     stay_on(&[sched_getcpu()?])
 }
 
-/// Returns a core as a mask for settings: groups of 32 bits, the highest first.
+/// Returns the mask of one core in the kernel's notation: hexadecimal groups of 32 bits, highest first.
 pub fn mask(core: usize) -> String {
     let zeros = ",00000000".repeat(core / 32);
     format!("{:x}{zeros}", 1_u32 << (core % 32))
 }
 
-/// Use of a core's time since the system's start (`/proc/stat`).
+/// Time that a core spent in each state since the system's start (`/proc/stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreTime {
-    /// Idle time, with waits for a disk.
+    /// Idle time, including waits for a disk.
     pub idle_ns: u64,
-    /// Time in processes of usual or higher priority.
+    /// Time in processes with normal or higher priority.
     pub user_ns: u64,
-    /// Time in processes of a lower priority.
+    /// Time in processes with lower priority.
     pub nice_ns: u64,
     /// Time in the kernel for processes.
     pub system_ns: u64,
-    /// Time in interrupts, with deferred ones.
+    /// Time in interrupts, including deferred ones (softirq).
     pub interrupts_ns: u64,
     /// Time taken by the host of a virtual machine.
     pub stolen_ns: u64,
@@ -64,7 +64,7 @@ impl CoreTime {
     /// Reads the times of a core.
     ///
     /// # Errors
-    /// If the kernel does not list it.
+    /// If the kernel does not list the core.
     pub fn of(core: usize) -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/stat")?, core).ok_or(io::ErrorKind::InvalidData.into())
     }
@@ -86,7 +86,7 @@ impl CoreTime {
         })
     }
 
-    /// Returns the time that was added since `before`.
+    /// Returns the time spent since the earlier reading `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -100,8 +100,8 @@ impl CoreTime {
     }
 }
 
-/// Returns the run time so far of the threads that are `wanted`, by process and name (`schedstat` of each).
-/// Only visible threads that still exist count.
+/// Returns the total run time so far of the threads for which `wanted` returns true, in ns (`schedstat`).
+/// `wanted` gets a process ID and a thread's name. Only existing threads in `/proc` are counted.
 pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sum = 0;

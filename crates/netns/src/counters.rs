@@ -1,5 +1,5 @@
-//! The TCP and UDP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`). Linux counts TCP
-//! over both versions of IP together, but UDP over IPv6 in files of its own (`/proc/net/snmp6`).
+//! Reads the TCP and UDP counters of a network namespace (`/proc/net/netstat`, `/proc/net/snmp`). Linux
+//! counts TCP over IPv4 and IPv6 together, but UDP over IPv6 in separate files (`/proc/net/snmp6`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt;
 
 use crate::{Doing, Result};
 
-/// Buffer for one of the files, larger than either.
+/// Size of the buffer for a file, larger than any of the files.
 const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace. Threads of any namespace can read them.
 pub struct CounterFiles {
     groups: [(File, &'static str, &'static str); 3],
     sockets: File,
-    /// Counters and sockets of UDP over IPv6; `None` if the kernel has no IPv6.
+    /// Files with the counters and the sockets of UDP over IPv6; `None` if the kernel has no IPv6.
     ipv6: Option<(File, File)>,
 }
 
@@ -25,13 +25,13 @@ impl CounterFiles {
     /// # Errors
     /// If /proc is not mounted.
     pub fn open() -> Result<Self> {
-        // /proc/net would be /proc/self/net, the namespace of the process's main thread.
+        // /proc/net would be /proc/self/net, which shows the namespace of the process's main thread.
         let open =
             |path, group, prefix| Ok((File::open(path).doing(|| format!("opening {path}"))?, group, prefix));
         let groups = [
             open("/proc/thread-self/net/netstat", "TcpExt:", "")?,
             open("/proc/thread-self/net/snmp", "Tcp:", "")?,
-            // UDP uses names of TCP's group, such as InErrors, so they get a prefix.
+            // UDP counters get a prefix, because some have the names of TCP counters, such as InErrors.
             open("/proc/thread-self/net/snmp", "Udp:", "Udp")?,
         ];
         let (sockets, ..) = open("/proc/thread-self/net/sockstat", "UDP:", "")?;
@@ -40,11 +40,11 @@ impl CounterFiles {
         Ok(Self { groups, sockets, ipv6 })
     }
 
-    /// Reads the groups `TcpExt`, `Tcp` and `Udp`. Names of the latter begin with `Udp`; its counters include
-    /// IPv6.
+    /// Reads the counters of the groups `TcpExt`, `Tcp` and `Udp`. The names of UDP counters begin with
+    /// `Udp`, and their values include IPv6.
     ///
     /// # Errors
-    /// If the files have another form.
+    /// If a file cannot be read, or is larger than the buffer.
     pub fn read(&self) -> Result<Counters> {
         let mut counters = Counters::default();
         for (file, group, prefix) in &self.groups {
@@ -60,10 +60,10 @@ impl CounterFiles {
         Ok(counters)
     }
 
-    /// Returns the number of UDP sockets of both versions of IP.
+    /// Returns the number of UDP sockets over IPv4 and IPv6.
     ///
     /// # Errors
-    /// If a file has another form.
+    /// If a file cannot be read or has another format.
     pub fn udp_sockets(&self) -> Result<u64> {
         let in_use = |file, label| {
             let text = text(file)?;
@@ -89,7 +89,7 @@ fn text(file: &File) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Counters by name, as the kernel names them (`TCPFastOpenActive`, `RetransSegs`).
+/// Counters by the kernel's names (`TCPFastOpenActive`, `RetransSegs`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<String, i64>);
 
@@ -97,7 +97,7 @@ impl Counters {
     /// Reads the counters of the calling thread's namespace.
     ///
     /// # Errors
-    /// If /proc is not mounted or of another form.
+    /// If /proc is not mounted, or a file cannot be read.
     pub fn read() -> Result<Self> {
         CounterFiles::open()?.read()
     }
@@ -107,7 +107,7 @@ impl Counters {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// Returns the growth of each counter since `before`, without counters that did not grow.
+    /// Returns the growth of each counter since `before`, without gauges and unchanged counters.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name)));
@@ -123,7 +123,7 @@ impl Counters {
 /// Names in the `Tcp` group that are gauges or settings, not counters.
 const GAUGES: [&str; 4] = ["CurrEstab", "MaxConn", "RtoAlgorithm", "RtoMin"];
 
-/// Parses a group: two lines with the same first word, names and then values.
+/// Parses a group: two lines that start with `group`, the first with names, the second with values.
 fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64)> + 't {
     let mut lines = text.lines().filter_map(move |line| line.strip_prefix(group));
     let names = lines.next().unwrap_or_default().split_whitespace();
@@ -131,7 +131,7 @@ fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
 }
 
-/// Parses the counters of UDP in `/proc/net/snmp6`, a name and a value in each line. Returns them by the
+/// Parses the UDP counters in `/proc/net/snmp6`, a name and a value in each line. Returns them under the
 /// names of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
 fn parse_udp6(text: &str) -> impl Iterator<Item = (String, i64)> {
     text.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Work of a kernel's PID 1 at start and end: mounts, the clock, power-off.
+//! Does the work of a kernel's PID 1 at its start and end: mounts, clock, power-off.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -15,10 +15,11 @@ use crate::namespace::mount_scratch;
 use crate::sandbox::{guard_proc, limit_processes, mount_tmpfs};
 use crate::{Doing, Result, check};
 
-/// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` and [`scratch`](crate::namespace::scratch).
+/// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` (if it exists) and
+/// [`scratch`](crate::namespace::scratch), limits the number of processes, and protects `/proc`.
 ///
 /// # Errors
-/// If the kernel lacks one of these file systems, or the root file system lacks the folder.
+/// If the kernel lacks one of these file systems, or the root file system lacks a mount point.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {
         mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
@@ -34,8 +35,8 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
-/// Makes the root file system writable by a layer in memory (`overlay`). Its own files stay unchanged. Call
-/// this before all other mounts.
+/// Makes the root file system writable with an `overlay` layer in memory. The original files stay unchanged.
+/// Call this before all other mounts.
 ///
 /// # Errors
 /// If the kernel has no overlayfs, or the root file system lacks the folder `/run`.
@@ -54,8 +55,8 @@ pub fn make_root_writable() -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Completes the devices of [`mount_devices`] with pseudo-terminals, links of the standard streams, and a
-/// folder for [`scratch`](crate::namespace::scratch).
+/// Adds to the devices of [`mount_devices`]: pseudo-terminals, links to the standard streams, and a folder
+/// for [`scratch`](crate::namespace::scratch).
 ///
 /// # Errors
 /// If the kernel has no pseudo-terminals.
@@ -72,8 +73,8 @@ pub fn complete_devices() -> Result<()> {
     Ok(())
 }
 
-/// Mounts the kernel's own devices on `/dev`, instead of the host's devices that the root file system shows.
-/// [`scratch`](crate::namespace::scratch) is another folder afterwards.
+/// Mounts this kernel's devices on `/dev`, instead of the host's devices that the root file system shows.
+/// This changes which folder [`scratch`](crate::namespace::scratch) returns.
 ///
 /// # Errors
 /// If the kernel has no devtmpfs.
@@ -83,7 +84,7 @@ pub fn mount_devices() -> Result<()> {
         .doing(|| "mounting devices on /dev".into())
 }
 
-/// Mounts a folder of the host of a User-Mode Linux kernel (`hostfs`) at `target`, writable.
+/// Mounts `folder` of a User-Mode Linux kernel's host at `target`, writable (`hostfs`). Creates `target`.
 ///
 /// # Errors
 /// If this kernel has no `hostfs`, or the host has no such folder.
@@ -93,7 +94,7 @@ pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
-/// Writes the dirty pages of `file` back (`sync_file_range`). With `hostfs` this writes to the host's file
+/// Writes the dirty pages of `file` back (`sync_file_range`). On `hostfs` this writes to the host's file,
 /// without an fsync on the host.
 ///
 /// # Errors
@@ -106,7 +107,7 @@ pub fn write_back(file: &File) -> Result<()> {
         .doing(|| "writing a file's pages back".into())
 }
 
-/// Writes all files of a host folder that [`mount_host_folder`] mounted to the host.
+/// Writes all changed files in a folder of [`mount_host_folder`] back to the host (`syncfs`).
 ///
 /// # Errors
 /// Errors of the writes, such as ENOSPC if the host's disk is full.
@@ -116,10 +117,10 @@ pub fn write_back_folder(target: &Path) -> Result<()> {
     nix::unistd::syncfs(folder).doing(doing)
 }
 
-/// Sets the wall clock, in seconds since 1970.
+/// Sets the wall clock to `seconds` since 1970.
 ///
 /// # Errors
-/// If this process may not.
+/// EPERM if this process may not set the clock.
 pub fn set_wall_clock(seconds: i64) -> Result<()> {
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(seconds, 0)).doing(|| "setting the clock".into())
 }
@@ -127,6 +128,6 @@ pub fn set_wall_clock(seconds: i64) -> Result<()> {
 /// Powers the machine off.
 pub fn power_off() -> ! {
     let _ = reboot(RebootMode::RB_POWER_OFF);
-    // Without CAP_SYS_BOOT, the end of PID 1 panics the kernel, which also ends it (panic=-1).
+    // Without CAP_SYS_BOOT, reboot fails. The end of PID 1 then panics and so ends the kernel (panic=-1).
     std::process::exit(70)
 }

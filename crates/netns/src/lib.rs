@@ -1,7 +1,7 @@
-//! Kernel interfaces behind safe functions: namespaces, netlink, packet sockets, socket options, counters.
+//! Wraps kernel interfaces in safe functions: namespaces, netlink, packet sockets, socket options, counters.
 //!
-//! This crate and `fastopen-intercept` are the only crates of the project with `unsafe` code. It knows
-//! nothing about pages or loads.
+//! Only this crate and `fastopen-intercept` may contain `unsafe` code. This crate does not depend on pages or
+//! loads.
 #![allow(unsafe_code)]
 
 pub mod bpf;
@@ -34,7 +34,7 @@ pub use nix::errno::Errno;
 #[derive(Debug, thiserror::Error)]
 #[error("{operation}: {source}")]
 pub struct Error {
-    /// The operation that failed, and its object.
+    /// The operation that failed, and its target.
     pub operation: Operation,
     /// The kernel's error.
     pub source: io::Error,
@@ -46,13 +46,13 @@ impl Error {
         Self { operation: Operation::Other(operation.into()), source }
     }
 
-    /// Returns the kernel's error number; None if the error is not the kernel's.
+    /// Returns the kernel's error number; None if the error does not come from the kernel.
     pub fn errno(&self) -> Option<Errno> {
         self.source.raw_os_error().map(Errno::from_raw)
     }
 }
 
-/// An operation that can fail. Operations whose errors callers match on have their own variants.
+/// An operation that can fail. Each operation whose errors callers match on has its own variant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Operation {
     /// [`namespace::enter_sandbox`].
@@ -61,20 +61,20 @@ pub enum Operation {
     /// [`route::RouteSocket::replace_route`].
     #[error("adding the route to {}/{}", destination.0, destination.1)]
     AddRoute {
-        /// Network and length of its prefix, in bits.
+        /// Network address and prefix length in bits.
         destination: (IpAddr, u8),
-        /// Congestion control of the route, if it has one.
+        /// Congestion control algorithm that the route sets, if any.
         congestion_control: Option<String>,
     },
     /// [`route::RouteSocket::add_qdiscs`].
     #[error("putting {kind} on {interface}")]
     AddQdisc {
-        /// Kind of the discipline, such as `netem`.
+        /// Kind of the queueing discipline, such as `netem`.
         kind: &'static str,
-        /// Interface of the discipline.
+        /// Interface on which to install the discipline.
         interface: String,
     },
-    /// Any other operation, in words.
+    /// Any other operation, described in words.
     #[error("{0}")]
     Other(String),
 }
@@ -82,12 +82,12 @@ pub enum Operation {
 /// Result of an operation on the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Adds the operation to an I/O error.
+/// Converts I/O errors into [`Error`]s that name the failed operation.
 pub(crate) trait Doing<T>: Sized {
-    /// Adds the operation that `operation` returns.
+    /// Converts an error; `operation` returns the failed operation.
     fn operation(self, operation: impl FnOnce() -> Operation) -> Result<T>;
 
-    /// Adds an [`Operation::Other`] of these words.
+    /// Converts an error; the failed operation is an [`Operation::Other`] with these words.
     fn doing(self, words: impl FnOnce() -> String) -> Result<T> {
         self.operation(|| Operation::Other(words()))
     }
@@ -99,7 +99,7 @@ impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
     }
 }
 
-/// Returns the result of a system call: `errno` if it returned a negative value.
+/// Returns the result of a system call, or the error in `errno` if the result is negative.
 pub(crate) fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }

@@ -1,4 +1,4 @@
-//! User, mount, PID and network namespaces, without root if the system allows it.
+//! Creates user, mount, PID and network namespaces, without root if the system allows it.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,21 +18,19 @@ use crate::process::pipe;
 use crate::sandbox::mount_tmpfs;
 use crate::{Doing, Operation, Result};
 
-/// Moves the calling, single-threaded process into new user, mount, network, IPC and UTS namespaces, in which
-/// it is root, and its later children into a new PID namespace. Later mounts stay inside.
+/// Moves the calling process, which must have one thread, into new user, mount, network, IPC and UTS
+/// namespaces, where it is root. Its later children share a new PID namespace. Later mounts stay inside.
 ///
 /// # Errors
-/// [`Operation::EnterSandbox`] if the system forbids user namespaces: EPERM and EACCES by a security
-/// module or seccomp, ENOSPC and EUSERS by a limit (`user.max_user_namespaces`), ENOSYS without kernel
-/// support.
+/// [`Operation::EnterSandbox`] if the system forbids user namespaces: EPERM or EACCES from a security module
+/// or seccomp, ENOSPC or EUSERS from a limit (`user.max_user_namespaces`), ENOSYS without kernel support.
 pub fn enter_sandbox() -> Result<()> {
     enter(|| false).map(drop)
 }
 
-/// Enters the sandbox as [`enter_sandbox`] does, and adds a range of user and group ids if the system allows
-/// it. Root gets all existing ids. Other users get their ids of `/etc/subuid` and `/etc/subgid` by
-/// newuidmap(1) and newgidmap(1). Returns true if there is a range; otherwise programs that change their user
-/// fail.
+/// Enters the sandbox like [`enter_sandbox`], and maps further user and group IDs if the system allows it:
+/// for root, all IDs of its own namespace; for others, their IDs in `/etc/subuid` and `/etc/subgid`, with
+/// newuidmap(1) and newgidmap(1). Returns true if it did so; if not, programs that change their user fail.
 ///
 /// # Errors
 /// Errors of [`enter_sandbox`].
@@ -41,7 +39,7 @@ pub fn enter_sandbox_with_users() -> Result<bool> {
     enter(|| mapper.map())
 }
 
-/// Enters the sandbox. `map` tries to map user and group ids from outside.
+/// Enters the sandbox. `map` tries to map user and group IDs from outside, and returns true if it succeeds.
 fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -52,7 +50,7 @@ fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
         | CloneFlags::CLONE_NEWPID;
     unshare(flags).operation(|| Operation::EnterSandbox)?;
     let mapped = map();
-    // The kernel accepts only one map for each namespace.
+    // The kernel accepts only one ID map for each namespace.
     let is_empty = |path| fs::read_to_string(path).is_ok_and(|map| map.trim().is_empty());
     if is_empty("/proc/self/gid_map") {
         write("/proc/self/setgroups", "deny")?;
@@ -65,7 +63,7 @@ fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     Ok(mapped)
 }
 
-/// A process that stays outside a new user namespace and maps ids of its parent, which enters it.
+/// A child process that stays outside the parent's new user namespace and maps IDs into it.
 struct IdMapper {
     pid: Pid,
     /// Write end of a pipe; a byte signals that the parent has entered the user namespace.
@@ -73,7 +71,7 @@ struct IdMapper {
 }
 
 impl IdMapper {
-    /// Starts the process. The caller must have one thread.
+    /// Starts the process. The caller must have only one thread.
     fn start() -> io::Result<Self> {
         let (waiting, entered) = pipe()?;
         let parent = nix::unistd::getpid();
@@ -89,7 +87,7 @@ impl IdMapper {
         }
     }
 
-    /// Makes the process map ids of this process. Returns true if it succeeded.
+    /// Makes the process map IDs into this process's namespace. Returns true if it succeeded.
     fn map(self) -> bool {
         let _ = nix::unistd::write(&self.entered, b"x");
         drop(self.entered);
@@ -97,7 +95,7 @@ impl IdMapper {
     }
 }
 
-/// Maps a range of user and group ids into the user namespace that `process` has entered.
+/// Maps user and group IDs into the user namespace that `process` has entered. Returns true if it succeeded.
 fn map_ids(process: Pid) -> bool {
     let user = nix::unistd::getuid();
     if user.is_root() {
@@ -123,7 +121,7 @@ fn map_ids(process: Pid) -> bool {
     )
 }
 
-/// Returns a map of all ids inside the namespace of `own`, each to itself. `own` is a map of this process.
+/// Returns an ID map that maps each ID of this process's namespace to itself. `own` is this process's ID map.
 fn identity(own: &str) -> String {
     let mut map = String::new();
     for line in own.lines() {
@@ -134,7 +132,8 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns the first range of a user in a file like `/etc/subuid` (subuid(5)): first id and number of ids.
+/// Returns the first ID range of a user in a file like `/etc/subuid` (subuid(5)): the first ID and the number
+/// of IDs. None if the user has no range.
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),
@@ -148,10 +147,10 @@ pub(crate) fn make_mounts_private() -> Result<()> {
         .doing(|| "making mounts private".into())
 }
 
-/// Bind-mounts a file with the given content over each of `targets` that exists, only in this mount
-/// namespace. No target may be in /tmp.
+/// Bind-mounts a file over each existing path in `targets` (pairs of path and new content), only in this
+/// mount namespace. No path may be in /tmp.
 ///
-/// The files live on a tmpfs that is unmounted from its path once they are bound: nothing reaches a disk.
+/// The files are on a tmpfs that is unmounted from /tmp once they are bound, so nothing reaches a disk.
 ///
 /// # Errors
 /// If the kernel refuses a mount.
@@ -174,21 +173,21 @@ pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
 /// Unmounts the topmost file that [`overlay_files`] bound over `target`.
 ///
 /// # Errors
-/// If nothing is mounted there.
+/// If nothing is mounted over `target`.
 pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
 
-/// Mount points for a tmpfs. The first one that exists is used; other programs keep no lasting files there.
+/// Possible mount points of [`scratch`]; the first that exists is used. Other programs keep no files there.
 const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
 
-/// Returns the folder for files that live as long as the mount namespace.
+/// Returns the mount point for files that are deleted with the mount namespace.
 pub fn scratch() -> &'static Path {
     let place = SCRATCH.iter().find(|place| Path::new(place).is_dir());
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts a tmpfs of at most `bytes` (none: half of the memory) on [`scratch`], only in this mount namespace.
+/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on [`scratch`], only in this mount namespace.
 ///
 /// # Errors
 /// If the kernel refuses the mount.
@@ -196,7 +195,7 @@ pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(scratch(), bytes, "1777")
 }
 
-/// Mounts a tmpfs on `place` for files that live as long as this mount namespace.
+/// Mounts a tmpfs on `place` for files that are deleted with this mount namespace.
 ///
 /// # Errors
 /// If the kernel refuses the mount.
@@ -204,17 +203,16 @@ pub fn mount_temporary(place: &Path) -> Result<()> {
     mount_tmpfs(place, None, "1777")
 }
 
-/// Bind-mounts the file `from` over `to`, or over the target of the link `to`.
+/// Bind-mounts the file `from` over `to`. If `to` is a symbolic link, its target is covered.
 ///
 /// # Errors
-/// If one does not exist, or the kernel refuses the mount.
+/// If `from` or `to` does not exist, or the kernel refuses the mount.
 pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
     mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         .doing(|| format!("showing {} as {}", from.display(), to.display()))
 }
 
-/// Mounts the `/proc` of this PID namespace. If the kernel refuses, the old `/proc` stays, which also shows
-/// this process.
+/// Mounts the `/proc` of this PID namespace. If the kernel refuses, the outer namespace's `/proc` stays.
 pub fn mount_proc() {
     let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
 }
@@ -223,15 +221,15 @@ fn write(path: &str, text: &str) -> Result<()> {
     fs::write(path, text).doing(|| format!("writing {text:?} to {path}"))
 }
 
-/// A handle to a network namespace, which lives as long as a handle, thread or socket of it.
+/// A handle to a network namespace. The namespace exists as long as it has a handle, thread or socket.
 #[derive(Clone)]
 pub struct NetNs(Arc<File>);
 
 impl NetNs {
-    /// Creates an empty network namespace. Its loopback is down.
+    /// Creates an empty network namespace. Its loopback interface is down.
     ///
     /// # Errors
-    /// If the kernel refuses (`user.max_net_namespaces`).
+    /// If the kernel refuses, such as because of `user.max_net_namespaces`.
     pub fn create() -> Result<Self> {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "making a network namespace".into())?;
@@ -258,14 +256,14 @@ impl NetNs {
         setns(&self.0, CloneFlags::CLONE_NEWNET).doing(|| "entering a network namespace".into())
     }
 
-    /// Runs `work` on the calling thread in this namespace, then returns to the thread's own. Sockets and
-    /// threads that `work` creates stay in this namespace.
+    /// Runs `work` on the calling thread in this namespace, then moves the thread back to its own namespace.
+    /// Sockets and threads that `work` creates stay in this namespace.
     ///
     /// # Errors
-    /// Errors of `work`, or if the namespace cannot be entered.
+    /// Errors of `work`, or if the thread cannot enter the namespace.
     ///
     /// # Panics
-    /// If the thread cannot return: later calls would act on the wrong namespace.
+    /// If the thread cannot move back: later calls would act on the wrong namespace.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         struct Back(NetNs);
         impl Drop for Back {

@@ -1,7 +1,7 @@
-//! Blocking netlink exchanges: a request, and its answers up to the acknowledgement or the end of the dump.
+//! Exchanges netlink messages: sends a request, and collects answers until acknowledgement or end of dump.
 //!
-//! Messages are a family header with attributes. They are built and read here, since only a few kinds are
-//! used (docs/decisions/dependencies.md).
+//! A message is a family's header followed by attributes. Messages are built and parsed here, because the
+//! project uses only a few kinds (docs/decisions/dependencies.md).
 
 use std::io;
 
@@ -11,10 +11,10 @@ use netlink_packet_core::{
 };
 use netlink_sys::{Socket, SocketAddr};
 
-/// A netlink socket of the network namespace in which it was opened.
+/// A netlink socket of the network namespace in which it was opened, and its receive buffer.
 pub(crate) struct Netlink(Socket, Vec<u8>);
 
-/// Larger than any datagram of the kernel: `NLMSG_GOODSIZE`, and at most 32 KiB in a dump.
+/// Size of the receive buffer. Datagrams of the kernel are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 }
 
 impl Netlink {
-    /// Opens a socket of `protocol` in the calling thread's namespace.
+    /// Opens a socket of this netlink protocol in the calling thread's namespace.
     pub(crate) fn open(protocol: isize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
@@ -36,8 +36,7 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    /// Sends a message of type `kind` and collects the answers. `flags` are added to `NLM_F_REQUEST` and
-    /// `NLM_F_ACK`.
+    /// Sends a message of type `kind` and collects the answers. Adds `flags` to `NLM_F_REQUEST | NLM_F_ACK`.
     pub(crate) fn exchange(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<Vec<Answer>> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.extend(payload);
@@ -83,13 +82,12 @@ pub(crate) fn text(kind: u16, text: &str) -> Vec<u8> {
     attribute(kind, [text.as_bytes(), &[0]].concat())
 }
 
-/// Returns an attribute of 32 bits.
+/// Returns an attribute with a 32-bit number.
 pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// Returns the payloads of the attributes of type `kind` in `bytes`. It stops at bytes that are not an
-/// attribute.
+/// Returns the payloads of the attributes of type `kind` in `bytes`. Stops at bytes that are no attribute.
 pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);
     attributes.filter(move |attribute| attribute.kind() == kind).filter_map(|attribute| {
@@ -98,7 +96,7 @@ pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the 32 bits at an offset.
+/// Returns the 32-bit word at an offset; None if `bytes` is too short.
 pub(crate) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }

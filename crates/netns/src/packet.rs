@@ -1,7 +1,7 @@
-//! A packet socket on one interface: it receives frames through a shared ring with the kernel's time stamps,
-//! and sends in batches.
+//! Packet sockets on one interface: they receive frames with the kernel's timestamps through a ring shared
+//! with the kernel, and send frames in batches.
 //!
-//! It works on veth inside a user namespace, without `/dev/net/tun` or a kernel module.
+//! They work on veth inside a user namespace, without `/dev/net/tun` or a kernel module.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,10 +18,11 @@ use crate::clock::{Clocks, monotonic_ns};
 use crate::route::interface_index;
 use crate::{Doing, Result, check, socket};
 
-/// The size of the Ethernet header at the start of each frame.
+/// Size of the Ethernet header at the start of each frame, in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Constants of `include/uapi/linux/if_packet.h` and `if_ether.h` that libc may lack.
+/// Constants of `include/uapi/linux/if_packet.h` and `if_ether.h` that libc may lack, and the sizes of the
+/// ring's frames and blocks in bytes.
 const ETH_P_ALL: u16 = 0x0003;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const TPACKET_V2: libc::c_int = 1;
@@ -44,12 +45,12 @@ struct FrameHeader {
     address: libc::sockaddr_ll,
 }
 
-/// A frame in a ring.
+/// A frame in the ring.
 struct RingFrame<'a> {
-    /// Time at which the kernel received it, in nanoseconds since 1970.
+    /// Time at which the frame passed the interface, in nanoseconds since 1970.
     unix_ns: u64,
     outgoing: bool,
-    /// Frame with its Ethernet header.
+    /// The frame from its Ethernet header on.
     bytes: &'a [u8],
 }
 
@@ -75,11 +76,11 @@ impl Ring {
         unsafe { (*self.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
     }
 
-    /// Passes the next frame to `take` and frees its place. Returns None if no frame has arrived.
+    /// Passes the next frame to `take`, frees the frame's place in the ring, and returns the result of
+    /// `take`. None if no frame has arrived.
     fn take<T>(&mut self, take: impl FnOnce(RingFrame) -> T) -> Option<T> {
         let header = self.header();
-        // SAFETY: the frame is inside the mapping, and the kernel has released it to us when the status says
-        // USER.
+        // SAFETY: the frame is inside the mapping, and with the status USER the kernel has released it.
         let taken = unsafe {
             if (*header).status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return None;
@@ -101,20 +102,20 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping made in `map_ring`.
+        // SAFETY: `map_ring` made the mapping with this base and length.
         let _ = unsafe { munmap(self.base.cast(), self.frames * FRAME_SIZE) };
     }
 }
 
-/// A packet socket bound to one interface. It receives the frames of one type that arrive there.
+/// A packet socket bound to one interface. It receives the arriving frames of one Ethernet type.
 pub struct PacketSocket {
     ring: Ring,
     socket: OwnedFd,
 }
 
 impl PacketSocket {
-    /// Opens the socket in the calling thread's namespace, with room for `frames` received frames (a multiple
-    /// of 32) of this type (`ETH_P_*`).
+    /// Opens the socket in the calling thread's namespace, for frames of the type `ether_type` (`ETH_P_*`).
+    /// The ring has room for `frames` frames (a multiple of 32).
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW` in the namespace.
@@ -125,11 +126,11 @@ impl PacketSocket {
         Ok(Self { ring, socket })
     }
 
-    /// Passes at most `most` arrived frames to `take`, with the Ethernet header and the kernel's receive time
-    /// in nanoseconds of the monotonic clock. Returns the number of frames.
+    /// Passes at most `most` received frames to `take`: the kernel's receive time in nanoseconds of the
+    /// monotonic clock, and the frame with its Ethernet header. Returns the number of frames.
     pub fn receive(&mut self, most: usize, mut take: impl FnMut(u64, &[u8])) -> usize {
-        // The ring's stamps are of the real-time clock, which may be slewed or set, so both clocks are read
-        // for every batch.
+        // The ring's timestamps are of the real-time clock, which may be slewed or set, so both clocks are
+        // read for every batch.
         let mut clocks = None;
         for count in 0..most {
             let taken = self.ring.take(|frame| {
@@ -199,30 +200,30 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// A frame that a [`Tap`] kept.
+/// A frame that a [`Tap`] copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Captured {
-    /// Time at which it passed the interface, in nanoseconds since 1970.
+    /// Time at which the frame passed the interface, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// True if this end sent it.
+    /// True if the interface sent the frame, false if it received it.
     pub outgoing: bool,
-    /// Frame with its Ethernet header.
+    /// The frame from its Ethernet header on.
     pub bytes: Vec<u8>,
 }
 
-/// A packet socket that keeps the frames of an interface until they are taken. It does not delay or reorder
-/// traffic: the kernel copies each frame as it passes and wakes no thread.
+/// A packet socket that keeps copies of an interface's frames until the caller takes them. It does not delay
+/// or reorder traffic: the kernel copies each frame as it passes and wakes no thread.
 pub struct Tap {
     ring: Ring,
     socket: OwnedFd,
 }
 
 impl Tap {
-    /// Opens the tap in the calling thread's namespace, with room for `frames` (a multiple of 32). Further
-    /// frames are dropped.
+    /// Opens the tap in the calling thread's namespace, with room for `frames` frames (a multiple of 32).
+    /// While the ring is full, further frames are dropped.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_RAW` in the namespace; ENOMEM.
+    /// EPERM without `CAP_NET_RAW` in the namespace; ENOMEM without memory for the ring.
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
         let index = interface_index(interface)? as i32;
         let (socket, ring) =
@@ -236,7 +237,8 @@ impl Tap {
         let _ = take_drops(&self.socket);
     }
 
-    /// Returns the frames that passed until `unix_ns`, and the number of dropped frames.
+    /// Returns the frames that passed until `unix_ns` (nanoseconds since 1970), and the number of dropped
+    /// frames. Discards later frames.
     ///
     /// # Errors
     /// Errors of `getsockopt`.
@@ -250,8 +252,8 @@ impl Tap {
         Ok((captured, dropped))
     }
 
-    /// Passes all kept frames to `take`: the time in nanoseconds since 1970, true if this end sent it, and
-    /// the frame with its Ethernet header.
+    /// Passes all kept frames to `take`: the time in nanoseconds since 1970, true if the interface sent the
+    /// frame, and the frame with its Ethernet header.
     pub fn take_each(&mut self, mut take: impl FnMut(u64, bool, &[u8])) {
         while self.ring.take(|frame| take(frame.unix_ns, frame.outgoing, frame.bytes)).is_some() {}
     }
@@ -266,10 +268,10 @@ fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
     Ok(u32::from_ne_bytes(*statistics.last_chunk().expect("it is longer")))
 }
 
-/// Opens a packet socket bound to the interface of this index, for one type of frames.
+/// Opens a packet socket for frames of one Ethernet type, bound to the interface with this index.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    // Without a protocol the socket receives nothing before `bind`, so no frames of another interface.
+    // Without a protocol the socket receives nothing before `bind`, and so no frames of other interfaces.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
@@ -300,8 +302,8 @@ fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<Ring> {
     // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the length against the ring.
     let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
     let ring = Ring { base: base.cast(), frames, next: 0 };
-    // Clients have no use for it, and a User-Mode Linux kernel does not survive its copy (`Bad page map`).
-    // SAFETY: base and length are those of the mapping.
+    // Children do not need the mapping, and copying it makes a User-Mode Linux kernel fail (`Bad page map`).
+    // SAFETY: base and length describe the mapping.
     unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK) }?;
     Ok(ring)
 }

@@ -1,4 +1,4 @@
-//! Wait for descriptors and exact times, and wake a waiting thread.
+//! Waits for descriptors and exact times, and wakes a waiting thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -9,12 +9,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// Waits until one of `descriptors` is readable or `timeout_ns` is over (None: no limit). Returns the
-/// readiness of each. The kernel may delay a timeout by a thousandth of it, whatever the timer slack is
-/// (`select_estimate_accuracy`); a [`Timer`] is exact.
+/// Waits until one of `descriptors` is readable or `timeout_ns` has passed (None: no limit). Returns the
+/// ready events of each descriptor. The kernel may delay the timeout by a thousandth of its length, even with
+/// a small timer slack (`select_estimate_accuracy`); a [`Timer`] is exact.
 ///
 /// # Errors
-/// Errors of `ppoll`; a signal makes it return early without an error.
+/// Errors of `ppoll`. A signal is no error: the function then returns early.
 pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     match ppoll(&mut polled, timeout_ns.map(time_spec), None) {
@@ -31,7 +31,7 @@ fn time_spec(ns: u64) -> TimeSpec {
 /// A descriptor that becomes readable at a set time, to the nanosecond (`timerfd`).
 pub struct Timer {
     timer: TimerFd,
-    /// Time on the monotonic clock.
+    /// Expiry on the monotonic clock; None if the timer is not set.
     set_to_ns: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl Timer {
         Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, set_to_ns: None })
     }
 
-    /// Sets the timer to `at_ns` of the monotonic clock (None: never).
+    /// Sets the timer to `at_ns` of the monotonic clock (None: disarms it).
     ///
     /// # Errors
     /// If the kernel refuses the time.

@@ -1,4 +1,4 @@
-//! Processes: lifetime, forks, resource limits, scheduling.
+//! Controls processes: lifetime, forks, resource limits, scheduling.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -40,12 +40,12 @@ pub fn tie_to_parent(command: &mut std::process::Command) {
 
 fn tie_to(parent: Pid) -> io::Result<()> {
     prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
-    // A parent that ended before the prctl sends no signal.
+    // If the parent ended before the prctl, the kernel sends no signal.
     if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
 }
 
-/// Makes malloc keep freed memory and take it from the kernel in pieces of 16 MiB. This is for kernels with
-/// slow system calls and page faults, such as User-Mode Linux.
+/// Makes malloc keep freed memory and request memory from the kernel in pieces of 16 MiB. This is for kernels
+/// with slow system calls and page faults, such as User-Mode Linux.
 pub fn tune_malloc() {
     const PIECE: libc::c_int = 16 << 20;
     let choices = [
@@ -55,19 +55,18 @@ pub fn tune_malloc() {
         (libc::M_MMAP_THRESHOLD, PIECE),
     ];
     for (choice, value) in choices {
-        // SAFETY: mallopt sets a number of the allocator under the allocator's lock, and refuses unknown
-        // ones.
+        // SAFETY: mallopt sets a parameter under the allocator's lock, and rejects unknown parameters.
         unsafe { libc::mallopt(choice, value) };
     }
 }
 
 /// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
-/// and removes it, so that nothing is left when this process is killed. If `cleanup` is killed, this process
-/// removes the folder. If both are killed, the next process that creates such a folder removes it; both hold
-/// a lock.
+/// and removes it, even if this process is killed. If `cleanup` is killed, this process removes the folder.
+/// If both are killed, the next process that creates a folder with this prefix removes it. While one of them
+/// lives, its lock prevents that.
 pub struct PrivateFolder {
     path: PathBuf,
-    /// Never written to. `cleanup` sees it closed when this process ends or drops it.
+    /// A pipe that is never written to. `cleanup` sees it closed when this process ends or drops it.
     alive: Option<OwnedFd>,
     lock: Option<Flock<File>>,
     pid: Pid,
@@ -92,7 +91,7 @@ impl PrivateFolder {
                 drop((alive, made));
                 let _ = prctl::set_name(c"cleanup");
                 let _ = close_standard_streams();
-                // Leave the terminal's foreground process group, which gets the signals of Ctrl-C.
+                // Leave the terminal's foreground process group, to which Ctrl-C sends its signal.
                 let _ = nix::unistd::setsid();
                 let folder = make_locked(&template);
                 let _ = match &folder {
@@ -123,12 +122,12 @@ impl PrivateFolder {
     }
 }
 
-/// Creates a folder and locks it. Returns no lock if the file system has none; then nothing is swept.
+/// Creates a folder and locks it. Returns no lock if the file system has none; then left folders stay.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
         let lock = lock(&path, FlockArg::LockShared);
-        // Another process may have removed it, because it had no lock yet.
+        // Another process may have removed the folder before it was locked.
         if path.is_dir() {
             return Ok((path, lock));
         }
@@ -139,13 +138,13 @@ fn lock(folder: &Path, how: FlockArg) -> Option<Flock<File>> {
     Flock::lock(File::open(folder).ok()?, how).ok()
 }
 
-/// Removes this user's folders of the same template that no process holds a lock on.
+/// Removes this user's folders that match the template and that no process has locked.
 fn remove_left_behind(template: &Path) {
     let (Some(place), Some(name)) = (template.parent(), template.file_name()) else { return };
     let prefix = name.as_bytes().strip_suffix(b"XXXXXX").unwrap_or(name.as_bytes());
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let alike = entry.file_name().len() == name.len() && entry.file_name().as_bytes().starts_with(prefix);
-        // For a link this is the metadata of the link itself.
+        // For a symbolic link this is the metadata of the link itself.
         let own =
             || entry.metadata().is_ok_and(|of| of.is_dir() && of.uid() == nix::unistd::getuid().as_raw());
         if alike && own() {
@@ -155,7 +154,7 @@ fn remove_left_behind(template: &Path) {
     }
 }
 
-/// Reads the answer of `cleanup`: the path, or an error number.
+/// Parses the message of `cleanup`: the path, or an error number.
 fn path_or_errno(answer: Vec<u8>) -> io::Result<PathBuf> {
     match answer.split_first() {
         None => Err(io::Error::other("the process that makes it ended")),
@@ -178,8 +177,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Replaces the standard streams by /dev/null, because a reader of this program's output waits for its last
-/// writer.
+/// Replaces the standard streams with /dev/null. Otherwise their readers would wait until this process ends.
 ///
 /// # Errors
 /// If there is no /dev/null.
@@ -188,7 +186,7 @@ pub fn close_standard_streams() -> io::Result<()> {
     replace_standard_streams(&null, &null, &null)
 }
 
-/// Replaces the standard streams: input, output and error.
+/// Replaces standard input, output and error.
 ///
 /// # Errors
 /// If no descriptors are left.
@@ -198,10 +196,11 @@ pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl
     Ok(nix::unistd::dup2_stderr(error)?)
 }
 
-/// Returns a descriptor of a process, or with `PIDFD_THREAD` of a thread. Unlike its ID it is never reused.
+/// Returns a descriptor of a process, or of a thread with the flag `PIDFD_THREAD`. Unlike an ID, it never
+/// refers to a later process.
 ///
 /// # Errors
-/// ESRCH: it has ended. EINVAL: the kernel does not know the flags.
+/// ESRCH: the process or thread has ended. EINVAL: the kernel does not know the flags.
 pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })
@@ -222,8 +221,8 @@ fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Returns a duplicate of the socket with this inode from any process in `/proc` that holds it. Returns none
-/// if no process with readable descriptors holds it.
+/// Returns a duplicate of the socket with this inode, from any process in `/proc` that has it open. None if
+/// no process with readable descriptors does.
 pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
     let link = format!("socket:[{inode}]");
     numbered("/proc").find_map(|(pid, _)| {
@@ -241,7 +240,7 @@ fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Waits until `child` has ended (true) or the monotonic clock reaches `until_ns` (false). Does not reap it.
+/// Waits, without reaping, until `child` has ended (true) or the monotonic clock reaches `until_ns` (false).
 ///
 /// # Errors
 /// If no descriptors are left.
@@ -257,7 +256,7 @@ pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Resul
     }
 }
 
-/// Limits the stack of the process that `command` starts, and of each of its threads.
+/// Limits the stack of the process that `command` starts, and of each of its threads, to `bytes`.
 pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
     use std::os::unix::process::CommandExt;
     let limit = move || Ok(setrlimit(Resource::RLIMIT_STACK, bytes, bytes)?);
@@ -267,12 +266,12 @@ pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
 
 /// Kills the rest of the process group that `child` leads.
 pub fn kill_group(child: &std::process::Child) {
-    // The child is not reaped yet, so its number is not reused. ESRCH means that nothing is left.
+    // The child is not reaped yet, so its ID is not reused. ESRCH means that no process is left.
     let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
 }
 
-/// Kills and reaps all other processes of this PID namespace. Does nothing unless the caller is its PID 1,
-/// which inherits every orphan.
+/// Kills and reaps all other processes of this PID namespace. Does nothing unless the caller is PID 1 of the
+/// namespace, which becomes the parent of every orphan.
 pub fn end_all_others() {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return;
@@ -286,9 +285,8 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Returns the memory of all other processes of this PID namespace that is not backed by files, in bytes.
-/// Shared memory counts for each process. Returns 0 unless the caller is PID 1, since other processes may be
-/// unrelated.
+/// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Counts
+/// shared memory for each process. Returns 0 unless the caller is PID 1: others may be unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;
@@ -304,8 +302,8 @@ pub fn memory_of_others() -> u64 {
     numbered("/proc").filter(|(pid, _)| *pid != 1).map(|(_, path)| kibibytes(path)).sum::<u64>() << 10
 }
 
-/// Kills all other processes of this PID namespace, which their parents reap. Does nothing unless the caller
-/// is its PID 1.
+/// Kills all other processes of this PID namespace; their parents must reap them. Does nothing unless the
+/// caller is PID 1 of the namespace.
 pub fn kill_all_others() {
     if nix::unistd::getpid() == Pid::from_raw(1) {
         // PID -1: every process but the caller and PID 1.
@@ -321,10 +319,10 @@ pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
 }
 
-/// Makes the calling thread run before all ordinary ones (`SCHED_FIFO`).
+/// Makes the calling thread run before all threads with ordinary scheduling (`SCHED_FIFO`).
 ///
 /// # Errors
-/// EPERM: this process may not.
+/// EPERM if this process lacks the privilege.
 pub fn run_first() -> io::Result<()> {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the structure during the call.
@@ -339,13 +337,13 @@ pub fn unblock_signals() -> Result<()> {
     SigSet::all().thread_unblock().doing(|| "unblocking signals".into())
 }
 
-/// Returns the number of voluntary context switches of a process as text; none if it has ended.
+/// Returns the number of voluntary context switches of a process as text; None if it has ended.
 pub fn voluntary_switches(pid: u32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
 }
 
-/// Returns the user time of a process; none if it has ended.
+/// Returns the CPU time of a process in user mode; None if it has ended.
 pub fn user_time(pid: u32) -> Option<Duration> {
     const TICKS_A_SECOND: u64 = 100;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -354,8 +352,8 @@ pub fn user_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
 }
 
-/// Returns the user time of all processes of this PID namespace. Returns 0 unless the caller is PID 1, since
-/// other processes may be unrelated.
+/// Returns the CPU time of all processes of this PID namespace in user mode. Returns 0 unless the caller is
+/// PID 1, because other processes may be unrelated.
 pub fn computed_in_namespace() -> Duration {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return Duration::ZERO;
@@ -363,15 +361,15 @@ pub fn computed_in_namespace() -> Duration {
     numbered("/proc").filter_map(|(pid, _)| user_time(pid as u32)).sum()
 }
 
-/// Runs `child` in a forked process, which is killed when this one ends, and returns its exit code (128 +
-/// signal if a signal ended it). After [`enter_sandbox`](crate::namespace::enter_sandbox) it is PID 1 of the
-/// new namespace.
+/// Runs `child` in a forked process, and returns that process's exit code (128 + signal if a signal ended
+/// it). The process is killed when this process ends. After
+/// [`enter_sandbox`](crate::namespace::enter_sandbox) it is PID 1 of the new namespace.
 ///
 /// # Errors
 /// Errors of `fork` and `waitpid`.
 ///
 /// # Panics
-/// If the process has other threads, whose locks would stay locked in the forked copy.
+/// If this process has other threads: locks that they hold would stay locked in the forked copy.
 pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     run_forked(child, |child| {
         loop {
@@ -387,8 +385,8 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// As [`run_in_child`], and forwards the signals that other processes send (`SI_USER`) to the child. To be
-/// called with all signals blocked. Signals of the terminal reach the child directly, as a member of the
+/// Like [`run_in_child`], but forwards the signals that other processes send (`SI_USER`) to the child. Call
+/// it with all signals blocked. Signals of the terminal reach the child directly, because it belongs to the
 /// foreground process group.
 ///
 /// # Errors
@@ -424,14 +422,15 @@ fn code_of(status: WaitStatus) -> Option<i32> {
 
 fn run_forked(child: impl FnOnce() -> i32, outlast: impl FnOnce(Pid) -> Result<i32>) -> Result<i32> {
     assert_single_threaded();
-    // Never written to. Its read end hangs up when the parent ends.
+    // A pipe that is never written to. Its read end hangs up when the parent ends.
     let (parents_end, parent_lives) = pipe().doing(|| "making a pipe".into())?;
     // SAFETY: the process has one thread, so the child's copy of memory is consistent.
     match unsafe { fork() }.doing(|| "forking".into())? {
         ForkResult::Child => {
             drop(parent_lives);
             let tied = prctl::set_pdeathsig(Some(Signal::SIGKILL)).is_ok();
-            // A parent that ended before the prctl sends no signal, and getppid is 0 in a new PID namespace.
+            // If the parent ended before the prctl, the kernel sends no signal. getppid cannot show this: in
+            // a new PID namespace it is 0.
             let ended =
                 wait_readable(&[parents_end.as_fd()], Some(0)).is_ok_and(|ready| !ready[0].is_empty());
             if !tied || ended {
@@ -457,8 +456,8 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }
 
-/// Sets this process and its later children to nice -20. Only root may (`CAP_SYS_NICE`); otherwise nothing
-/// changes.
+/// Sets the nice value of this process and its later children to -20. Only root may (`CAP_SYS_NICE`);
+/// otherwise nothing changes.
 pub fn raise_priority() {
     // SAFETY: no pointers.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
@@ -470,11 +469,11 @@ pub fn nice() -> i32 {
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
-/// Sets the calling thread's time slice (`sched_attr.sched_runtime`): a shorter one has an earlier virtual
-/// deadline, so the thread runs sooner after a wake-up. Linux 6.12 and newer honour it without privilege;
-/// older ones ignore it.
+/// Sets the calling thread's time slice (`sched_attr.sched_runtime`). A shorter slice has an earlier virtual
+/// deadline, so the thread runs sooner after a wake-up. Linux 6.12 and newer apply it without privilege;
+/// older kernels ignore it.
 pub fn set_time_slice(slice_ns: u64) {
-    // SAFETY: it is plain data.
+    // SAFETY: the structure is plain data.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = size_of::<libc::sched_attr>() as u32;
     attributes.sched_nice = nice();
@@ -483,7 +482,7 @@ pub fn set_time_slice(slice_ns: u64) {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard one.
+/// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard limit.
 pub fn raise_file_limit() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

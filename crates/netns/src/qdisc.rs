@@ -1,4 +1,4 @@
-//! Queueing disciplines of an interface: the kernel's own emulation of a link (rtnetlink,
+//! Installs queueing disciplines on an interface: the kernel's own emulation of a link (rtnetlink,
 //! `include/uapi/linux/pkt_sched.h`).
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
@@ -10,47 +10,46 @@ use crate::{Doing, Operation, Result};
 /// A queueing discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qdisc {
-    /// `tbf`: passes bytes at a rate, up to `burst_bytes` ahead of it, and drops packets beyond a queue of
-    /// `limit_bytes`.
+    /// `tbf` (token bucket filter): sends at `byte_per_s`, in bursts of up to `burst_bytes`, and drops
+    /// packets beyond a queue of `limit_bytes`.
     Tbf {
         /// Rate in bytes per second.
         byte_per_s: u64,
-        /// Bytes that may pass at once; at least one packet.
+        /// Size of the bucket: bytes that may be sent at once; at least one packet.
         burst_bytes: u32,
-        /// Bytes that may wait.
+        /// Maximum bytes in the queue.
         limit_bytes: u32,
     },
-    /// `codel`: drops packets that wait too long (RFC 8289, with its constants), and packets beyond
-    /// `limit_packets`.
+    /// `codel`: drops packets that wait too long (RFC 8289, with its constants) or find a full queue.
     Codel {
-        /// Packets that may wait.
+        /// Maximum packets in the queue.
         limit_packets: u32,
     },
-    /// `fq_codel`: codel for each of 1024 flow queues in turn (RFC 8290, with its constants), without ECN.
-    /// Beyond `limit_packets` it drops from the longest queue.
+    /// `fq_codel`: serves 1024 flow queues in turn, with codel in each (RFC 8290, with its constants),
+    /// without ECN. If more than `limit_packets` wait, it drops from the longest queue.
     FqCodel {
-        /// Packets that may wait.
+        /// Maximum packets in the queue.
         limit_packets: u32,
-        /// Bytes that a flow may send in its turn.
+        /// Bytes that a flow may send in one turn.
         quantum_bytes: u32,
     },
     /// `netem`: loses packets at random, sends the rest one after another at a rate, and delays them.
     Netem {
-        /// Delay after the last bit was sent.
+        /// Delay after a packet's last bit was sent.
         delay_ns: u64,
-        /// Rate in bytes per second; none for no limit.
+        /// Rate in bytes per second; None for no limit.
         byte_per_s: Option<u64>,
-        /// Share of lost packets, in units of 1/(2^32 - 1).
+        /// Probability that a packet is lost, in units of 1/(2^32 - 1).
         loss: u32,
-        /// Seed of the kernel's random numbers for losses (from Linux 6.6 on).
+        /// Seed of the kernel's random numbers for losses (Linux 6.6 and newer).
         seed: u64,
     },
 }
 
-/// Counters of a discipline since it was created.
+/// Counters of a queueing discipline since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QdiscStats {
-    /// Packets that left or are waiting.
+    /// Packets that were sent or are waiting.
     pub packets: u64,
     /// Bytes of these packets.
     pub bytes: u64,
@@ -58,9 +57,9 @@ pub struct QdiscStats {
     pub dropped: u64,
 }
 
-/// The Ethernet header, which a link of IP packets does not have.
+/// Correction of each packet's length in bytes: the emulated link counts no Ethernet headers.
 const OVERHEAD: i32 = -14;
-/// Limit of packets in `netem`, more than any link holds.
+/// Packet limit of `netem`, more than any link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
 
 // Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
@@ -82,17 +81,17 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 // Constants of gen_stats.h.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
-/// `sizeof(struct tcmsg)`, and the offsets in it of `tcm_ifindex` and `tcm_handle`.
+/// `sizeof(struct tcmsg)`, and the offsets of its fields `tcm_ifindex` and `tcm_handle`.
 const MESSAGE_BYTES: usize = 20;
 const INDEX: usize = 4;
 const HANDLE: usize = 8;
 
 impl RouteSocket {
-    /// Puts disciplines on the output of `interface`, each the parent of the next. Only [`Qdisc::Netem`] and
-    /// [`Qdisc::Tbf`] can have a next one. Bytes count as IP packets have them.
+    /// Installs queueing disciplines on the output of `interface`, each as the parent of the next. Only
+    /// [`Qdisc::Netem`] and [`Qdisc::Tbf`] can be parents. Packets count without their Ethernet header.
     ///
     /// # Errors
-    /// ENOENT if the kernel lacks one of them; EEXIST if the interface has some already.
+    /// ENOENT if the kernel lacks a discipline; EEXIST if the interface already has disciplines.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
         let index = self.index(interface)?;
         for (major, qdisc) in (1..).zip(chain) {
@@ -109,20 +108,21 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// Removes the disciplines of `interface` with all waiting packets. The interface then sends at once.
+    /// Removes the queueing disciplines of `interface` and drops all waiting packets. Afterwards the
+    /// interface sends packets immediately.
     ///
     /// # Errors
-    /// ENOENT if it has none.
+    /// ENOENT if the interface has no disciplines.
     pub fn delete_qdiscs(&mut self, interface: &str) -> Result<()> {
         let message = header(self.index(interface)?, handle(1, 0), TC_H_ROOT);
         self.ask(libc::RTM_DELQDISC, 0, &[message])
             .doing(|| format!("taking the queueing disciplines off {interface}"))
     }
 
-    /// Returns the counters of the disciplines of `interface`, in the order of the chain.
+    /// Returns the counters of the queueing disciplines of `interface`, in the order of the chain.
     ///
     /// # Errors
-    /// The kernel's errors.
+    /// Errors of the kernel.
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
         let index = self.index(interface)?;
         let answers = self
@@ -139,7 +139,7 @@ impl RouteSocket {
     }
 }
 
-/// Returns the number of a discipline, or of a class of it (`TC_H_MAKE`).
+/// Returns the handle of a discipline (`minor` 0), or of one of its classes (`TC_H_MAKE`).
 fn handle(major: u32, minor: u32) -> u32 {
     (major << 16) | minor
 }
@@ -196,7 +196,7 @@ impl Qdisc {
                 (TCA_FQ_CODEL_LIMIT, limit_packets),
                 (TCA_FQ_CODEL_ECN, 0),
                 (TCA_FQ_CODEL_QUANTUM, quantum_bytes),
-                // A full queue drops one packet for a new one, instead of up to 64 at once.
+                // A full queue drops one packet for each new packet, instead of up to 64 at once.
                 (TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
             ])),
             Self::Netem { delay_ns, byte_per_s, loss, seed } => {
@@ -216,13 +216,13 @@ impl Qdisc {
     }
 }
 
-/// Returns attributes of 32 bits each.
+/// Returns attributes with a 32-bit number each.
 fn words(attributes: &[(u16, u32)]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, word)| number(*kind, *word)).collect()
 }
 
-/// Returns a `struct tc_tbf_qopt`: rate, peak rate (none), limit, and two values that the attributes for
-/// bytes replace.
+/// Returns a `struct tc_tbf_qopt`: rate, peak rate (none), limit, and buffer and MTU (0, because
+/// `TCA_TBF_BURST` replaces the buffer and only a peak rate needs the MTU).
 fn tbf_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
     let mut bytes = rate_spec(byte_per_s);
     bytes.extend(rate_spec(0));
@@ -240,20 +240,20 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a `struct tc_netem_qopt`: latency (an attribute has it), limit, loss, gap, duplicate, jitter.
+/// Returns a `struct tc_netem_qopt`: latency (0: an attribute has it), limit, loss, gap, duplicate, jitter.
 fn netem_parameters(loss: u32) -> Vec<u8> {
     [0, NETEM_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// Returns a `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The size table
-/// subtracts the overhead.
+/// Returns a `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The overhead is
+/// 0, because the size table already subtracts the Ethernet header.
 fn netem_rate(byte_per_s: u64) -> Vec<u8> {
     let rate = u32::try_from(byte_per_s).unwrap_or(u32::MAX);
     [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// Returns a `TCA_STAB` with a `struct tc_sizespec` and no table: each packet counts its length without the
-/// Ethernet header.
+/// Returns the payload of `TCA_STAB`: a `struct tc_sizespec` without a table, which only subtracts the
+/// Ethernet header from each packet's length.
 fn size_table() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 0];
     bytes.extend(OVERHEAD.to_ne_bytes());

@@ -1,5 +1,4 @@
-//! Interfaces, addresses and routes of a network namespace (rtnetlink), and the offloads of an interface
-//! (ethtool).
+//! Sets up interfaces, addresses and routes of a network namespace (rtnetlink). Disables offloads (ethtool).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +15,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word};
 use crate::{Doing, Operation, Result, check};
 
-/// Number of looks for a ready interface, a millisecond apart.
+/// Number of checks whether an interface is ready, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
 // Numbers of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
@@ -25,7 +24,7 @@ const VETH_INFO_PEER: u16 = 1;
 const IF_OPER_UP: u8 = 6;
 const RTAX_INITCWND: u16 = 11;
 const RTAX_CC_ALGO: u16 = 16;
-/// `sizeof(struct ifinfomsg)`, and the offset in it of `ifi_index`.
+/// `sizeof(struct ifinfomsg)`, and the offset of its field `ifi_index`.
 const LINK_BYTES: usize = 16;
 const LINK_INDEX: usize = 4;
 
@@ -41,14 +40,14 @@ pub struct VethEnd<'a> {
 
 /// A route to `destination` through an interface.
 pub struct Route<'a> {
-    /// Network and prefix length.
+    /// Network address and prefix length.
     pub destination: (IpAddr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections that do not bind one. In IPv6 an interface must have it.
+    /// Source address of connections that are not bound to one. In IPv6, an interface must have the address.
     pub source: Option<IpAddr>,
-    /// Congestion control of connections over the route. A namespace's sysctl only accepts those that the
-    /// machine allows for all users, but a route accepts any.
+    /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
+    /// algorithms that the machine allows for all users, but a route accepts any.
     pub congestion_control: Option<&'a str>,
     /// Initial congestion window in segments.
     pub initial_window: Option<u32>,
@@ -57,7 +56,7 @@ pub struct Route<'a> {
 /// The routing socket of one namespace. Threads of any namespace can use it.
 pub struct RouteSocket {
     netlink: Netlink,
-    /// The kernel's numbers of interfaces, as far as they were looked up.
+    /// Interface numbers that were looked up, by name.
     known: BTreeMap<String, u32>,
 }
 
@@ -71,10 +70,10 @@ impl RouteSocket {
         Ok(Self { netlink, known: BTreeMap::new() })
     }
 
-    /// Creates a veth pair, each end in its namespace, both down.
+    /// Creates a veth pair with each end in its own namespace. Both ends are down.
     ///
     /// # Errors
-    /// If the kernel has no veth or the name is taken.
+    /// If the kernel has no veth or a name is taken.
     pub fn add_veth(&mut self, one: &VethEnd, other: &VethEnd, mtu: u32) -> Result<()> {
         let end = |end: &VethEnd| {
             [
@@ -92,7 +91,7 @@ impl RouteSocket {
             .doing(|| format!("making the veth pair {} and {}", one.name, other.name))
     }
 
-    /// Brings an interface up, without address resolution.
+    /// Brings an interface up, without address resolution (ARP).
     ///
     /// # Errors
     /// If the interface does not exist.
@@ -101,7 +100,7 @@ impl RouteSocket {
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
     }
 
-    /// Makes an interface send nothing to multicast groups of its own accord.
+    /// Stops the kernel from sending multicast packets of its own through an interface.
     ///
     /// # Errors
     /// If the interface does not exist.
@@ -114,18 +113,17 @@ impl RouteSocket {
     /// Sets the MTU of an interface.
     ///
     /// # Errors
-    /// If the interface does not exist, or takes none of that size.
+    /// If the interface does not exist, or does not support the size.
     pub fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.ask(libc::RTM_SETLINK, 0, &[link, number(libc::IFLA_MTU, mtu)])
             .doing(|| format!("setting the MTU of {interface}"))
     }
 
-    /// Waits until an interface sends packets, after it and its other end were brought up. Before that the
-    /// kernel drops them.
+    /// Waits until an interface can send, after it and its peer were brought up. Earlier packets are dropped.
     ///
     /// # Errors
-    /// If the interface does not exist, or does not become ready within seconds.
+    /// If the interface does not exist, or is not ready within about five seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
@@ -142,7 +140,7 @@ impl RouteSocket {
         Err(io::Error::from(io::ErrorKind::TimedOut)).doing(|| format!("waiting for {interface} to be ready"))
     }
 
-    /// Removes an interface, and with it a veth's other end.
+    /// Removes an interface, and the other end if it is one of a veth pair.
     ///
     /// # Errors
     /// If the interface does not exist.
@@ -152,11 +150,11 @@ impl RouteSocket {
         self.ask(libc::RTM_DELLINK, 0, &[link]).doing(|| format!("deleting {interface}"))
     }
 
-    /// Makes every address of a network local to the namespace by a route of type `local`, without
-    /// configuring each.
+    /// Makes every address of a network local to the namespace with one route of type `local`, instead of
+    /// adding each address to an interface.
     ///
     /// # Errors
-    /// If loopback is missing.
+    /// If the loopback interface is missing.
     pub fn add_local_network(&mut self, network: (IpAddr, u8)) -> Result<()> {
         let kind =
             RouteKind { table: libc::RT_TABLE_LOCAL, scope: libc::RT_SCOPE_HOST, kind: libc::RTN_LOCAL };
@@ -166,8 +164,8 @@ impl RouteSocket {
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
     }
 
-    /// Adds an address to an interface. Programs that look up names with `AI_ADDRCONFIG` only request address
-    /// families that an interface other than loopback has.
+    /// Adds an address to an interface. With `AI_ADDRCONFIG`, programs only look up addresses of families
+    /// that an interface other than loopback has.
     ///
     /// # Errors
     /// If the interface does not exist, or already has the address.
@@ -194,17 +192,17 @@ impl RouteSocket {
         header.extend(self.index(interface)?.to_ne_bytes());
         let mut message = vec![header, attribute(libc::IFA_LOCAL, octets)];
         if address.is_ipv6() {
-            // Nobody else has the address, so the kernel need not look for duplicates. Its route to the
-            // address's network would lead out of the machine until a later one to the address itself.
+            // No other host has the address, so the kernel need not look for duplicates. A prefix route would
+            // lead out of the machine until there is a route to the address itself.
             message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | IFA_F_NOPREFIXROUTE));
         }
         Ok(message)
     }
 
-    /// Makes packets to a part of a local network vanish without an answer, or stops doing so.
+    /// Makes the kernel drop all packets to `part` of a local network without a reply, or ends this.
     ///
     /// # Errors
-    /// The kernel's errors.
+    /// Errors of the kernel.
     pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
         let kind = RouteKind {
             table: libc::RT_TABLE_LOCAL,
@@ -220,10 +218,10 @@ impl RouteSocket {
         done.doing(|| format!("silencing {}/{}", part.0, part.1))
     }
 
-    /// Adds a route, or replaces the one to the same destination.
+    /// Adds a route, or replaces the existing one to the same destination.
     ///
     /// # Errors
-    /// EINVAL if the kernel lacks the congestion control.
+    /// EINVAL if the kernel lacks the congestion control algorithm.
     pub fn replace_route(&mut self, route: &Route) -> Result<()> {
         let kind =
             RouteKind { table: libc::RT_TABLE_MAIN, scope: libc::RT_SCOPE_LINK, kind: libc::RTN_UNICAST };
@@ -246,12 +244,12 @@ impl RouteSocket {
         })
     }
 
-    /// Sends a message of these parts and reads only the acknowledgement.
+    /// Sends a message that consists of `parts`, and waits for the acknowledgement.
     pub(crate) fn ask(&mut self, kind: u16, flags: u16, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
         self.exchange(kind, flags, parts).map(drop)
     }
 
-    /// Sends a message of these parts, the family's header and attributes, and returns the answers.
+    /// Sends a message that consists of `parts`: the family's header and attributes. Returns the answers.
     pub(crate) fn exchange(
         &mut self,
         kind: u16,
@@ -279,7 +277,7 @@ impl RouteSocket {
     }
 }
 
-/// Returns a `struct ifinfomsg` for an interface number, or for none, with these flags.
+/// Returns a `struct ifinfomsg` for an interface number (0: no interface) with these flags.
 fn link_header(index: u32, flags: u32) -> Vec<u8> {
     // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
     [0, index, flags, flags].into_iter().flat_map(u32::to_ne_bytes).collect()
@@ -293,7 +291,7 @@ struct RouteKind {
     kind: u8,
 }
 
-/// Returns a `struct rtmsg` of a route to a network, with the attribute of the network.
+/// Returns a `struct rtmsg` for a route to a network, and the attribute with the network's address.
 fn route_to((network, length): (IpAddr, u8), of: RouteKind) -> Vec<u8> {
     let (family, octets) = family_and_octets(network);
     // rtm_family, rtm_dst_len, rtm_src_len, rtm_tos, rtm_table, rtm_protocol, rtm_scope, rtm_type, rtm_flags
@@ -317,7 +315,7 @@ pub fn interface_index(name: &str) -> Result<u32> {
     nix::net::if_::if_nametoindex(name).doing(|| format!("looking up the interface {name}"))
 }
 
-/// Offloads that merge or split packets, or leave checksums to missing hardware: commands of
+/// Offloads that merge or split packets, or leave checksums to hardware that a veth lacks: commands of
 /// include/uapi/linux/ethtool.h, with names for errors.
 const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_0017, "transmit checksums"),           // ETHTOOL_STXCSUM
@@ -327,7 +325,7 @@ const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_002c, "generic receive offload"),      // ETHTOOL_SGRO
 ];
 
-/// Turns off every offload that merges or splits packets, so that the link carries packets as a wire would.
+/// Turns off all `OFFLOADS`, so that the link carries packets as a wire would.
 ///
 /// # Errors
 /// If the kernel keeps an offload, which the error names.

@@ -1,4 +1,5 @@
-//! The view of the machine's files inside a world, and the limits of its programs. See docs/security.md.
+//! Restricts the programs of a world: the files of the machine that they see, their resources and their
+//! sockets. See docs/security.md.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -22,7 +23,7 @@ use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use crate::namespace::{make_mounts_private, mount_scratch, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
-/// Files that programs need: executables, libraries, fonts and certificates. Missing ones are left out.
+/// Files that programs need: executables, libraries, fonts and certificates. Missing files are left out.
 const SYSTEM: [&str; 37] = [
     "/bin",
     "/lib",
@@ -64,24 +65,25 @@ const SYSTEM: [&str; 37] = [
 ];
 /// Devices without hardware.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
-/// Folders that programs expect. They are empty, not the machine's.
+/// Folders that programs expect. The view creates them empty.
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
 /// Folders whose content is hidden even in a view of all files.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
-/// Path of the machine's files while the view is built.
+/// Path of the machine's root folder while the view is built.
 const OLD: &str = "/.machine";
-/// User and group of a client in its own user namespace. Some programs treat root differently.
+/// User and group ID of a client in its user namespace; not 0, because some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
-/// Limits of a client: bytes of data in a process, and processes and threads. The latter does not bind the
-/// machine's root (`kernel/fork.c`), for whom [`limit_processes`] does.
+/// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
+/// not apply to the machine's root (`kernel/fork.c`), so [`limit_processes`] exists.
 const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;
 
-/// The machine's files that a world sees, all of them read-only.
+/// The machine's files that the programs of a world see, all of them read-only except for `writable` ones.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// True to show all files except for devices and `/run`, instead of only `SYSTEM`.
+    /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`, instead
+    /// of only `SYSTEM`.
     pub all: bool,
     /// Further visible files and folders.
     pub files: Vec<PathBuf>,
@@ -92,8 +94,8 @@ pub struct View {
 }
 
 impl View {
-    /// Makes this view the root of the calling process's mount namespace. Its `/proc` becomes the one of its
-    /// PID namespace.
+    /// Makes this view the root of the calling process, in a new mount namespace. Its `/proc` becomes that of
+    /// its PID namespace, if the kernel allows this.
     ///
     /// # Errors
     /// If the kernel refuses a mount.
@@ -126,7 +128,7 @@ impl View {
         mount_scratch(Some(self.scratch_bytes))?;
         for (path, real) in &further {
             shown.show(real)?;
-            // The target of a symbolic link in the view may already exist.
+            // A symbolic link in the view may already lead to the file.
             if !path.exists() {
                 shown.bind(path, real)?;
             }
@@ -136,8 +138,8 @@ impl View {
             let link = Path::new("/dev").join(link);
             symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
         }
-        // A kernel may refuse a new /proc if a part of the old one is hidden. The old one also shows this
-        // process.
+        // The kernel may refuse a new /proc if a mount hides a part of the old one. The old /proc also shows
+        // processes outside.
         if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }
@@ -153,9 +155,9 @@ impl View {
         Ok(())
     }
 
-    /// Restricts the calling thread and its children permanently to these files (Landlock), and forbids
-    /// signals to earlier processes. `entered` is true if the view is the root. Returns true if the kernel
-    /// supports it.
+    /// Restricts the calling thread and its children permanently to these files (Landlock), and from Linux
+    /// 6.12 on forbids signals to processes outside. `entered` is true if the view is the root folder.
+    /// Returns true if the kernel has Landlock.
     ///
     /// # Errors
     /// If the kernel has Landlock and refuses.
@@ -185,10 +187,10 @@ impl Shown {
         symlink(target, path).doing(|| format!("making {}", path.display()))
     }
 
-    /// Binds the machine's file or folder `real` to `path`.
+    /// Binds the machine's file or folder `real` to `path`, if `real` exists.
     fn bind(&mut self, path: &Path, real: &Path) -> Result<()> {
         let Ok(metadata) = fs::metadata(old(real)) else { return Ok(()) };
-        // In a folder of the machine nothing can or has to be created.
+        // A path inside a shown folder exists already, and nothing may be created in the machine's folders.
         if !self.has(path) {
             if metadata.is_dir() {
                 make_folder(path)?;
@@ -206,13 +208,13 @@ impl Shown {
     }
 }
 
-/// Returns the path of the machine's file while the view is built.
+/// Returns the path of a file of the machine while the view is built.
 fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides files and folders that are not readable for everybody. Root of the machine may read them, and so may
-/// its commands.
+/// Hides files and folders that are not readable by everyone. The machine's root could read them, and so
+/// could its commands in a world.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -240,7 +242,7 @@ fn make_folder(path: &Path) -> Result<()> {
         .doing(|| format!("making {}", path.display()))
 }
 
-/// Mounts a tmpfs of at most `bytes`; none for half of the memory.
+/// Mounts a tmpfs of at most `bytes` (None: half of the memory).
 pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Result<()> {
     let size = bytes.map_or_else(|| "50%".to_owned(), |bytes| bytes.to_string());
     let options = format!("size={size},mode={mode}");
@@ -249,8 +251,8 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Makes `/proc` read-only except for a process's own files, with `/proc/sys`: root of the machine may write
-/// there without any capability.
+/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root
+/// could write there without any capability.
 ///
 /// # Errors
 /// If the kernel refuses a mount.
@@ -258,7 +260,7 @@ pub fn guard_proc() -> Result<()> {
     for entry in fs::read_dir("/proc").doing(|| "reading /proc".into())?.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let of_process = name.as_bytes().iter().all(u8::is_ascii_digit);
-        // The entry itself, since links lead into processes.
+        // Metadata of the entry itself, because symbolic links lead to files of processes.
         let Ok(metadata) = entry.metadata() else { continue };
         let guarded = metadata.is_dir() || metadata.permissions().mode() & 0o222 != 0;
         if of_process || name == "sys" || metadata.is_symlink() || !guarded {
@@ -270,13 +272,13 @@ pub fn guard_proc() -> Result<()> {
     Ok(())
 }
 
-/// Limits the processes and threads of this PID namespace, for all users. Before Linux 6.14 this setting is
-/// global, and the kernel refuses it.
+/// Limits the number of processes and threads of this PID namespace, for all users. Before Linux 6.14 the
+/// setting is global, so the kernel refuses it, and nothing is limited.
 pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
-/// Sets or clears the read-only flag of a mount, with those below it if `recursive`.
+/// Makes a mount read-only and nosuid, or writable; with `recursive` also all mounts below it.
 fn set_read_only(place: &Path, read_only: bool, recursive: bool) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
@@ -301,7 +303,7 @@ fn set_read_only(place: &Path, read_only: bool, recursive: bool) -> Result<()> {
 }
 
 /// Prepares the calling thread to start a client that may only write to `folder`. In a new mount namespace
-/// the rest is read-only, `/proc/sys` too. Devices stay writable.
+/// everything else is read-only, including `/proc/sys`. Devices and the rest of `/proc` stay writable.
 ///
 /// # Errors
 /// If the kernel refuses (`mount_setattr` needs Linux 5.12).
@@ -312,13 +314,14 @@ pub fn protect_files(folder: &Path) -> Result<()> {
     bind(Path::new("/proc/sys"), Path::new("/proc/sys"))?;
     set_read_only(Path::new("/"), true, true)?;
     set_read_only(folder, false, false)?;
-    // A process writes to its own /proc/self/uid_map.
+    // Clients write to their own /proc/self/uid_map.
     set_read_only(Path::new("/proc"), false, false)?;
     let devices = DEVICES.map(PathBuf::from);
     restrict([&PathBuf::from("/")], devices.into_iter().chain([folder.to_owned(), "/proc".into()])).map(drop)
 }
 
-/// Drops all capabilities of the calling thread permanently, and its access to files. Open files stay usable.
+/// Permanently drops all capabilities of the calling thread, and its access to files if the kernel has
+/// Landlock. Open files stay usable.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -331,23 +334,23 @@ pub fn renounce() -> Result<()> {
     restrict([], []).map(drop)
 }
 
-/// Forbids the calling thread and its children permanently all sockets except for Internet and netlink ones,
-/// and for UNIX ones if `unix` is set. Other sockets lead out of a network namespace: UNIX sockets through
-/// files, `AF_VSOCK` always.
+/// Permanently forbids the calling thread and its children to create sockets, except for Internet and netlink
+/// sockets, and UNIX sockets if `unix` is set. Other sockets lead out of a network namespace: UNIX sockets
+/// through files, `AF_VSOCK` always.
 ///
 /// # Errors
 /// If the kernel has no seccomp filters.
 pub fn restrict_sockets(unix: bool) -> Result<()> {
-    // Flags are above a socket's type.
+    // Masks out the flags, which are in the higher bits of a socket's type.
     const TYPE: sock_filter = sock_filter { code: (BPF_ALU | BPF_AND | BPF_K) as u16, jt: 0, jf: 0, k: 0xf };
     const NONE: u32 = u32::MAX;
-    // A datagram socket of a pair may still send to any address.
+    // Without UNIX sockets, datagram pairs are forbidden too: such a socket can send to any address.
     let (family, pair) = if unix { (libc::AF_UNIX as u32, NONE) } else { (NONE, libc::SOCK_DGRAM as u32) };
     let program = [
         load(ARCH),
         jump(BPF_JEQ, ARCHITECTURE, 0, 14),
         load(NUMBER),
-        // The x32 calls of x86-64 have numbers from here on.
+        // System calls of the x32 ABI have numbers from here on.
         jump(BPF_JGE, 0x4000_0000, 12, 0),
         jump(BPF_JEQ, libc::SYS_io_uring_setup as u32, 11, 0),
         jump(BPF_JEQ, libc::SYS_socket as u32, 4, 0),
@@ -393,9 +396,9 @@ fn restrict<'a>(
     Ok(status.ruleset != landlock::RulesetStatus::NotEnforced)
 }
 
-/// Makes the process that `command` starts run in its own user and mount namespaces, without any capability
-/// there or outside, and without a way to gain one (`no_new_privs`). Earlier mounts are locked (`MNT_LOCKED`,
-/// `mount_namespaces(7)`): even the root of a further user namespace cannot make them writable.
+/// Makes the process that `command` starts run in its own user and mount namespaces with `LIMITS`, without
+/// any capability there or outside, and no way to gain one (`no_new_privs`). Earlier mounts are locked
+/// (`MNT_LOCKED`, `mount_namespaces(7)`): not even root of a further user namespace can make them writable.
 pub fn confine(command: &mut Command) {
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),
@@ -403,9 +406,9 @@ pub fn confine(command: &mut Command) {
         (c"/proc/self/gid_map", format!("{CLIENT_ID} {} 1", getgid())),
     ];
     let confine = move || {
-        // Set before the user namespace is created, which inherits the limit of processes.
+        // Set the limits before the user namespace is created, because it inherits the limit of processes.
         for (resource, most) in LIMITS {
-            // The user's own limit may be lower, and only root can raise it.
+            // The current limit may be lower, and only root can raise it.
             let most = most.min(getrlimit(resource)?.1);
             setrlimit(resource, most, most)?;
         }
@@ -414,16 +417,15 @@ pub fn confine(command: &mut Command) {
             write(path, text.as_bytes())?;
         }
         for capability in 0.. {
-            // SAFETY: no pointers. EINVAL comes after the last capability.
+            // SAFETY: no pointers. After the last capability, the call fails with EINVAL.
             if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) } < 0 {
                 break;
             }
         }
-        // exec drops the rest for a user who is not root.
+        // exec drops the other sets of capabilities, because the user is not root.
         Ok(nix::sys::prctl::set_no_new_privs()?)
     };
-    // SAFETY: system calls without locks and without allocated memory, which are allowed between fork and
-    // exec.
+    // SAFETY: system calls without locks and allocated memory, which are allowed between fork and exec.
     unsafe { command.pre_exec(confine) };
 }
 

@@ -1,6 +1,6 @@
-//! `TCP_INFO` of sockets of other processes by `sock_diag`: of each destroyed socket, and of all open ones.
+//! Reads `TCP_INFO` of other processes' sockets through `sock_diag`: of destroyed ones, and of all open ones.
 //!
-//! Neither needs a privilege. A duplicate of each socket would delay its close.
+//! Neither needs a privilege. Duplicates of the sockets are no alternative, as they would delay the close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
@@ -16,12 +16,12 @@ use crate::tcp::{LISTEN, TcpInfo};
 
 /// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY` of `include/uapi/linux/sock_diag.h`.
 const DESTROY_GROUPS: [u32; 2] = [1, 3];
-/// `SOCK_DIAG_BY_FAMILY` there.
+/// `SOCK_DIAG_BY_FAMILY` of the same file.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// Constant of `include/uapi/linux/inet_diag.h`.
+/// `INET_DIAG_INFO` of `include/uapi/linux/inet_diag.h`.
 const INET_DIAG_INFO: u16 = 2;
-/// `sizeof(struct inet_diag_msg)` there, and the offsets in it of ports and addresses of both ends, of
-/// `id.idiag_cookie` and of `idiag_inode`.
+/// `sizeof(struct inet_diag_msg)`, and the offsets of its fields: ports and addresses of both ends,
+/// `id.idiag_cookie` and `idiag_inode`.
 const MESSAGE_BYTES: usize = 72;
 const LOCAL_PORT: usize = 4;
 const PEER_PORT: usize = 6;
@@ -30,32 +30,33 @@ const PEER_ADDRESS: usize = 24;
 const COOKIE: usize = 44;
 const INODE: usize = 68;
 
-/// One socket, as a destroy event or a dump describes it.
+/// A socket, as described by a destroy event or a dump.
 pub struct SocketReport {
-    /// `SO_COOKIE`.
+    /// The kernel's ID of the socket (`SO_COOKIE`).
     pub cookie: u64,
-    /// Local end. It is an IPv4 address for a mapped IPv6 address too (RFC 4291 section 2.5.5.2).
+    /// Address of this end. A mapped IPv6 address (RFC 4291 section 2.5.5.2) is converted to IPv4.
     pub local: Address,
-    /// The other end; unspecified for a listener.
+    /// Address of the other end; unspecified for a listener.
     pub peer: Address,
-    /// Inode of its file, which identifies processes that hold it; 0 if it is destroyed or not accepted yet.
+    /// Inode of the socket, by which its processes can be found; 0 if it is destroyed or not accepted yet.
     pub inode: u32,
-    /// Outcome of its connection.
+    /// Outcome of the connection.
     pub outcome: Outcome,
 }
 
 /// Outcome of a connection.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Open, ended with its counts, or a listener.
+    /// The connection is open or ended with its counters, or the socket is a listener.
     Known(TcpInfo),
-    /// It was never established, and its counts are cleared.
+    /// The connection was never established, and the kernel has cleared its counters.
     Failed,
-    /// It was established, but an abortive close (`SO_LINGER` 0) has cleared its counts, or no event came.
+    /// The connection was established, but an abortive close (`SO_LINGER` 0) has cleared its counters, or no
+    /// event arrived.
     Unknown,
 }
 
-/// The destroy events of all TCP sockets of this network namespace.
+/// Receives the destroy events of all TCP sockets of a network namespace.
 pub struct DestroyEvents {
     socket: Socket,
     buffer: Vec<u8>,
@@ -84,7 +85,7 @@ impl DestroyEvents {
         socket::namespace_cookie(&self.socket)
     }
 
-    /// Returns the next destroyed socket, without waiting.
+    /// Returns the next destroyed socket without waiting; None if there is none.
     pub fn try_next(&mut self) -> Option<SocketReport> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
@@ -124,7 +125,7 @@ pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
     Ok(reports)
 }
 
-/// Parses one datagram of a dump. Returns false for the last one.
+/// Parses one datagram of a dump. Returns false for the dump's last datagram.
 fn parse_dump(datagram: &[u8], reports: &mut Vec<SocketReport>) -> io::Result<bool> {
     let mut rest = datagram;
     while !rest.is_empty() {
@@ -139,8 +140,8 @@ fn parse_dump(datagram: &[u8], reports: &mut Vec<SocketReport>) -> io::Result<bo
     Ok(true)
 }
 
-/// Returns `struct nlmsghdr` and `struct inet_diag_req_v2`: all TCP sockets of a family, with their
-/// `tcp_info`.
+/// Returns a request for all TCP sockets of a family with their `tcp_info`: `struct nlmsghdr` and `struct
+/// inet_diag_req_v2`.
 fn request(family: u8) -> [u8; 72] {
     let mut bytes = [0; 72];
     let mut header = NetlinkBuffer::new(&mut bytes);
@@ -152,7 +153,7 @@ fn request(family: u8) -> [u8; 72] {
     bytes
 }
 
-/// Parses a `struct inet_diag_msg` and its attributes.
+/// Parses a `struct inet_diag_msg` and its attributes. None if it is too short or has no `TCP_INFO`.
 fn parse(payload: &[u8]) -> Option<SocketReport> {
     let (message, attributes) = payload.split_at_checked(MESSAGE_BYTES)?;
     let cookie = u64::from_ne_bytes(message[COOKIE..COOKIE + 8].try_into().ok()?);
@@ -162,7 +163,7 @@ fn parse(payload: &[u8]) -> Option<SocketReport> {
     let info = attributes.find(|attribute| attribute.kind() == INET_DIAG_INFO)?;
     let info = TcpInfo::from_bytes(info.value());
     // A failed connect and an abortive close call tcp_disconnect (net/ipv4/tcp.c), which clears the peer's
-    // port and the counts. tcpi_rcv_space stays; it is 0 unless the connection was established.
+    // port and the counters, but not tcpi_rcv_space, which is 0 unless the connection was established.
     let cleared = info.state != LISTEN && info.segments_out == 0 && peer.port() == 0;
     let outcome = match (cleared, info.receive_space) {
         (false, _) => Outcome::Known(info),
@@ -172,7 +173,7 @@ fn parse(payload: &[u8]) -> Option<SocketReport> {
     Some(SocketReport { cookie, local, peer, inode, outcome })
 }
 
-/// Returns address and port of an end, at these offsets of a `struct inet_diag_msg`.
+/// Returns the address and port at these offsets of a `struct inet_diag_msg`.
 fn end(message: &[u8], address: usize, port: usize) -> Option<Address> {
     let port = u16::from_be_bytes(*message[port..].first_chunk()?);
     let address = if i32::from(message[0]) == libc::AF_INET {

@@ -1,21 +1,21 @@
-//! Socket options of any socket that the standard library and tokio lack.
+//! Reads and sets options of any kind of socket that the standard library and tokio lack.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::check;
 
-/// Returns true for a TCP socket of IPv4 or IPv6, and false for other files and for Multipath TCP.
+/// Returns true for a TCP socket over IPv4 or IPv6, and false for other files and for Multipath TCP.
 pub fn is_tcp(descriptor: impl AsFd) -> bool {
     protocol(descriptor) == Some(libc::IPPROTO_TCP)
 }
 
-/// Returns true for a socket of Multipath TCP.
+/// Returns true for a Multipath TCP socket.
 pub fn is_mptcp(descriptor: impl AsFd) -> bool {
     protocol(descriptor) == Some(libc::IPPROTO_MPTCP)
 }
 
-/// Returns the protocol of a socket; none if it is not a socket.
+/// Returns the protocol of a socket; None for other files.
 fn protocol(descriptor: impl AsFd) -> Option<i32> {
     let mut protocol = [0; 4];
     let got = get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol);
@@ -25,7 +25,7 @@ fn protocol(descriptor: impl AsFd) -> Option<i32> {
 /// Returns the kernel's ID of a socket (`SO_COOKIE`, unrelated to Fast Open's cookies).
 ///
 /// # Errors
-/// ENOTSOCK.
+/// ENOTSOCK if the file is not a socket.
 pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
     let mut cookie = [0; 8];
     get(&socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;

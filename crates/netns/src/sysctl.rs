@@ -1,4 +1,4 @@
-//! Kernel settings of the calling thread's network namespace.
+//! Reads and sets kernel settings (sysctl) of the calling thread's network namespace.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ fn path(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// Sets `name` (as in `net.ipv4.tcp_fastopen`) to `value`.
+/// Sets `name` (such as `net.ipv4.tcp_fastopen`) to `value`.
 ///
 /// # Errors
 /// If the kernel has no such setting or refuses the value.

@@ -1,4 +1,4 @@
-//! TCP socket options that the standard library and tokio lack: Fast Open, `TCP_INFO`.
+//! Reads and sets TCP socket options that the standard library and tokio lack: Fast Open, `TCP_INFO`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,43 +12,42 @@ pub const ESTABLISHED: u8 = 1;
 /// `TCP_SYN_SENT`: also the state of a connection whose SYN waits for the first write.
 pub const SYN_SENT: u8 = 2;
 
-/// `TCP_LISTEN`.
+/// `TCP_LISTEN`: the state of a listener.
 pub const LISTEN: u8 = 10;
 
 /// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h: the SYN's data was acknowledged (client) or accepted
 /// (server).
 pub const OPT_SYN_DATA: u8 = 32;
 
-/// The fields of a connection's `struct tcp_info` that serve as evidence.
+/// The fields of a connection's `struct tcp_info` that are used as evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TcpInfo {
     /// `tcpi_state`.
     pub state: u8,
-    /// `tcpi_options`, `TCPI_OPT`_* bits.
+    /// `tcpi_options`: a bit set of `TCPI_OPT_*`.
     pub options: u8,
     /// `tcpi_fastopen_client_fail`: 0 none, 1 cookie unavailable, 2 data not acknowledged, 3 SYN
     /// retransmitted.
     pub fastopen_client_fail: u8,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
-    /// Least round-trip time seen, in microseconds.
+    /// Minimum round-trip time so far, in microseconds.
     pub min_rtt_us: u32,
-    /// Segments retransmitted over the connection's life.
+    /// Segments retransmitted so far.
     pub retransmits: u32,
-    /// Bytes sent in data segments, retransmissions included.
+    /// Bytes sent in data segments, including retransmissions.
     pub bytes_sent: u64,
-    /// Bytes of this end that the other end acknowledged, with the SYN; 0 unless the connection was
-    /// established.
+    /// Acknowledged bytes of this end, including one for the SYN; 0 unless the connection was established.
     pub bytes_acked: u64,
     /// Bytes received in order.
     pub bytes_received: u64,
-    /// Segments sent, those without data included.
+    /// Segments sent, with or without data.
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
     /// Congestion window in segments.
     pub congestion_window: u32,
-    /// Segments in flight: neither acknowledged nor presumed lost, with retransmitted ones.
+    /// Segments in flight: neither acknowledged nor presumed lost, plus retransmitted ones.
     pub segments_in_flight: u32,
     /// Maximum segment size for sending, in bytes.
     pub send_mss: u32,
@@ -67,13 +66,13 @@ impl TcpInfo {
         let mut raw = [0; INFO_BYTES];
         let length = bytes.len().min(INFO_BYTES);
         raw[..length].copy_from_slice(&bytes[..length]);
-        // Offsets of the fields below.
+        // Both closures read the field of `struct tcp_info` at an offset.
         let u32_at = |offset| u32::from_ne_bytes(*raw[offset..].first_chunk().expect("it is inside"));
         let u64_at = |offset| u64::from_ne_bytes(*raw[offset..].first_chunk().expect("it is inside"));
         Self {
             state: raw[0],
             options: raw[5],
-            // Two bits above `delivery_rate_app_limited`.
+            // The two bits above `delivery_rate_app_limited`.
             fastopen_client_fail: (raw[7] >> 1) & 3,
             rtt_us: u32_at(68),
             min_rtt_us: u32_at(148),
@@ -92,7 +91,7 @@ impl TcpInfo {
     }
 }
 
-/// Size up to and with `tcpi_bytes_sent` (Linux 4.19).
+/// Size in bytes of `struct tcp_info` up to and including `tcpi_bytes_sent` (Linux 4.19).
 const INFO_BYTES: usize = 208;
 
 /// Returns `TCP_INFO` of a socket.
@@ -105,8 +104,8 @@ pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(TcpInfo::from_bytes(&raw))
 }
 
-/// Sets the number of connections with data in the SYN and without the final ACK that a listener may hold
-/// (`TCP_FASTOPEN`).
+/// Sets the length of a listener's Fast Open queue (`TCP_FASTOPEN`): the maximum number of connections with
+/// data in the SYN whose handshake is not complete.
 ///
 /// # Errors
 /// Errors of `setsockopt`.
@@ -114,8 +113,7 @@ pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
     socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
 }
 
-/// Returns the number of connections with data in the SYN and without the final ACK that a listener may hold
-/// (`TCP_FASTOPEN`). 0 means that it does not use Fast Open.
+/// Returns the length of a listener's Fast Open queue (see [`set_fastopen_queue`]); 0 without Fast Open.
 ///
 /// # Errors
 /// Errors of `getsockopt`.
@@ -125,17 +123,16 @@ pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
     Ok(i32::from_ne_bytes(queue))
 }
 
-/// Sets `TCP_FASTOPEN_CONNECT`. With a cookie, `connect` returns at once and the first write sends SYN and
-/// data. Without one, the SYN of `connect` requests a cookie.
+/// Sets `TCP_FASTOPEN_CONNECT`. If the kernel has a cookie for the address, `connect` returns at once and the
+/// first write sends SYN and data. Otherwise the SYN of `connect` requests a cookie.
 ///
 /// # Errors
-/// EOPNOTSUPP if the namespace's `net.ipv4.tcp_fastopen` lacks the client bit; EINVAL unless in
-/// `TCP_CLOSE`.
+/// EOPNOTSUPP if `net.ipv4.tcp_fastopen` of the namespace lacks the client bit; EINVAL unless in `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
     socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }
 
-/// Returns the congestion control of a socket (`TCP_CONGESTION`) by the kernel's name.
+/// Returns the kernel's name of a socket's congestion control algorithm (`TCP_CONGESTION`).
 ///
 /// # Errors
 /// Errors of `getsockopt`.

@@ -1,4 +1,4 @@
-//! The Fast Open cookies of a network namespace: the kernel's `tcp_metrics` table by generic netlink.
+//! Reads a network namespace's Fast Open cookies from the kernel's `tcp_metrics` table (generic netlink).
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ const ATTRIBUTE_SERVER_V6: u16 = 2;
 const ATTRIBUTE_COOKIE: u16 = 10;
 const ATTRIBUTE_CLIENT_V4: u16 = 11;
 const ATTRIBUTE_CLIENT_V6: u16 = 12;
-/// `TCP_METRICS_GENL_VERSION` there, and the version of the controller that names families.
+/// `TCP_METRICS_GENL_VERSION` of the same file. The controller that looks up families has the same version.
 const VERSION: u8 = 1;
 /// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
 const HEADER_BYTES: usize = 4;
@@ -39,10 +39,10 @@ impl Table {
     }
 
     /// Returns the Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
-    /// `server`, if there is one. The kernel does one hash lookup, not a dump.
+    /// `server`; None if the kernel has none. The kernel does one hash lookup, not a dump.
     ///
     /// # Errors
-    /// The kernel's errors.
+    /// Errors of the kernel.
     pub fn cookie(&mut self, client: IpAddr, server: IpAddr) -> Result<Option<Vec<u8>>> {
         let request = [
             header(COMMAND_GET),
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// Returns the number of the family `tcp_metrics`, which the kernel assigns at boot.
+/// Returns the number of the netlink family `tcp_metrics`, which the kernel assigns at boot.
 fn family_id(netlink: &mut Netlink) -> Result<u16> {
     let name = text(libc::CTRL_ATTR_FAMILY_NAME as u16, "tcp_metrics");
     let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name].concat();
@@ -77,12 +77,12 @@ fn family_id(netlink: &mut Netlink) -> Result<u16> {
         .doing(|| "looking up the tcp_metrics family".into())
 }
 
-/// Returns an address as the attribute of its family.
+/// Returns a netlink attribute with an address, of type `v4` or `v6`.
 fn address(address: IpAddr, v4: u16, v6: u16) -> Vec<u8> {
     attribute(if address.is_ipv4() { v4 } else { v6 }, family_and_octets(address).1)
 }
 
-/// Returns a `struct genlmsghdr`.
+/// Returns a `struct genlmsghdr` with this command.
 fn header(command: u8) -> Vec<u8> {
     vec![command, VERSION, 0, 0]
 }

@@ -1,4 +1,4 @@
-//! Datagram sockets: with the kernel's receive timestamps, and with large buffers.
+//! UDP sockets with the kernel's receive timestamps, or with large buffers.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use nix::sys::time::TimeSpec;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A datagram socket with receive timestamps.
+/// A UDP socket with receive timestamps.
 pub struct StampedSocket(UdpSocket);
 
 impl StampedSocket {
@@ -22,7 +22,7 @@ impl StampedSocket {
         Ok(Self(socket))
     }
 
-    /// Receives one datagram. Returns its length and its timestamp, in nanoseconds since 1970.
+    /// Receives one datagram. Returns its length and its receive time in nanoseconds since 1970.
     ///
     /// # Errors
     /// Errors of `recvmsg`, or if a datagram has no timestamp.
@@ -40,9 +40,10 @@ impl StampedSocket {
     }
 }
 
-/// Binds a socket to `local` (port 0: the kernel's choice), and connects it to `peer`. The kernel buffers
-/// `buffer_bytes`, or the maximum of `net.core.rmem_max`. It is registered only for readiness to receive, as
-/// epoll would otherwise report room to send after each datagram. Call it inside a tokio runtime.
+/// Binds a UDP socket to `local` (port 0: the kernel's choice), and connects it to `peer` if given. Requests
+/// kernel buffers of `buffer_bytes`, which the system may limit (`net.core.rmem_max`, `wmem_max`). Registers
+/// the socket only for reading, because epoll would otherwise report room to send after each datagram. Call
+/// it inside a tokio runtime.
 ///
 /// # Errors
 /// Errors of `bind` and `connect`.
@@ -53,7 +54,7 @@ pub fn bind(
 ) -> io::Result<AsyncFd<UdpSocket>> {
     let socket = UdpSocket::bind(local)?;
     socket.set_nonblocking(true)?;
-    // SO_RCVBUFFORCE works for the machine's root, as in a virtual engine.
+    // SO_RCVBUFFORCE only works for the machine's root, such as in a kernel of the virtual engine.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
         .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes));
     let _ = setsockopt(&socket, sockopt::SndBuf, &buffer_bytes);
@@ -63,7 +64,7 @@ pub fn bind(
     registered.map_err(io::Error::from)
 }
 
-/// Makes the kernel deliver each datagram by itself, also several that arrived together (`UDP_GRO`).
+/// Makes the kernel deliver each datagram separately, even if several arrived together (disables `UDP_GRO`).
 ///
 /// # Errors
 /// Errors of `setsockopt`.

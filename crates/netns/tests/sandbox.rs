@@ -1,7 +1,7 @@
-//! What the kernel does in namespaces of one's own: links, routes, packets, cookies, settings and files.
+//! Tests namespaces with the real kernel: links, routes, packets, cookies, settings and files.
 //!
-//! Each test runs itself again as a process of its own, since only a process with one thread can make a user
-//! namespace.
+//! Each test runs itself again in a separate process, because only a single-threaded process can create a
+//! user namespace.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -23,18 +23,18 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, inter
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
 
-/// Set in the process that is to run a test's inside.
+/// Environment variable with the name of the test to run inside.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
 const NEAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1));
 const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 1));
-/// Other addresses of the far end's networks, which no interface has.
+/// Further addresses of the far end's networks, which no interface has.
 const OTHERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 2, 77, 78)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 77, 78))];
 
-/// Runs `inside` in a process of its own, in a sandbox.
+/// Runs `inside` in a separate process in a sandbox.
 fn in_sandbox(name: &str, inside: fn()) {
     if std::env::var(INSIDE).is_ok_and(|wanted| wanted == name) {
         inside();
@@ -52,7 +52,8 @@ fn in_sandbox(name: &str, inside: fn()) {
     assert!(done.status.success() && output.contains("1 passed"), "{output}");
 }
 
-/// Two namespaces with a veth pair between their `eth0`s, each with the networks of its end as its own.
+/// Returns two namespaces, connected by a veth pair (`eth0` in each). Every address of an end's networks is
+/// local to it.
 fn two_hosts() -> (NetNs, NetNs) {
     let (near, far) = (NetNs::create().expect("near"), NetNs::create().expect("far"));
     let end = |namespace| VethEnd { name: "eth0", mac: MAC, namespace };
@@ -100,7 +101,7 @@ fn route(to: IpAddr, source: IpAddr, congestion_control: Option<&str>) -> Route<
     }
 }
 
-/// A connection from near to an address of far, and its far end.
+/// Connects from `near` to an address of `far`. Returns both ends of the connection.
 fn connect(near: &NetNs, far: &NetNs, address: IpAddr) -> (TcpStream, TcpStream) {
     let address = SocketAddr::from((address, 80));
     let listener = far.run(|| Ok(TcpListener::bind(address).expect("it is far's own"))).expect("far");
@@ -260,7 +261,7 @@ fn a_cookie_is_found_by_its_addresses_and_belongs_to_the_namespace() {
     });
 }
 
-/// A TCP socket that is to use Fast Open.
+/// Returns a TCP socket with `TCP_FASTOPEN_CONNECT`.
 fn fastopen_socket(to: SocketAddr) -> socket2::Socket {
     let domain = socket2::Domain::for_address(to);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).expect("a socket");
@@ -296,7 +297,7 @@ fn a_packet_port_sees_what_arrives_with_its_time_and_sends_what_it_is_given() {
         );
         assert_eq!(port.take_overruns().expect("it counts"), 0);
 
-        // Back to where they came from: addresses exchanged, checksums stay right.
+        // Send the frames back: swapping the addresses does not change the checksums.
         let receiver = sender;
         for frame in &mut frames {
             let addresses = ETHERNET_HEADER + 12;
@@ -340,7 +341,7 @@ fn a_tap_keeps_what_an_interface_sends_and_receives_until_it_is_full() {
         let (near, far) = two_hosts();
         let mut taps = [&near, &far].map(|end| end.run(|| Tap::open("eth0", 32)).expect("taps are allowed"));
         let sender = near.run(|| Ok(UdpSocket::bind((NEAR, 9)).expect("it is near's own"))).expect("near");
-        // Without a receiver errors come back (ICMP).
+        // Without a receiver, ICMP errors would come back.
         let _receiver = far.run(|| Ok(UdpSocket::bind((FAR, 9)).expect("it is far's own"))).expect("far");
         let send = |numbers: Range<u8>| {
             for number in numbers {
@@ -389,7 +390,7 @@ fn files_are_overlaid_for_this_mount_namespace_only_and_come_back() {
 
 #[test]
 fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_processes_outside() {
-    // A checkout may lie in the view, such as below /opt.
+    // Not in the checkout, which may be part of the view, such as below /opt.
     let folder = std::env::temp_dir().join(format!("fastopen-landlock-{}", std::process::id()));
     let own = folder.join("own");
     fs::create_dir_all(&own).expect("there is room");
@@ -406,7 +407,7 @@ fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_proces
             assert!(denied(fs::write(&private, "changed")), "it was written");
             assert!(denied(fs::write(private.with_file_name("made"), "")), "it was made");
             fs::write(&made, "own").expect("its own folder is writable");
-            // A scope of signals came with Linux 6.12.
+            // Landlock restricts signals from Linux 6.12 on.
             let script = format!(
                 "cat {} && echo read; kill -0 {pid} && echo signalled; cat {}",
                 private.display(),
@@ -427,7 +428,7 @@ fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_proces
     }
 }
 
-/// Whether this kernel is of Linux 6.12 or later.
+/// Returns true for Linux 6.12 or later.
 fn has_scopes() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("it is Linux");
     let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
@@ -441,7 +442,7 @@ fn what_was_stamped_before_the_clock_was_set_is_never_in_the_future() {
     let now = || 100 * HOUR + 7;
     assert_eq!(clocks.monotonic_of(500 * HOUR - 5, now), 100 * HOUR - 5);
     assert_eq!(clocks.monotonic_of(500 * HOUR + 3, now), 100 * HOUR + 3);
-    // Set back by an hour, and forward: then it is late, which its load shows.
+    // The clock was set back by an hour, or forward. Set forward, it makes the frame look an hour old.
     assert_eq!(clocks.monotonic_of(501 * HOUR, now), 100 * HOUR + 7);
     assert_eq!(clocks.monotonic_of(499 * HOUR, now), 99 * HOUR);
 }

@@ -1,4 +1,4 @@
-//! Bodies of exact sizes: recorded bytes, filler, or both; sent at once or paced.
+//! Bodies of requests and responses with exact sizes: recorded bytes, filler, or both; sent at once or paced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -56,7 +56,8 @@ impl SizedBody {
         self
     }
 
-    /// Paces the body evenly: the first bytes leave at once, the last ones `duration_ns` nanoseconds later.
+    /// Paces the body evenly: the first bytes are sent at once, the last bytes `duration_ns` nanoseconds
+    /// later.
     #[must_use]
     pub fn paced(mut self, duration_ns: u64) -> Self {
         self.pacer = (duration_ns > 0).then(|| Pacer::new(self.left, duration_ns));
@@ -89,7 +90,7 @@ impl SizedBody {
 }
 
 impl SizedBody {
-    /// Takes the next bytes, `most` at most. Returns no bytes at the end.
+    /// Removes and returns the next bytes, at most `most`. Returns no bytes at the end.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.pop_front() {
             let (chunk, rest) = match piece {

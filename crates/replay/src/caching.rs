@@ -1,4 +1,4 @@
-//! HTTP caching (RFC 9111): the freshness lifetime and validator of a response, and conditional requests.
+//! Implements HTTP caching (RFC 9111): freshness lifetime and validator of a response, conditional requests.
 
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY};
@@ -14,15 +14,15 @@ pub struct CachePolicy {
 }
 
 impl CachePolicy {
-    /// Creates the policy of a response of `body_bytes` bytes. The length serves as the entity tag, because a
-    /// page does not record tags.
+    /// Creates the policy of a response with a body of `body_bytes` bytes. With `validator`, the length
+    /// serves as the entity tag, because a page does not record tags.
     pub fn new(fresh_s: Option<u64>, validator: bool, body_bytes: u64) -> Self {
         let tag =
             || HeaderValue::try_from(format!("\"{body_bytes}\"")).expect("digits are allowed in a header");
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` if the CORS headers are the origin's own.
+    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` with `own_cors` (generated CORS headers).
     pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,
@@ -36,14 +36,13 @@ impl CachePolicy {
             }
         }
         if own_cors {
-            // The origin's own CORS headers depend on `Origin`. Recorded ones keep their `Vary`, because a
-            // preload may lack the `Origin` of the request that it serves.
+            // Generated CORS headers depend on `Origin`. Recorded ones keep their `Vary`, because with
+            // `Origin` in it, a preload without `Origin` could not serve a later request that has one.
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
     }
 
-    /// Returns whether the request is conditional and its `If-None-Match` has this entity tag (RFC 9110
-    /// section 13.1.2).
+    /// Returns true for a GET or HEAD with this entity tag in `If-None-Match` (RFC 9110 section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request
             .get_all(IF_NONE_MATCH)

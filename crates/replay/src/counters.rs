@@ -1,4 +1,4 @@
-//! Streams that count their bytes and record the times.
+//! Counts the bytes of streams and records the times.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,15 +11,15 @@ use crate::lock;
 /// Byte counts of a stream, and times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
-    /// First write.
+    /// Time of the first write.
     pub first_write_ns: Option<u64>,
-    /// First read.
+    /// Time of the first read.
     pub first_read_ns: Option<u64>,
-    /// Latest read.
+    /// Time of the latest read.
     pub last_read_ns: Option<u64>,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Latest write.
+    /// Time of the latest write.
     pub last_write_ns: Option<u64>,
     /// Bytes written.
     pub bytes_written: u64,
@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from this request until the next one.
+    /// Returns the traffic from the start of this request until the next one.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }
@@ -83,7 +83,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Duplex for T {}
 
-/// A handle on the counters of a stream with another owner.
+/// A handle to the counters of a stream that has another owner.
 #[derive(Debug)]
 pub struct CountersHandle<C = Traffic>(Arc<Mutex<C>>);
 
@@ -100,11 +100,11 @@ impl<C: TrafficCounters> CountersHandle<C> {
     }
 }
 
-/// Wraps `stream` to count its traffic.
+/// Wraps `stream` to count its traffic. Returns the wrapped stream and a handle to its counters.
 pub fn counted<C: TrafficCounters>(stream: impl Duplex) -> (impl Duplex, CountersHandle<C>) {
     let counters = CountersHandle(Arc::<Mutex<C>>::default());
     let (reads, writes) = (counters.clone(), counters.clone());
-    // Box the stream. Otherwise HTTP and TLS are compiled for each kind of stream.
+    // Box the stream. Otherwise the code of HTTP and TLS would be compiled again for each type of stream.
     let stream: Box<dyn Duplex> = Box::new(stream);
     let stream = InspectReader::new(stream, move |bytes: &[u8]| {
         if !bytes.is_empty() {

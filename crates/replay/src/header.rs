@@ -1,16 +1,15 @@
-//! Heads of requests and responses with exactly the page's sizes.
+//! Pads the heads of requests and responses to exactly the sizes of the page.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Returns the size of a header section in HTTP/1: a first line of `first_line` bytes without its CRLF, the
-/// field lines and an empty line (RFC 9112 section 2.1).
+/// Returns the size of a header section in HTTP/1: a first line of `first_line` bytes, the field lines and an
+/// empty line, each with a CRLF (RFC 9112 section 2.1).
 pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + 2 + value.len() + 2).sum();
     first_line + 2 + lines + 2
 }
 
-/// Pads the value of field `name` until the header section has `wanted` bytes. A longer header section stays
-/// unchanged.
+/// Pads the value of field `name` until the header section has `wanted` bytes. Longer ones stay unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -22,9 +21,9 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
     *value = HeaderValue::from_bytes(&padded).expect("dots are valid in a field value");
 }
 
-/// Pads a header section like [`pad`], but with field lines of 32, 64, 128 bytes and so on. Only the rest
-/// goes to field `name`. Two header sections thus share most lines, like a browser's, and HPACK sends these
-/// lines once a connection (RFC 7541 section 2.3.2).
+/// Pads a header section like [`pad`], but with field lines of 32, 64, 128 bytes and so on. Only the
+/// remaining bytes go to the field `name`. Header sections thus share most lines, as those of browsers do,
+/// and HPACK sends a shared line in full only once per connection (RFC 7541 section 2.3.2).
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -44,5 +43,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Exponents of the filler lines' lengths, from a line with room for a name to the longest header section.
+/// The powers of two that are lengths of filler lines: from the shortest line with room for its name to the
+/// longest header section.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -1,5 +1,5 @@
-//! The origin servers of a page: HTTP on hyper, h2 and h3, with TCP Fast Open, TLS and QUIC. Responses have
-//! the page's sizes, times and status codes.
+//! Runs the origin servers of a page: HTTP on hyper, h2 and h3, with TCP Fast Open, TLS and QUIC. Responses
+//! have the sizes, times and status codes of the page.
 
 pub mod body;
 pub mod caching;
@@ -24,7 +24,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use version::HttpVersion;
 
-/// Locks a value that stays consistent even if a thread panicked with it.
+/// Locks a mutex, even if a thread panicked while it held the lock. The value must be consistent at every
+/// point where a thread may panic.
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

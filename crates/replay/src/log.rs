@@ -1,4 +1,4 @@
-//! The log of the origins: accepted connections, arrived requests, written responses.
+//! The log of the origins: accepted connections, arrived requests, written responses, and DNS queries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,27 +23,28 @@ pub struct AcceptedConnection {
 /// The latest state of a TLS handshake at the origin.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {
-    /// Time of the state in nanoseconds of the monotonic clock. For a completed handshake, it is the arrival
+    /// Time of this state in nanoseconds of the monotonic clock. For a completed handshake, it is the arrival
     /// of the client's last message.
     pub at_ns: u64,
-    /// The state.
+    /// The negotiated parameters, and whether the handshake is complete.
     pub handshake: Handshake,
-    /// The traffic of the connection until then.
+    /// The traffic of the connection up to this state.
     pub traffic: Traffic,
 }
 
 /// A request that has arrived at an origin.
 #[derive(Debug, Clone)]
 pub struct Arrived {
-    /// The connection.
+    /// The four-tuple of the connection.
     pub four_tuple: FourTuple,
     /// Index of the resource. `None` if the page has no such resource (404 or a permitted preflight).
     pub resource: Option<usize>,
-    /// The requested URL, unless it is exactly the resource's.
+    /// The requested URL if it differs from the resource's URL. Without a resource, the method precedes the
+    /// URL.
     pub url: Option<Arc<str>>,
     /// Arrival of the last byte of the request, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// End of the server think time.
+    /// End of the server think time, in nanoseconds of the monotonic clock.
     pub due_ns: u64,
     /// Status code of the response.
     pub status: u16,
@@ -54,16 +55,16 @@ pub struct Arrived {
 pub struct ServedRequest {
     /// The request.
     pub request: Arrived,
-    /// The written part of the response.
+    /// The part of the response that has been written.
     pub written: Written,
 }
 
-/// The written part of a response, with times in nanoseconds of the monotonic clock.
+/// The part of a response that has been written, with times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// First byte.
+    /// Time of the first byte.
     pub first_byte_ns: Option<u64>,
-    /// Last byte; `None` if some bytes were not written.
+    /// Time of the last byte; `None` if some bytes were not written.
     pub last_byte_ns: Option<u64>,
     /// Bytes of the header.
     pub header_bytes: u64,
@@ -76,7 +77,7 @@ pub struct Written {
 pub struct Query {
     /// The name, in lower case.
     pub name: String,
-    /// Arrival, in nanoseconds of the monotonic clock.
+    /// Time of arrival, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// Set if the resolver sent an answer.
     pub answered: bool,
@@ -126,7 +127,7 @@ impl OriginLog {
         self.0.update(|log| log.accepted.push(AcceptedConnection { four_tuple, at_ns, tls: None }));
     }
 
-    /// Logs the state of a TLS handshake.
+    /// Logs the state of a TLS handshake, which replaces an earlier state of the same connection.
     pub fn tls_handshake(&self, four_tuple: FourTuple, handshake: TlsHandshake) {
         self.0.with(|log| {
             if let Some(accepted) =
@@ -137,12 +138,12 @@ impl OriginLog {
         });
     }
 
-    /// Waits until `count` connections were accepted or `timeout` is over. Returns whether they were.
+    /// Waits until `count` connections have been accepted or `timeout` has passed. Returns true if they have.
     pub fn wait_until_accepted(&self, count: usize, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }
 
-    /// Logs a request. `written` returns the part of its response written so far.
+    /// Logs a request. `written` returns the part of the response that has been written so far.
     pub fn arrived(&self, request: Arrived, written: impl Fn() -> Written + Send + 'static) {
         let written = Box::new(written);
         self.0.with(|log| log.requests.push(Entry { request, written }));

@@ -1,5 +1,5 @@
-//! The resolver of a world, and DNS messages of both ends (RFC 1035): queries for addresses over UDP,
-//! TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! Runs the resolver of a world, and builds and parses DNS messages of both ends (RFC 1035): queries for
+//! addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,12 +41,12 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest message (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// The most simultaneous queries over HTTPS. It exceeds the most hosts of a page, so that queries never wait
-/// for ignored ones.
+/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page, so that queries never
+/// wait for ignored ones.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
-/// TTL of an address in seconds: longer than any load.
+/// TTL of a record in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
-/// The same lifetime for HTTP caches.
+/// The same TTL for HTTP caches.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
 /// The behaviour of a resolver.
@@ -60,18 +60,18 @@ pub enum Conduct {
     DropFirst,
     /// Ignores all queries.
     Silent,
-    /// Knows no name.
+    /// Answers that no name exists.
     Nxdomain,
 }
 
 /// The resolver and its data.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// Its address.
+    /// The resolver's address and port.
     pub address: SocketAddr,
-    /// The address of each name, in lower case.
+    /// The IP address of each name; names are in lower case.
     pub zone: BTreeMap<String, IpAddr>,
-    /// Its behaviour.
+    /// The behaviour of the resolver.
     pub conduct: Conduct,
     /// The transport of queries.
     pub transport: Transport,
@@ -90,17 +90,17 @@ pub enum Transport {
     Https(TlsNames),
 }
 
-/// The TLS of a resolver.
+/// The TLS settings of a resolver.
 #[derive(Debug, Clone)]
 pub struct TlsNames {
-    /// Its configuration.
+    /// The configuration of the resolver's connections.
     pub config: Arc<ServerConfig>,
-    /// The sessions that can be resumed.
+    /// The sessions that clients can resume.
     pub sessions: Arc<Sessions>,
 }
 
 impl Names {
-    /// Returns its TLS; `None` if queries are in cleartext.
+    /// Returns the TLS settings; `None` if queries are in cleartext.
     pub fn tls(&self) -> Option<&TlsNames> {
         match &self.transport {
             Transport::Udp | Transport::Tcp => None,
@@ -120,26 +120,26 @@ pub(crate) struct Asked {
 pub(crate) struct Arrived {
     name: String,
     at_ns: u64,
-    /// The answer; `None`: the resolver ignores the query.
+    /// The answer; `None` if the resolver ignores the query.
     pub(crate) answer: Option<Vec<u8>>,
 }
 
 impl Arrived {
-    /// Logs the query. `answered`: its answer was sent.
+    /// Logs the query. `answered` is true if the answer was sent.
     pub(crate) fn log(self, log: &OriginLog, answered: bool) {
         log.queried(Query { name: self.name, at_ns: self.at_ns, answered });
     }
 }
 
 impl Asked {
-    /// Takes a query that arrives now; `None` if the message is not a query.
+    /// Records a query that arrives now. Returns it with its answer; `None` if the message is not a query.
     pub(crate) fn take(&mut self, message: &[u8], names: &Names, log: &OriginLog) -> Option<Arrived> {
         let (name, answer) = answer(message, names)?;
         let answers = names.conduct.answers(self.is_first(message, log));
         Some(Arrived { name, at_ns: monotonic_ns(), answer: answers.then_some(answer) })
     }
 
-    /// Returns whether a query is the first for its name and type in the load of `log`.
+    /// Returns true if a query is the first for its name and type in the current load of `log`.
     fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
         if std::mem::replace(&mut self.load, log.number()) != self.load {
             self.queries.clear();
@@ -150,7 +150,7 @@ impl Asked {
 }
 
 impl Conduct {
-    /// Returns whether a query is answered.
+    /// Returns true if a query is answered. `first`: it is the first for its name and type.
     fn answers(self, first: bool) -> bool {
         match self {
             Self::Answers | Self::Nxdomain => true,
@@ -202,7 +202,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<i
     let mut asked = Asked::default();
     loop {
         let mut message = [0; MESSAGE_BYTES];
-        // The error belongs to an earlier answer whose client was gone.
+        // An error here belongs to an earlier answer whose client was gone.
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
         let log: &OriginLog = (*log).as_ref();
         let Some(query) = asked.take(&message[..length], &names, log) else { continue };
@@ -241,7 +241,7 @@ fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     Some((name, reply.build_bytes_vec_compressed().ok()?))
 }
 
-/// Returns the type of records with addresses of a version of IP.
+/// Returns the type of address records for an IP version.
 fn record_type(version: ip::Version) -> TYPE {
     match version {
         ip::Version::V4 => TYPE::A,
@@ -249,10 +249,10 @@ fn record_type(version: ip::Version) -> TYPE {
     }
 }
 
-/// Creates a query for the address of a name in a version of IP.
+/// Creates a query for the address of `name` in an IP version.
 ///
 /// # Errors
-/// Returns an error if no query can hold the name.
+/// Returns an error if the name is not valid in DNS.
 pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {error}"));
     let mut query = Packet::new_query(id);
@@ -266,7 +266,7 @@ pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
 /// 8470 section 4).
 ///
 /// # Errors
-/// Returns an error if no URI can hold the query.
+/// Returns an error if the query does not fit into a URI.
 pub fn https_request(resolver: SocketAddr, query: &[u8]) -> io::Result<Request<()>> {
     let encoded = BASE64_URL_SAFE_NO_PAD.encode(query);
     // RFC 3986 section 3.2.2 puts IPv6 addresses in brackets.
@@ -280,7 +280,7 @@ pub fn https_request(resolver: SocketAddr, query: &[u8]) -> io::Result<Request<(
 }
 
 /// Returns the query in an HTTPS request: the parameter `dns` of a GET, or the body of a POST (RFC 8484
-/// section 4.1).
+/// section 4.1). `None` if the request has none.
 pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     if request.uri.path() != HTTPS_PATH {
         return None;
@@ -306,26 +306,26 @@ pub(crate) fn https_response(bytes: usize) -> Response<()> {
     response
 }
 
-/// Creates the response to a request without a query.
+/// Creates the response to an HTTPS request without a valid query.
 pub(crate) fn https_refusal() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::BAD_REQUEST;
     response
 }
 
-/// Returns the ID of a message.
+/// Returns the ID of a message; `None` if the message is too short.
 pub fn message_id(message: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*message.first_chunk()?))
 }
 
-/// The content of an answer.
+/// The result of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The address.
+    /// The name's address.
     Address(IpAddr),
     /// The name does not exist (NXDOMAIN), or has no address.
     NoName,
-    /// The resolver failed.
+    /// The resolver reported another error.
     Failed,
 }
 

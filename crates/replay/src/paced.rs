@@ -1,4 +1,4 @@
-//! Paces a body that a server produces over time: the first bytes leave at once, the last ones at the end.
+//! Paces a body that a server produces over time: the first bytes are sent at once, the last ones at the end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,9 +8,9 @@ use fastopen_netns::clock::{monotonic_ns, sleep_until};
 
 /// Number of pieces of a paced body.
 const PIECES: u64 = 100;
-/// Minimum size of a piece, unless that is most of the body: a full TCP segment less the 9 bytes of a DATA
-/// frame's header (RFC 9113 section 4.1). A byte more would need a second packet, and Linux counts windows in
-/// packets.
+/// Minimum size of a piece, unless it exceeds half of the body: a full TCP segment less the 9 bytes of a DATA
+/// frame's header (RFC 9113 section 4.1). One byte more would need a second packet, and Linux counts windows
+/// in packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// The progress of one body. A clone starts from the beginning.
@@ -36,8 +36,8 @@ impl Pacer {
             u128::from(self.duration_ns) * u128::from((self.total - left).min(last_at)) / u128::from(last_at);
         let due_ns = started + after as u64;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep_until(due_ns)));
-        // Without a file descriptor for the timer, the piece is sent at once. The load then fails for other
-        // reasons.
+        // If no file descriptor is left for the timer, the piece is sent at once. The load then fails for
+        // other reasons.
         let _ = ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         Poll::Ready(piece)

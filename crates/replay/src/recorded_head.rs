@@ -1,12 +1,12 @@
-//! The head of a recorded response, reduced to the fields that an origin of a world can send.
+//! Reads the head of a recorded response, without the fields that an origin of a world cannot send.
 
 use hyper::header::{
     AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, DATE, EXPIRES, HeaderMap, HeaderName,
     HeaderValue, LAST_MODIFIED, PRAGMA, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
-/// Fields of one connection or of one framing of the body (RFC 9110 section 7.6.1), and fields that name
-/// servers outside the world.
+/// Fields that only apply to one connection or to one framing of the body (RFC 9110 section 7.6.1), and
+/// fields that name servers outside the world.
 const NOT_SENT: [HeaderName; 9] = [
     CONNECTION,
     CONTENT_LENGTH,
@@ -19,7 +19,7 @@ const NOT_SENT: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Fields about freshness, which refer to the clock of the recording.
+/// Fields about freshness, whose times refer to the clock of the recording.
 const OF_CACHING: [HeaderName; 6] = [AGE, CACHE_CONTROL, DATE, EXPIRES, LAST_MODIFIED, PRAGMA];
 
 /// Parses the fields of an HTTP/1.1 head. Skips the first line, stops at an empty line, and leaves out fields

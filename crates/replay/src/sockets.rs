@@ -1,4 +1,4 @@
-//! TCP sockets by four-tuple: the open ones, and the last `TCP_INFO` of closed ones.
+//! Keeps TCP sockets by four-tuple: the open ones, and the last `TCP_INFO` of closed ones.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -15,13 +15,13 @@ use tokio::net::TcpStream;
 
 use crate::watch_cell::WatchCell;
 
-/// Addresses and ports of both ends of a connection. The kernel uses one client port for several
-/// destinations.
+/// Addresses and ports of both ends of a connection. A client's port is not enough, because the kernel uses
+/// the same port for several destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FourTuple {
-    /// The client's address.
+    /// The client's address and port.
     pub client: SocketAddr,
-    /// The origin's address.
+    /// The origin's address and port.
     pub origin: SocketAddr,
 }
 
@@ -70,7 +70,7 @@ impl SocketTable {
     /// Resets all open connections. Data in flight is lost.
     pub fn reset(&self) {
         self.reset_on_close();
-        // After shutdown(2) the owner reads the end of the stream, drops the socket, and so closes it.
+        // After shutdown(2), each owner reads the end of the stream, drops the socket, and so closes it.
         self.with_open(|socket| drop(socket.shutdown(std::net::Shutdown::Both)));
     }
 
@@ -80,12 +80,12 @@ impl SocketTable {
         });
     }
 
-    /// Waits until no socket is open or `timeout` is over. Returns whether none is open.
+    /// Waits until no socket is open or `timeout` has passed. Returns true if no socket is open.
     pub fn wait_until_closed(&self, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |sockets| sockets.open.is_empty())
     }
 
-    /// Forgets the closed sockets.
+    /// Forgets the closed sockets and their `TCP_INFO`.
     pub fn forget(&self) {
         self.0.with(|sockets| sockets.closed.clear());
     }
@@ -106,9 +106,9 @@ impl ObservedStream {
         Self { stream, four_tuple, table }
     }
 
-    /// Like [`ObservedStream::new`], for a connection that was accepted just now. tokio assumes that such a
-    /// socket is readable and tries it, which costs a system call. epoll reports available data anyway, but
-    /// only once: a report that came before this call would be lost, so no `await` may lie between.
+    /// Like [`ObservedStream::new`], for a connection that was accepted just now. Prevents the read that
+    /// tokio would try immediately, which costs a system call. There must be no `await` between accept and
+    /// this call: epoll reports available data only once, and an earlier report would be lost.
     pub fn accepted(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Self::new(stream, four_tuple, table);
         stream.clear_readiness();
@@ -120,8 +120,8 @@ impl ObservedStream {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
-    /// Waits for the client's first bytes, and returns whether they start with `bytes`, which are at most 4
-    /// and sent together. The bytes stay in the socket.
+    /// Waits for the client's first bytes, and returns true if they start with `bytes`: at most 4 bytes that
+    /// the client sends together. The bytes stay in the socket.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
@@ -129,7 +129,7 @@ impl ObservedStream {
 
     /// Clears tokio's readiness after a short read, so that the next read(2) does not return EAGAIN: a short
     /// read empties the receive buffer, and edge-triggered epoll reports new data. A reported end of the
-    /// stream stays known.
+    /// stream is not forgotten.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }
@@ -203,7 +203,7 @@ impl AsyncWrite for ObservedStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Does nothing: the owner drops the stream next, which closes it in both directions.
+    /// Does nothing, because the owner then drops the stream, which closes both directions.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! The versions of HTTP and their differences. Drivers are in `origins` and in the world's loader.
+//! The versions of HTTP and their differences. Servers are in `origins`, clients in the world's loader.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl fmt::Display for HttpVersion {
 }
 
 impl HttpVersion {
-    /// Returns the version in requests and responses.
+    /// Returns hyper's value for the version.
     pub fn wire(self) -> Version {
         match self {
             Self::Http10 => Version::HTTP_10,
@@ -43,8 +43,8 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the ALPN protocol identifier (RFC 7301). An origin offers no other, so a response proves the
-    /// version.
+    /// Returns the ALPN protocol identifier (RFC 7301). An origin offers only this one, so a response proves
+    /// that the connection uses this version.
     pub fn alpn(self) -> &'static [u8] {
         match self {
             Self::Http10 => b"http/1.0",
@@ -54,7 +54,7 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the maximum of requests in flight on a connection; `None` for a version without streams.
+    /// Returns the maximum number of concurrent requests on a connection; `None` if it has no streams.
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,
@@ -62,18 +62,18 @@ impl HttpVersion {
         }
     }
 
-    /// Returns whether a connection carries concurrent requests, each on a stream, with compressed headers.
+    /// Returns true if a connection carries concurrent requests, each on a stream, with compressed headers.
     pub fn is_multiplexed(self) -> bool {
         self.max_streams().is_some()
     }
 
-    /// Returns the version that a host with this version speaks over TCP.
+    /// Returns the version that a host with this version uses over TCP: HTTP/2 instead of HTTP/3.
     #[must_use]
     pub fn over_tcp(self) -> Self {
         if self.is_quic() { Self::Http2 } else { self }
     }
 
-    /// Returns whether connections use QUIC, which is always encrypted.
+    /// Returns true if connections use QUIC, which is always encrypted.
     pub fn is_quic(self) -> bool {
         self == Self::Http3
     }

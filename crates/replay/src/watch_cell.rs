@@ -1,5 +1,5 @@
 //! A value that one thread updates while another waits for it. An update without a waiting thread makes no
-//! system call, unlike a plain `Condvar::notify_all`. System calls take most of the time of a load in virtual
+//! system call, unlike a plain `Condvar::notify_all`. System calls take most of a load's time in virtual
 //! time.
 
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -21,7 +21,7 @@ struct Guarded<T> {
 }
 
 impl<T> WatchCell<T> {
-    /// Calls `look` with the value, and wakes no thread.
+    /// Calls `look` with the value, without waking any thread.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut lock(&self.inner).value)
     }
@@ -36,7 +36,7 @@ impl<T> WatchCell<T> {
         result
     }
 
-    /// Waits until `reached` holds or `timeout` is over. Returns whether it holds.
+    /// Waits until `reached` returns true or `timeout` has passed. Returns the last result of `reached`.
     pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
         let mut inner = lock(&self.inner);
         inner.waiters += 1;

@@ -1,5 +1,5 @@
-//! A program that knows nothing of TCP Fast Open: `client MODE ADDRESS COUNT`. Compiled by the tests,
-//! statically and dynamically.
+//! A program without any code for TCP Fast Open: `client MODE ADDRESS COUNT`. The tests compile it statically
+//! and dynamically.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,7 +13,7 @@ fn main() {
     let count: usize = arguments[3].parse().expect("a number");
     match arguments[1].as_str() {
         "write" => (0..count).for_each(|_| exchange(TcpStream::connect(address).expect("connect"))),
-        // The standard library does this with a socket that does not block.
+        // `connect_timeout` uses a non-blocking socket.
         "nonblocking" => (0..count).for_each(|_| {
             exchange(TcpStream::connect_timeout(&address, Duration::from_secs(5)).expect("connect"));
         }),
@@ -40,7 +40,7 @@ fn main() {
         }),
         "serve" => serve(address, count),
         "others" => others(address),
-        // Connects once for each line that it reads, and writes whether it did.
+        // Connect once for each line of standard input, and print the result.
         "stepwise" => std::io::stdin().lines().for_each(|line| {
             drop(line);
             match TcpStream::connect(address) {
@@ -69,11 +69,11 @@ fn serve(address: SocketAddr, count: usize) {
     }
 }
 
-/// Sockets that are not TCP's, and a TCP socket that is not connected to anybody.
+/// Uses sockets other than TCP sockets.
 fn others(address: SocketAddr) {
     let folder = std::env::temp_dir().join(format!("fastopen-intercept-{}", std::process::id()));
     std::fs::create_dir(&folder).expect("a folder");
-    // With names of lengths that the filter lets through, and of some that it does not.
+    // The filter lets `connect` pass for some of these name lengths and holds it for others.
     for length in [1, 13, 25, 40] {
         let path = folder.join("n".repeat(length));
         let listener = UnixListener::bind(&path).expect("bind");

@@ -1,4 +1,4 @@
-//! Replacements of libc's functions for the system calls of a load. The linker prefers them.
+//! Replaces libc's functions for the system calls of a load. The linker prefers these definitions to libc's.
 
 use libc::{
     c_int, c_long, c_uint, c_void, epoll_event, itimerspec, mmsghdr, msghdr, size_t, sockaddr, socklen_t,
@@ -7,17 +7,17 @@ use libc::{
 
 use super::entry::enter;
 
-/// Converts a result to libc's form: -1 and `errno` for an error.
+/// Converts a result to libc's convention: for an error, -1 and the error number in `errno`.
 fn result(answer: isize) -> isize {
     if !(-4095..0).contains(&answer) {
         return answer;
     }
-    // SAFETY: the address of the calling thread's errno.
+    // SAFETY: the address is that of the calling thread's errno.
     unsafe { *libc::__errno_location() = -answer as c_int };
     -1
 }
 
-/// A type that fits into a register as an argument.
+/// A type of argument that fits into a register.
 trait Register {
     fn register(self) -> usize;
 }
@@ -53,7 +53,7 @@ macro_rules! system_calls {
             let mut arguments = [0; 6];
             let given = [$($argument.register()),* $(, $($rest),*)?];
             arguments[..given.len()].copy_from_slice(&given);
-            // SAFETY: the caller's, as of libc's function.
+            // SAFETY: the caller meets the requirements of libc's function.
             result(unsafe { enter(libc::$number, arguments) }) as $result
         }
     )* };
@@ -90,8 +90,8 @@ system_calls! {
     write = SYS_write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
 }
 
-/// Of any number, as libc's variadic function takes it: arguments that are not given are not read by the
-/// kernel.
+/// Makes any system call. libc's function is variadic; this one always passes six arguments, and the kernel
+/// ignores unneeded ones.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(
     number: c_long,
@@ -102,7 +102,7 @@ unsafe extern "C" fn syscall(
     fifth: usize,
     sixth: usize,
 ) -> c_long {
-    // SAFETY: the caller's, as of libc's function.
+    // SAFETY: the caller meets the requirements of libc's function.
     result(unsafe { enter(number, [first, second, third, fourth, fifth, sixth]) }) as c_long
 }
 

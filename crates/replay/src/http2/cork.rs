@@ -1,5 +1,5 @@
-//! Corking: frames that are ready at the same time leave in one write. Otherwise each small frame is a packet
-//! of its own, and congestion windows count packets.
+//! Corks a stream: frames that are ready at the same time are sent in one write. Otherwise each small frame
+//! would be a packet, and Linux counts congestion windows in packets.
 
 use std::io;
 use std::pin::Pin;
@@ -18,17 +18,17 @@ pub struct Corked<S>(Arc<Mutex<BufWriter<S>>>);
 /// The handle that flushes a [`Corked`] stream.
 pub struct Cork<S>(Arc<Mutex<BufWriter<S>>>);
 
-/// Corks `stream`.
+/// Corks `stream`. Returns the corked stream and the handle that flushes it.
 pub fn corked<S: Duplex>(stream: S) -> (Corked<S>, Cork<S>) {
     let stream = Arc::new(Mutex::new(BufWriter::with_capacity(MAX_DATA_BYTES, stream)));
     (Corked(stream.clone()), Cork(stream))
 }
 
 impl<S: Duplex> Cork<S> {
-    /// Calls `step`, which writes to the stream, and flushes its writes.
+    /// Calls `step`, which writes to the stream, then flushes the stream. Returns the result of `step`.
     pub fn flush_after<T>(&self, context: &mut Context<'_>, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let done = step(context);
-        // An error returns in the next step. If the socket buffer is full, it wakes the task later.
+        // The next step reports an error again. If the socket buffer is full, the task is woken later.
         let _ = Pin::new(&mut *lock(&self.0)).poll_flush(context);
         done
     }

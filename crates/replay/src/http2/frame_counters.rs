@@ -1,4 +1,4 @@
-//! Traffic counters of an HTTP/2 connection. They parse its frames and count the bytes of each stream.
+//! Counts the traffic of each stream of an HTTP/2 connection by parsing the connection's frames.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -8,15 +8,15 @@ use crate::counters::TrafficCounters;
 /// Traffic of one stream in one direction, with times in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DirectionTraffic {
-    /// First byte.
+    /// Time of the first byte.
     pub first_ns: Option<u64>,
-    /// Latest byte.
+    /// Time of the latest byte.
     pub last_ns: Option<u64>,
     /// Bytes of HEADERS and CONTINUATION frames.
     pub header_bytes: u64,
-    /// Bytes in DATA frames, including padding (RFC 9113 section 6.1), which neither end uses.
+    /// Bytes in DATA frames, including padding (RFC 9113 section 6.1), which neither end sends.
     pub body_bytes: u64,
-    /// Set once a frame had `END_STREAM`.
+    /// Set once the stream has ended (`END_STREAM`).
     pub ended: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct StreamTraffic {
 pub struct FrameCounters {
     written: DirectionCounters,
     read: DirectionCounters,
-    /// Wakers of readers that wait until more than this many bytes of a stream's body have been read.
+    /// By stream: the number of body bytes already read, and the waker to call when more are read.
     waiting: BTreeMap<u32, (u64, Waker)>,
 }
 
@@ -45,8 +45,8 @@ impl FrameCounters {
         StreamTraffic { written: of(&self.written), read: of(&self.read) }
     }
 
-    /// Returns how many bytes of the stream's body have been read, including those of incomplete DATA frames.
-    /// Wakes `waker` when there are more.
+    /// Returns the number of bytes of the stream's body that have been read, including incomplete DATA
+    /// frames. Calls `waker` once when there are more.
     pub fn poll_body(&mut self, id: u32, waker: &Waker) -> u64 {
         let bytes = self.body_read(id);
         self.waiting.insert(id, (bytes, waker.clone()));
@@ -80,7 +80,7 @@ impl TrafficCounters for FrameCounters {
 /// The connection preface of a client (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// RFC 9113 section 4.1.
+/// Length of a frame header (RFC 9113 section 4.1). Types and flags of frames (section 6) follow.
 const FRAME_HEADER_BYTES: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -88,15 +88,15 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
-/// A parser of the frames in one direction of a connection, and the traffic of its streams.
+/// Parses the frames in one direction of a connection, and counts each stream's traffic.
 #[derive(Debug, Default)]
 struct DirectionCounters {
     streams: BTreeMap<u32, DirectionTraffic>,
-    /// Bytes so far of the next frame header, or of the preface.
+    /// Received bytes of an incomplete frame header or preface.
     header: Vec<u8>,
     started: bool,
     frame: Frame,
-    /// Bytes of the frame's payload that have not arrived.
+    /// Bytes of the frame's payload that have not passed.
     left: usize,
     /// Set if the HEADERS frame had `END_STREAM`. Its last CONTINUATION then ends the stream.
     header_ends_stream: bool,
@@ -124,9 +124,9 @@ impl DirectionCounters {
         }
     }
 
-    /// Parses bytes of a frame header or the preface, and returns how many.
+    /// Parses bytes of a frame header or of the preface. Returns the number of bytes used.
     fn parse_header(&mut self, at_ns: u64, bytes: &[u8]) -> usize {
-        // A server's first frame is a short SETTINGS, whose length starts with a zero byte.
+        // A server sends no preface. Its first frame is a short SETTINGS, whose length starts with a zero.
         let is_preface = !self.started && self.header.first().unwrap_or(&bytes[0]) == &PREFACE[0];
         let length = if is_preface { PREFACE.len() } else { FRAME_HEADER_BYTES };
         let used = (length - self.header.len()).min(bytes.len());
@@ -152,7 +152,7 @@ impl DirectionCounters {
         self.count(at_ns, if self.frame.kind == DATA { 0 } else { FRAME_HEADER_BYTES });
     }
 
-    /// Counts bytes of the current frame, and marks the end of its stream after the last of them.
+    /// Counts bytes of the current frame. After the last one, marks the stream as ended if the frame ends it.
     fn count(&mut self, at_ns: u64, bytes: usize) {
         let Frame { kind, flags, stream } = self.frame;
         let ends_stream = match kind {

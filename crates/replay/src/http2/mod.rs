@@ -8,8 +8,8 @@ pub mod stream_scheduler;
 
 use h2::RecvStream;
 
-/// Maximum of concurrent streams of an origin (`SETTINGS_MAX_CONCURRENT_STREAMS`). Servers commonly allow
-/// 100, and clients such as Chromium assume 100 until they have read the setting (RFC 9113 section 6.5.2).
+/// Maximum concurrent streams of an origin (`SETTINGS_MAX_CONCURRENT_STREAMS`). Servers commonly allow 100,
+/// and clients such as Chromium assume 100 until they have read the setting (RFC 9113 section 6.5.2).
 pub const MAX_CONCURRENT_STREAMS: u32 = 100;
 
 /// Flow-control window of a stream in bytes: `kSpdyStreamMaxRecvWindowSize` in Chromium's
@@ -22,18 +22,16 @@ pub const CONNECTION_WINDOW: u32 = 15 << 20;
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.
 pub const HEADER_TABLE_SIZE: u32 = 65_536;
 
-/// `TCP_NOTSENT_LOWAT` of an origin in bytes. A more urgent response overtakes only data that is not yet in
-/// the kernel.
+/// `TCP_NOTSENT_LOWAT` of an origin in bytes. More urgent responses only overtake data outside the kernel.
 pub const NOTSENT_LOWAT: u32 = 16_384;
 
-/// Longest header that either end accepts (`SETTINGS_MAX_HEADER_LIST_SIZE`), in bytes: more than a page may
-/// have.
+/// Maximum header size of both ends in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): more than any page has.
 pub const MAX_HEADER_LIST_SIZE: u32 = 1 << 20;
 
-/// Receives a body. Returns `None` if it has more than `most` bytes; those are discarded as they arrive.
+/// Receives a body. Returns `None` if the body has more than `most` bytes; the excess is discarded.
 ///
 /// # Errors
-/// Returns an error if the stream ends before the body does.
+/// Returns an error if the stream ends before its body is complete.
 pub async fn receive(mut body: RecvStream, most: usize) -> Result<Option<Vec<u8>>, h2::Error> {
     let (mut received, mut fits) = (Vec::new(), true);
     while let Some(chunk) = body.data().await {

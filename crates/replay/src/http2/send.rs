@@ -1,5 +1,5 @@
-//! Sends a body on a stream in DATA frames, each when the scheduler selects the stream and flow control has
-//! capacity.
+//! Sends a body on a stream in DATA frames. Each frame is sent when the scheduler has selected the stream and
+//! flow control has capacity.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use crate::body::SizedBody;
 use crate::http2::stream_scheduler::{PendingSend, StreamScheduler};
 use crate::priority::Priority;
 
-/// Maximum payload of a DATA frame: with its header it fills one TLS record (RFC 8446 section 5.1). Up to
-/// this much of a response is buffered, so it limits the wait of a more urgent one.
+/// Maximum payload of a DATA frame: with its header it fills one TLS record (RFC 8446 section 5.1). At most
+/// this many bytes of a response are buffered, which limits how long a more urgent response waits.
 pub const MAX_DATA_BYTES: usize = 16_384 - 9;
 
 /// Sends the body and ends the stream.
@@ -46,7 +46,7 @@ async fn next_chunk(body: &mut SizedBody) -> Option<Bytes> {
     frame.into_data().ok()
 }
 
-/// Returns the flow-control capacity of the stream once the scheduler selects it.
+/// Returns the stream's flow-control capacity in bytes (at least 1) once the scheduler selects the stream.
 fn capacity(
     stream: &mut SendStream<Bytes>,
     pending: &PendingSend,

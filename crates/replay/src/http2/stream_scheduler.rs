@@ -1,4 +1,4 @@
-//! The stream scheduler of a connection with concurrent responses: the most urgent stream sends first (RFC
+//! Schedules the streams of a connection with concurrent responses: the most urgent stream sends first (RFC
 //! 9218 section 10).
 
 use std::collections::BTreeMap;
@@ -10,20 +10,20 @@ use crate::priority::Priority;
 
 /// A priority queue of the streams with pending data.
 ///
-/// Of equal urgency, non-incremental streams send one after another, in the order of their requests. After
-/// them, the incremental streams send round-robin.
+/// Among streams of equal urgency, the non-incremental streams send first, one after another in the order of
+/// their requests. Then the incremental streams send round-robin.
 #[derive(Debug, Clone, Default)]
 pub struct StreamScheduler(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
     pending: BTreeMap<Key, Waker>,
-    /// Number of sends so far, which orders incremental streams.
+    /// Number of enqueued sends so far, which orders incremental streams.
     sends: u64,
 }
 
 /// The sort key: urgency, then incremental streams last, then the stream identifier (non-incremental) or the
-/// last send (incremental, round-robin).
+/// number of the send (incremental, round-robin).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     urgency: u8,
@@ -32,7 +32,7 @@ struct Key {
 }
 
 impl StreamScheduler {
-    /// Enqueues a stream. Dropping the returned value removes it.
+    /// Enqueues a stream. Dropping the returned value removes the stream from the queue.
     pub fn enqueue(&self, stream: u32, priority: Priority) -> PendingSend {
         let mut queue = lock(&self.0);
         queue.sends += 1;
@@ -52,7 +52,7 @@ pub struct PendingSend {
 }
 
 impl PendingSend {
-    /// Returns ready while this stream is the first in the queue.
+    /// Returns `Ready` while this stream is the first in the queue.
     pub fn poll_first(&self, context: &Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.scheduler.0);
         queue.pending.insert(self.key, context.waker().clone());

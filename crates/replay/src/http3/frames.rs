@@ -1,23 +1,24 @@
-//! A parser of the frames on a request stream (RFC 9114 section 7.1), which counts bytes of heads and bodies.
+//! Parses the frames on a request stream (RFC 9114 section 7.1), and counts the bytes of heads and bodies.
 
 use crate::http2::frame_counters::DirectionTraffic;
 use fastopen_link::quic::varint;
 
 const DATA: u64 = 0;
 
-/// A parser of the frames in one direction of a stream.
+/// Parses the frames in one direction of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
-    /// Bytes so far of the next type and length: 16 at most, 8 for each.
+    /// Received bytes of an incomplete frame type and length, at most 8 each.
     header: Vec<u8>,
-    /// Bytes of the frame that have not arrived, and whether it is a DATA frame.
+    /// Bytes of the frame that have not passed, and whether it is a DATA frame.
     left: u64,
     is_data: bool,
 }
 
 impl Frames {
-    /// Counts bytes. All bytes except the payload and header of DATA frames count as head.
+    /// Counts bytes. Payloads of DATA frames count as body, headers of DATA frames do not count, and all
+    /// other bytes count as head.
     pub(super) fn count(&mut self, at_ns: u64, mut bytes: &[u8]) {
         if bytes.is_empty() {
             return;

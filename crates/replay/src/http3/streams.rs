@@ -56,7 +56,7 @@ impl StreamTable {
         })
     }
 
-    /// Returns the bytes passed to QUIC on all request streams.
+    /// Returns the number of bytes passed to QUIC on all request streams.
     pub fn bytes_written(&self) -> u64 {
         let streams = lock(&self.0);
         let of =
@@ -64,9 +64,9 @@ impl StreamTable {
         streams.by_id.values().map(of).sum()
     }
 
-    /// Sets the priority of a stream (RFC 9218 section 10). The most urgent stream sends first. Of equal
-    /// urgency, non-incremental streams send one after another, then incremental ones in turn, packet by
-    /// packet.
+    /// Sets the priority of a stream (RFC 9218 section 10). The most urgent stream sends first. Among streams
+    /// of equal urgency, the non-incremental ones send one after another, then the incremental ones in turn,
+    /// packet by packet.
     pub fn prioritise(&self, id: StreamId, priority: Priority) {
         // Identifiers of request streams are multiples of four (RFC 9000 section 2.1).
         let order = (id.into_inner() / 4).min((1 << 23) - 1) as i32;
@@ -120,13 +120,13 @@ type Bidirectional = (quinn::SendStream, quinn::RecvStream);
 pub enum Early {
     /// The handshake is not complete.
     Pending,
-    /// The server accepted it, or there was none.
+    /// The server accepted the early data, or there was none.
     Taken,
-    /// The server rejected it.
+    /// The server rejected the early data.
     Rejected,
 }
 
-/// A connection.
+/// A QUIC connection as h3 uses it.
 pub struct Quic {
     connection: quinn::Connection,
     early: watch::Receiver<Early>,
@@ -138,8 +138,9 @@ pub struct Quic {
 impl Quic {
     /// Creates a connection whose request streams are counted in `table`.
     ///
-    /// If early data is pending and rejected, another h3 replaces this one. Until then this one does not
-    /// close the connection and accepts no streams of the server: dropping a control stream would end the
+    /// If pending early data is rejected, another value of this type replaces this one on the same QUIC
+    /// connection. So a value created with pending early data never closes the connection, and accepts no
+    /// streams of the server before the early data is accepted: dropping a control stream would end the
     /// connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
@@ -153,13 +154,13 @@ impl Quic {
         Self { connection, early, open, accepting_bi: None, accepting_uni: None }
     }
 
-    /// Creates a connection whose h3 is never replaced: a server's, or a client's after the handshake.
+    /// Creates a connection that is never replaced: a server's, or a client's after the handshake.
     pub fn without_early_data(connection: quinn::Connection, table: StreamTable) -> Self {
         Self::new(connection, table, watch::Sender::new(Early::Taken).subscribe())
     }
 }
 
-/// Returns once early data is accepted; never if it is rejected.
+/// Returns once early data is accepted. Waits forever if it is rejected.
 async fn early_data_taken(mut early: watch::Receiver<Early>) {
     if early.wait_for(|early| *early == Early::Taken).await.is_err() {
         std::future::pending::<()>().await;
@@ -268,7 +269,7 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
         let call = |connection: quinn::Connection| async move { connection.open_uni().await };
         let stream = ready!(poll_pending(&mut self.opening_uni, &self.connection, call, context))
             .map_err(stream_lost)?;
-        // h3's control streams go before all requests.
+        // Send h3's control streams before all requests.
         let _ = stream.set_priority(1);
         Poll::Ready(Ok(SendStream { stream, writing: None, table: None }))
     }
@@ -357,7 +358,7 @@ impl quic::RecvStream for RecvStream {
     }
 }
 
-/// The stream of a request.
+/// The bidirectional stream of a request.
 pub struct BidiStream<B: Buf> {
     send: SendStream<B>,
     receive: RecvStream,

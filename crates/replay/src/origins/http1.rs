@@ -1,4 +1,4 @@
-//! Origins that speak HTTP/1: hyper answers the requests of a connection one after another.
+//! Serves HTTP/1: hyper answers the requests of a connection one after another.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ async fn respond(
     response
 }
 
-/// Returns the written part of a response: all bytes until the next request belong to it.
+/// Returns the written part of a response. All bytes until the next request belong to the response.
 fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
     let complete = traffic.bytes_written >= header_bytes + body_bytes;
     Written {

@@ -1,5 +1,4 @@
-//! Origins that speak HTTP/2: h2 carries concurrent requests of a connection, and the most urgent response is
-//! sent first.
+//! Serves HTTP/2: h2 handles a connection's concurrent requests, and the most urgent response is sent first.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -53,7 +52,7 @@ struct Streams {
     shared: Arc<Shared>,
     counters: CountersHandle<FrameCounters>,
     scheduler: StreamScheduler,
-    /// The queries on a connection to the resolver.
+    /// The queries so far on a connection to the resolver.
     asked: Arc<Mutex<Asked>>,
 }
 
@@ -90,7 +89,7 @@ impl Streams {
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }
 
-    /// Answers a DNS query (RFC 8484).
+    /// Answers a DNS query over HTTPS (RFC 8484).
     async fn answer_query(
         self,
         names: &Names,
@@ -108,7 +107,7 @@ impl Streams {
         };
         let Some(answer) = query.answer.take() else {
             query.log(&shared.log, false);
-            // Dropping `respond` would reset the stream.
+            // The resolver ignores this query. Dropping `respond` would reset the stream.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
         };
         let sent = respond

@@ -1,5 +1,4 @@
-//! Origins that speak HTTP/3: h3 carries concurrent requests of a QUIC connection, and quinn sends the most
-//! urgent response first.
+//! Serves HTTP/3: h3 handles concurrent requests of a connection, and quinn sends urgent responses first.
 
 use std::future::poll_fn;
 use std::io;

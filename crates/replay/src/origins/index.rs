@@ -1,5 +1,5 @@
-//! Finds the resource of a request by host, method and path, then by port and query. Alternatives of a
-//! recorded picture, such as other sizes, find that picture.
+//! Finds the resource of a request by host, method and path, then by port and query. A request for an
+//! alternative of a recorded picture, such as another size, gets the recorded picture.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ struct Candidate {
     resource: usize,
     port: u16,
     query: String,
-    /// Set if the URL is the resource's own, not one of its alternatives.
+    /// Set if the URL is the resource's own and not one of its alternatives.
     own: bool,
 }
 
@@ -34,11 +34,12 @@ struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,
-    /// Set if port and query are the resource's.
+    /// Set if the request has exactly the port and query of the resource's own URL.
     pub(super) exact: bool,
 }
 
-/// The similarity of a resource to a request, with the criteria of Web Page Replay and Mahimahi.
+/// The similarity of a resource to a request, with the criteria of Web Page Replay and Mahimahi, the most
+/// important criterion first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
     exact: bool,
@@ -75,8 +76,8 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the resource of a request: the named one, or the nearest. If several are equally near,
-    /// successive requests get one after another, and the last one for all later requests.
+    /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or the nearest. If several
+    /// are equally near, successive requests get them in turn, and all later requests get the last one.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);
@@ -132,15 +133,15 @@ impl Candidate {
     }
 }
 
-/// Returns whether no script can read the answer of a POST (`Navigator.sendBeacon`, `ping`). Browsers without
-/// these request an image instead, so a recording may hold the same report as a GET.
+/// Returns true for a POST whose response no script can read (`Navigator.sendBeacon`, `ping`). Browsers
+/// without these features request an image instead, so a recording may contain the same report as a GET.
 fn is_beacon(request: &Parts) -> bool {
     let is = |name: &str, value: &str| request.headers.get(name).is_some_and(|field| field == value);
     request.method == Method::POST && is("sec-fetch-mode", "no-cors") && is("sec-fetch-dest", "empty")
 }
 
-/// Splits a target before its first `;` or `?` into the path and the parameters and query (RFC 3986 sections
-/// 3.3 and 3.4).
+/// Splits a target before its first `;` or `?` into the path and the rest, which holds parameters and query
+/// (RFC 3986 sections 3.3 and 3.4).
 fn split(target: &str) -> (&str, &str) {
     target.split_at(target.find([';', '?']).unwrap_or(target.len()))
 }

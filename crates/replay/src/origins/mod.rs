@@ -1,5 +1,5 @@
-//! The origins: one listener a port for all hosts, and a QUIC endpoint if a host speaks HTTP/3. The
-//! destination address of a connection identifies the host.
+//! Runs the origins: for each port one listener for all hosts, and a QUIC endpoint if a host speaks HTTP/3.
+//! The destination address of a connection identifies the host.
 
 mod http1;
 mod http2;
@@ -43,7 +43,7 @@ pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 /// Length of a listener's accept queue.
 const BACKLOG: u32 = 8192;
 
-/// The record type of a TLS handshake (RFC 8446 section 5.1).
+/// The first byte of a TLS connection: the record type of handshakes (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22];
 /// Start of HTTP/2's connection preface (RFC 9113 section 3.4). No HTTP/1.1 request starts with it.
 const HTTP2_PREFACE: &[u8] = b"PRI ";
@@ -55,11 +55,11 @@ struct Shared {
     sockets: Arc<SocketTable>,
     quic: Arc<QuicTable>,
     log: OriginLog,
-    /// Set if the load uses TLS.
+    /// Set if the current load uses TLS.
     encrypted: AtomicBool,
-    /// How later connections may begin.
+    /// How clients may begin later connections.
     later: Mutex<SessionStart>,
-    /// Set during an earlier visit.
+    /// Set during a visit before the measured load.
     visit: AtomicBool,
 }
 
@@ -77,7 +77,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Starts the servers on a thread inside `namespace`. They are listening when this returns.
+    /// Starts the servers on a thread inside `namespace`. The servers are listening when this returns.
     ///
     /// # Errors
     /// Returns an error if the thread cannot enter the namespace or listen on a port.
@@ -123,7 +123,7 @@ impl Origins {
         &self.shared.quic
     }
 
-    /// Returns the same as [`Self::sockets`], for another thread.
+    /// Returns the origins' sockets in a form that another thread can keep.
     pub fn shared_sockets(&self) -> Arc<SocketTable> {
         self.shared.sockets.clone()
     }
@@ -133,14 +133,15 @@ impl Origins {
         &self.shared.log
     }
 
-    /// Clears the log and the request counts of URLs. With `encrypted`, origins use TLS from here on. `later`
-    /// limits how later connections may begin.
+    /// Begins a load: clears the log and the counts of how often each resource was found. With `encrypted`,
+    /// the origins use TLS from now on. `later` limits how clients may begin later connections (see
+    /// [`letting_begin`]).
     pub fn begin_load(&self, encrypted: bool, later: SessionStart) {
         self.begin(encrypted, later, false);
     }
 
-    /// Like [`Self::begin_load`], for an earlier visit. No request is answered before the handshake is
-    /// complete, so a connection has its tickets before its answer.
+    /// Like [`Self::begin_load`], for a visit before the measured load. Requests are only answered after the
+    /// handshake, so that a client has its tickets when it has the response.
     pub fn begin_visit(&self, encrypted: bool, later: SessionStart) {
         self.begin(encrypted, later, true);
     }
@@ -203,8 +204,7 @@ impl Listening {
         };
         let every_host = |port: &u16| SocketAddr::new(site.ip.unspecified(), *port);
         let listeners = site.ports.iter().map(every_host).map(listen).collect::<io::Result<_>>()?;
-        // Any host's configuration serves for the common part. Each connection gets its own host's
-        // certificate.
+        // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
         let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
         let quic = match tls {
             None => Vec::new(),
@@ -222,7 +222,7 @@ impl Listening {
                     socket.set_nonblocking(true)?;
                     NamesSocket::Udp(UdpSocket::from_std(socket)?)
                 }
-                // The listener of the page's port covers every address.
+                // The page's listener on this port accepts connections to every address.
                 _ if site.ports.contains(&names.address.port()) => return Ok(None),
                 _ => NamesSocket::Tcp(listen(names.address)?),
             };
@@ -302,7 +302,7 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     }
 }
 
-/// Performs the TLS handshake of a connection, and logs its state.
+/// Performs the TLS handshake of a connection, and logs the handshake's state.
 async fn accept_tls(
     config: Arc<ServerConfig>,
     stream: ObservedStream,
@@ -339,17 +339,18 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
 #[derive(Clone)]
 struct Connection {
     four_tuple: FourTuple,
-    /// Set if it uses TLS.
+    /// Set if the connection uses TLS.
     encrypted: bool,
-    /// Set if it speaks HTTP/2 when the host does.
+    /// Set if the connection uses HTTP/2 when that is its host's version. Not set for QUIC, nor in loads with
+    /// TLS for a cleartext connection without the HTTP/2 preface.
     http2: bool,
-    /// Completion of its TLS handshake.
+    /// Reports when the TLS handshake is complete.
     secured: Secured,
 }
 
 impl Connection {
     /// Waits until a request may be processed. Early data may be a replay, so an unsafe method waits for the
-    /// end of the handshake (RFC 8470 section 3). In an earlier visit all requests wait.
+    /// end of the handshake (RFC 8470 section 3). During a visit before the measured load, all requests wait.
     async fn may_process(&self, method: &Method, shared: &Shared) {
         if !method.is_safe() || shared.visit.load(Ordering::Relaxed) {
             self.secured.wait().await;
@@ -368,7 +369,7 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 }
 
 impl Shared {
-    /// Returns the resolver if this is its address.
+    /// Returns the resolver if `address` is its address.
     fn resolver_at(&self, address: SocketAddr) -> Option<&Names> {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
@@ -389,8 +390,8 @@ impl Shared {
         (found.map(|found| found.resource), (!exact).then(url))
     }
 
-    /// Waits until a request may be processed. `found` is the result of [`Self::find`]. Returns its response
-    /// and its entry for the log.
+    /// Waits until a request may be processed. `found` is the result of [`Self::find`]. Returns the response
+    /// and the log entry of the request.
     async fn respond(
         &self,
         connection: &Connection,

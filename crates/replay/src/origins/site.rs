@@ -23,8 +23,7 @@ use crate::quic;
 use crate::recorded_head;
 use crate::tls::{Security, SessionStart, Sessions, letting_begin};
 
-/// The request header with the index of the resource, for clients to choose among resources with the same
-/// URL.
+/// The request header with a resource's index, by which clients choose among resources with the same URL.
 pub const RESOURCE_HEADER: &str = "x-resource";
 
 /// The content and settings of the origins.
@@ -32,23 +31,23 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 pub struct Site {
     /// Every resource by its index in the page, as served in cleartext.
     pub resources: Vec<ServedResource>,
-    /// The version of IP.
+    /// The IP version of all addresses.
     pub ip: ip::Version,
     /// Ports to listen on, each for every host.
     pub ports: BTreeSet<u16>,
     /// Keep HTTP/1 connections open.
     pub keep_alive: bool,
-    /// Length of the listeners' Fast Open queue: connections with data in the SYN and an incomplete
-    /// handshake.
+    /// Length of the listeners' Fast Open queue: connections with SYN data and an incomplete handshake.
     pub fastopen_queue: i32,
-    /// The version of each host: by ALPN over TLS, with prior knowledge in cleartext (RFC 9113 section 3.3).
+    /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
+    /// cleartext (RFC 9113 section 3.3).
     pub versions: BTreeMap<IpAddr, HttpVersion>,
     /// The TLS settings, if any load uses TLS.
     pub tls: Option<TlsSite>,
-    /// Answer requests with the nearest resource if port or query differ, or if they request an alternative.
+    /// Answer a request with the nearest resource if port or query differ, or if the URL is an alternative.
     pub nearest: bool,
-    /// Send `Alt-Svc` in responses over HTTP/3, as real servers do. It is Chromium's only sign that the host
-    /// honours priorities, and lets it have more than six images in flight.
+    /// Send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that the
+    /// host ignores priorities, and has at most six images in flight.
     pub alt_svc: bool,
     /// The resolver; `None` if clients know all addresses.
     pub names: Option<Names>,
@@ -59,19 +58,19 @@ pub struct Site {
 pub struct TlsSite {
     /// The TLS configuration of each host.
     pub servers: BTreeMap<IpAddr, Arc<ServerConfig>>,
-    /// The resources. Their bodies hold other URLs than those of the cleartext ones.
+    /// The resources as served in loads with TLS. The URLs in their bodies differ from cleartext loads.
     pub resources: Vec<ServedResource>,
     /// The connections that use TLS: all, or those that start with a TLS record.
     pub security: Security,
-    /// The sessions that can be resumed.
+    /// The sessions that clients can resume.
     pub sessions: Arc<Sessions>,
     /// The QUIC settings, if a host speaks HTTP/3.
     pub quic: Option<quic::Settings>,
 }
 
 impl TlsSite {
-    /// Returns the TLS configuration of the host at `address`. `later` limits how later connections may
-    /// begin.
+    /// Returns the TLS configuration of the host at `address`, with `later` as the limit of
+    /// [`letting_begin`]. `None` for an unknown host.
     pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(letting_begin(config, later)))
     }
@@ -84,22 +83,23 @@ pub struct ServedResource {
     pub origin: SocketAddr,
     /// The request method.
     pub method: String,
-    /// Path and query.
+    /// Path and query as the page has them.
     pub target: String,
-    /// Path and query as browsers write them.
+    /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs that get this response if it is the nearest: origin, and path and query as browsers write
-    /// them.
+    /// Other URLs that get this response if no resource is nearer: the origin, and path and query as browsers
+    /// normalize them.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The recorded fields, sent unchanged; `None` for a generated head of the page's size.
+    /// The recorded header fields, sent unchanged except for caching, CORS and the connection; `None` for a
+    /// generated head.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,
-    /// Bytes of the response header. The header is longer if its mandatory fields are.
+    /// Size of a generated head in bytes. The head is longer if its mandatory fields need more.
     pub header_bytes: u32,
     /// The body.
     pub body: SizedBody,
@@ -107,17 +107,17 @@ pub struct ServedResource {
     pub think_ns: u64,
     /// Freshness and validator; `None` for a response without caching headers, which is never revalidated.
     pub cache_policy: Option<CachePolicy>,
-    /// Refuse a CORS preflight with this request.
+    /// Set for a CORS preflight that the origin refuses: the response gets no CORS headers.
     pub refuses_preflight: bool,
 }
 
 impl Site {
-    /// Returns the version of the host at `address`.
+    /// Returns the HTTP version of the host at `address`.
     pub(super) fn version(&self, address: IpAddr) -> HttpVersion {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// Creates the response to a request for a resource, or for a URL that the page does not have.
+    /// Creates the response to a request; `served` is `None` if the page does not have the URL.
     pub(super) fn response(&self, served: Option<&ServedResource>, request: &Parts) -> Response<SizedBody> {
         match served {
             Some(served) => self.response_of(served, request),
@@ -201,8 +201,8 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// Creates the response to a request that the page does not have: 404, or a permitted preflight, because a
-/// recording need not contain preflights.
+/// Creates the response to a request for a URL that the page does not have: 404, or a permitted CORS
+/// preflight, because a recording need not contain preflights.
 fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());

@@ -1,4 +1,4 @@
-//! The client's end of QUIC connections, each with its own socket.
+//! Opens the client's end of QUIC connections, each with its own socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
 use crate::tls::{self, Authority, Handshake};
 
-/// A client of QUIC connections, with the tickets and tokens of earlier ones.
+/// Opens QUIC connections, with the session tickets and address tokens of earlier ones.
 #[derive(Debug, Clone)]
 pub struct QuicClient {
     config: quinn::ClientConfig,
@@ -32,23 +32,23 @@ pub struct QuicClient {
 
 /// A connection that can carry requests.
 pub struct Connected {
-    /// The connection.
+    /// quinn's handle to the connection.
     pub connection: Connection,
     /// Addresses and ports of both ends.
     pub four_tuple: FourTuple,
-    /// Set if the connection may send early data. Resolves at the end of the handshake to whether it was
-    /// accepted.
+    /// Set if the connection may send early data. Resolves at the end of the handshake, to true if the server
+    /// accepted the early data.
     pub early: Option<ZeroRttAccepted>,
     provider: Arc<CryptoProvider>,
     certified: Arc<AtomicBool>,
-    // Owns the socket.
+    // Keeps the socket open.
     endpoint: Endpoint,
     table: Arc<QuicTable>,
 }
 
 impl Drop for Connected {
-    /// Removes the connection from the table. The socket counts into the table, so an open connection there
-    /// would keep the socket and its port forever.
+    /// Removes the connection from the table. The socket refers to the table, so an open connection in the
+    /// table would keep the socket and its port forever.
     fn drop(&mut self) {
         self.table.closed(self.four_tuple);
     }
@@ -60,7 +60,7 @@ impl Connected {
         self.connection.close(VarInt::from_u32(0), b"");
     }
 
-    /// Returns the result of a complete handshake.
+    /// Returns the result of a complete handshake, in which the origin accepted `early_bytes` of early data.
     pub fn handshake(&self, early_bytes: u64) -> Handshake {
         let data = self.connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
         let resumed = !self.certified.load(Ordering::Relaxed);
@@ -69,8 +69,8 @@ impl Connected {
 }
 
 impl QuicClient {
-    /// Creates a client that trusts only `authority` and has no tickets, with room for the tickets of
-    /// `hosts`. With `early`, it sends early data if it has a ticket. `clock` determines the age of tickets.
+    /// Creates a client that trusts only `authority` and has no tickets yet, with room for tickets of `hosts`
+    /// hosts. With `early`, it sends early data if it has a ticket. `clock` determines the age of tickets.
     ///
     /// # Errors
     /// Returns an error if the authority's certificate is invalid.
@@ -107,7 +107,7 @@ impl QuicClient {
         Ok(Self { config, provider, ticket_store, address_tokens: settings.address_tokens })
     }
 
-    /// Opens a connection to `host` at `address` from `port` (`None` lets the kernel choose), and passes the
+    /// Opens a connection to `host` at `address` from `port` (`None`: the kernel's choice), and passes the
     /// four-tuple to `begun`. Returns when the connection can carry a request: at once with a ticket for
     /// early data, otherwise when the handshake is complete.
     ///
@@ -142,7 +142,8 @@ impl QuicClient {
         Ok(Connected { connection, four_tuple, early, provider, certified, endpoint, table: table.clone() })
     }
 
-    /// Visits a host once for its tickets, and a token for each of them, and closes the connection.
+    /// Connects to a host, waits for `tickets` session tickets and, if origins issue them, as many address
+    /// tokens, and closes the connection.
     ///
     /// # Errors
     /// Returns an error if the visit fails.

@@ -1,14 +1,14 @@
 //! Leaves room in an origin's congestion window for the packets that end its handshake.
 //!
-//! If a handshake packet is lost, early answers fill the window and no acknowledgment makes room. A client
-//! cannot read the answers without the keys of a lost `ServerHello`, and the origin cannot read
-//! acknowledgments before a lost `Finished`. quinn 0.11 then stalls in two ways:
+//! If a handshake packet is lost, responses to early data fill the window, and no acknowledgment makes room.
+//! A client cannot decrypt the responses without the keys of a lost `ServerHello`, and the origin cannot
+//! decrypt acknowledgments without a lost `Finished`. quinn 0.11 then stalls in two ways:
 //!
 //! - During the handshake, the `ServerHello` is retransmitted only as a probe of the origin's own timer. If
-//!   the acknowledgment of a later Initial packet reveals the loss first, it waits for room that never comes
-//!   (as in quicwg/base-drafts#2984 and nginx#1616).
-//! - After the handshake, the loss timer does not run. It was set while the connection still counted as
-//!   handshaking, when 1-RTT packets have none. There is no room for `HANDSHAKE_DONE` either, whose
+//!   the acknowledgment of a later Initial packet reveals the loss first, the retransmission waits for room
+//!   that never comes (as in quicwg/base-drafts#2984 and nginx#1616).
+//! - After the handshake, no loss timer runs. It was last set while the connection still counted as
+//!   handshaking, when 1-RTT packets have no timer. There is no room for `HANDSHAKE_DONE` either, whose
 //!   acknowledgment would reveal the loss.
 
 use std::any::Any;
@@ -20,14 +20,14 @@ use quinn::congestion::{Controller, ControllerFactory};
 
 use super::DATAGRAM_BYTES;
 
-/// Number of probes that a timer would send (RFC 9002 section 6.2.4).
+/// Number of datagrams that a probe timeout may send (RFC 9002 section 6.2.4).
 const PROBES: u64 = 2;
 /// Probe timeout after the first RTT sample, in round trips (RFC 9002 sections 5.3 and 6.2.1).
 const PTO_RTTS: u32 = 3;
-/// Probe timeout before that (RFC 9002 section 6.2.2).
+/// Probe timeout before the first RTT sample (RFC 9002 section 6.2.2).
 const INITIAL_PTO: Duration = Duration::from_millis(999);
 
-/// Creates the controller of one origin's connection.
+/// Creates the congestion controller of one origin's connection.
 pub(super) struct RoomFactory {
     pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
     /// End of the handshake, in nanoseconds of the monotonic clock.
@@ -47,9 +47,9 @@ impl ControllerFactory for RoomFactory {
     }
 }
 
-/// A controller whose window has room for two datagrams after each loss in a handshake, and from the end of
-/// the handshake to the first acknowledgment after it. If the origin knows of no loss, that second period
-/// begins when a probe is due.
+/// A congestion controller whose window has room for two more datagrams after each loss in a handshake, and
+/// from the end of the handshake to the first acknowledgment after it. If the origin knows of no loss, the
+/// second period begins only when a probe is due.
 struct Room {
     inner: Box<dyn Controller>,
     completed_ns: Arc<OnceLock<u64>>,
@@ -57,7 +57,7 @@ struct Room {
     probe_after: Duration,
     /// Unacknowledged bytes sent before the end of the handshake; an upper bound of the bytes in flight.
     unacknowledged: u64,
-    /// The same at the last loss.
+    /// Value of `unacknowledged` at the last loss.
     when_lost: Option<u64>,
     acknowledged: bool,
 }
@@ -107,7 +107,7 @@ impl Controller for Room {
             None => self.when_lost,
             Some(&at) => (self.when_lost.is_some() || is_due(at)).then_some(self.unacknowledged),
         };
-        // quinn sends a datagram only if the bytes in flight with it stay below the window.
+        // quinn sends a datagram only if the bytes in flight, including the datagram, stay below the window.
         stuck.map_or(window, |stuck| window.max(stuck + PROBES * u64::from(DATAGRAM_BYTES) + 1))
     }
 
@@ -135,7 +135,7 @@ mod tests {
     const INITIAL_WINDOW: u64 = 12_000;
     const PROBES_BYTES: u64 = PROBES * DATAGRAM_BYTES as u64 + 1;
 
-    /// Returns a controller after a window of early answers, and the cell that ends its handshake.
+    /// Returns a controller with a full window, the cell that ends its handshake, and the time.
     fn full() -> (Box<dyn Controller>, Arc<OnceLock<u64>>, Instant) {
         let mut cubic = CubicConfig::default();
         cubic.initial_window(INITIAL_WINDOW);
@@ -153,7 +153,7 @@ mod tests {
         let (mut room, completed_ns, now) = full();
         room.on_congestion_event(now, now, false, 1200);
         assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
-        // Packets sent in this room make no more room until the handshake is over.
+        // Packets sent in this room do not add to it until the handshake is complete.
         room.on_sent(now, 2400, 11);
         assert_eq!(room.window(), INITIAL_WINDOW + PROBES_BYTES);
         completed_ns.set(monotonic_ns()).expect("it is set once");

@@ -1,5 +1,5 @@
-//! QUIC for HTTP/3: quinn, with windows equal to TCP's, datagrams of one size, and evidence from the
-//! datagrams themselves.
+//! QUIC for HTTP/3: quinn with the same flow-control and initial windows as TCP, datagrams of one size, and
+//! evidence counted from the datagrams.
 
 mod client;
 mod congestion;
@@ -26,15 +26,14 @@ pub use self::client::{Connected, QuicClient};
 pub use self::reactor::Runtime;
 pub(crate) use self::server::{QuicOrigin, accept};
 
-/// Bytes of a full datagram, the minimum that every path carries (RFC 9000 section 14.1). Larger ones are not
-/// probed.
+/// Size of a full datagram in bytes: the minimum that every path carries (RFC 9000 section 14.1). Larger
+/// sizes are not probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
-/// Header of UDP.
+/// Size of a UDP header in bytes.
 pub const UDP_HEADER_BYTES: u32 = 8;
 
-/// Payload of a TCP segment on Ethernet with timestamps. QUIC's initial window has the bytes of as many
-/// segments.
+/// Payload of a TCP segment with timestamps on Ethernet. QUIC's initial window has as many bytes as TCP's.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 
 /// The congestion controls that quinn and Linux share.
@@ -47,7 +46,7 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns the congestion control with the kernel's `name`.
+    /// Returns the congestion control with the kernel's `name`; `None` if quinn does not have it.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cubic" => Some(Self::Cubic),
@@ -64,9 +63,9 @@ pub struct Settings {
     pub congestion_control: CongestionControl,
     /// TCP's initial window in segments.
     pub initial_window_segments: u32,
-    /// Origins issue and accept address tokens.
+    /// Set if origins issue and accept address tokens.
     pub address_tokens: bool,
-    /// Origins answer clients without an address token with a Retry.
+    /// Set if origins answer clients without an address token with a Retry.
     pub retry: bool,
 }
 
@@ -106,7 +105,7 @@ fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<Transport
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_CONCURRENT_STREAMS))
-        // Like TCP, keep idle connections.
+        // Keep idle connections, as TCP does.
         .max_idle_timeout(None)
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
@@ -122,13 +121,14 @@ fn transport(control: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<Transport
 
 fn endpoint_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
-    // The generator selects packet numbers to skip, which changes the lengths of acknowledgments.
+    // Fix the seed: random numbers select packet numbers to skip, which changes the size of acknowledgments.
     config.grease_quic_bit(false).rng_seed(Some([0; 32]));
     config
 }
 
-/// Describes a handshake between ends with equal preferences, because quinn does not report the choice. The
-/// bytes of the `ClientHello` are not counted, because the first flight consists of full datagrams.
+/// Describes a handshake. Cipher suite and group are the first of `provider`, because both ends have the same
+/// preferences and quinn does not report the choice. The `ClientHello` is not counted, because the first
+/// flight consists of full datagrams.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

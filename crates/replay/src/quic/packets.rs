@@ -1,4 +1,4 @@
-//! Counts of the QUIC packets that cross a socket, by type.
+//! Counts the QUIC packets that cross a socket, by type.
 
 use fastopen_link::quic::{PacketType, packet_types};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct PacketCounts {
     /// UDP datagrams.
     pub datagrams: u64,
-    /// Bytes in them, without the headers of UDP and IP.
+    /// Bytes of the datagrams, without the headers of UDP and IP.
     pub bytes: u64,
     /// Initial packets: the first messages of the TLS handshake.
     pub initial: u64,

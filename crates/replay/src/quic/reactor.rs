@@ -1,5 +1,6 @@
-//! The datagrams and timers of all QUIC endpoints of a thread: datagrams leave before the thread waits, in
-//! the order in which they were sent, and one timer of nanoseconds serves all connections.
+//! Handles the datagrams and timers of all QUIC endpoints of a thread. Datagrams are passed to the kernel
+//! before the thread waits, in the order in which they were queued. One timer with nanosecond precision
+//! serves all connections.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +14,7 @@ use quinn::udp::Transmit;
 
 use super::socket::Datagrams;
 
-/// Time after which a full socket is tried again.
+/// Time after which a full socket is tried again, in nanoseconds.
 const RETRY_NS: u64 = 1_000_000;
 
 thread_local! {
@@ -25,13 +26,13 @@ struct Reactor {
     /// Set if the thread has a [`Runtime`].
     running: bool,
     queued: VecDeque<Queued>,
-    /// Time at which the kernel had no room for more.
+    /// Time at which the kernel had no room for more datagrams.
     full_ns: Option<u64>,
     /// Number of times that the thread was about to wait.
     turn: u64,
     /// Tasks to wake before the thread waits.
     waking: Vec<Waker>,
-    /// By deadline on the monotonic clock, and number.
+    /// Wakers by the timer's deadline on the monotonic clock, and the timer's number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
     /// `None` if file descriptors are exhausted. The load then fails for other reasons.
@@ -40,11 +41,11 @@ struct Reactor {
     armed_ns: Option<u64>,
 }
 
-/// A datagram that leaves before the thread waits.
+/// A datagram that waits to be passed to the kernel.
 struct Queued {
     socket: Arc<Datagrams>,
     datagram: Vec<u8>,
-    /// Its addresses and ECN codepoint.
+    /// The datagram's addresses and ECN codepoint.
     transmit: Transmit<'static>,
 }
 
@@ -64,7 +65,7 @@ impl Runtime {
         Ok(Self(runtime))
     }
 
-    /// Runs a future to its end. All datagrams sent until then have left when this returns.
+    /// Runs a future to its end, then passes all queued datagrams to the kernel.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let output = self.0.block_on(future);
         REACTOR.with_borrow_mut(Reactor::flush);
@@ -80,12 +81,12 @@ impl Deref for Runtime {
     }
 }
 
-/// Returns whether the calling thread has a [`Runtime`]. Without one, no datagram leaves.
+/// Returns true if the calling thread has a [`Runtime`]. Without one, no datagram is sent.
 pub(super) fn is_running() -> bool {
     REACTOR.with_borrow(|reactor| reactor.running)
 }
 
-/// Sends a datagram to the addresses of `transmit` before the thread waits.
+/// Queues a datagram to the addresses of `transmit`. It is sent before the thread waits.
 pub(super) fn send(socket: &Arc<Datagrams>, transmit: &Transmit<'_>, datagram: &[u8]) {
     let transmit = Transmit { contents: &[], segment_size: None, ..transmit.clone() };
     let queued = Queued { socket: socket.clone(), datagram: datagram.to_vec(), transmit };
@@ -97,7 +98,7 @@ pub(super) fn turn() -> u64 {
     REACTOR.with_borrow(|reactor| reactor.turn)
 }
 
-/// Wakes a task in the next turn.
+/// Wakes a task when the thread is next about to wait, after all ready tasks have run.
 pub(super) fn wake_before_wait(waker: &Waker) {
     REACTOR.with_borrow_mut(|reactor| reactor.waking.push(waker.clone()));
 }
@@ -105,7 +106,7 @@ pub(super) fn wake_before_wait(waker: &Waker) {
 /// A timer of a connection.
 pub(super) struct Timer {
     number: u64,
-    /// Deadline.
+    /// Deadline on the monotonic clock; `None` if the timer is not set.
     set_ns: Option<u64>,
 }
 
@@ -119,7 +120,7 @@ impl Timer {
     }
 
     /// Wakes only `waker`, at `at_ns` of the monotonic clock. If the timer is already set to an earlier time,
-    /// it keeps that: a connection's deadline moves with each packet, usually later.
+    /// it keeps that time and wakes early: a connection's deadline moves with each packet, usually later.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {
@@ -136,7 +137,7 @@ impl Timer {
     /// Disarms the timer.
     pub(super) fn clear(&mut self) {
         if let Some(set_ns) = self.set_ns.take() {
-            // The waker may be the last owner of a task, whose drop may call this again.
+            // The waker may be the last owner of a task, and dropping the task may call this function again.
             let _waker = REACTOR
                 .try_with(|reactor| reactor.borrow_mut().timers.remove(&(set_ns, self.number)))
                 .unwrap_or_default();
@@ -150,8 +151,8 @@ impl Drop for Timer {
     }
 }
 
-/// Runs before the thread waits: sends all datagrams, and sets the alarm to the first deadline. The alarm is
-/// set again only to an earlier time.
+/// Runs before the thread waits: wakes the tasks of [`wake_before_wait`], sends all datagrams, and sets the
+/// alarm to the first deadline, unless it is already set to an earlier time.
 fn before_wait() {
     let waking = REACTOR.with_borrow_mut(|reactor| {
         reactor.turn += 1;
@@ -175,7 +176,7 @@ fn before_wait() {
     });
 }
 
-/// Runs after the thread has waited: wakes the tasks whose deadline is over.
+/// Runs after the thread has waited: wakes the tasks whose deadline has passed.
 fn after_wait() {
     let due: Vec<_> = REACTOR.with_borrow_mut(|reactor| {
         let Some(armed_ns) = reactor.armed_ns else { return Vec::new() };
@@ -191,10 +192,10 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes the queued datagrams to the kernel in order. If it has no room, they stay. Those that it
-    /// refuses are lost, as on a link.
+    /// Passes the queued datagrams to the kernel in order. Datagrams for which the kernel has no room stay
+    /// queued. Datagrams that the kernel refuses are lost, as on a link.
     fn flush(&mut self) {
-        // A full socket has no more room at the same instant.
+        // A socket that was full still has no room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {
             return;
         }
@@ -205,7 +206,7 @@ impl Reactor {
                     self.full_ns = Some(monotonic_ns());
                     return;
                 }
-                // The error belongs to an earlier datagram (ICMP). This call has cleared it.
+                // An earlier datagram caused this error (ICMP), and this call has cleared it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Ok(()) | Err(_) => drop(self.queued.pop_front()),
             }

@@ -1,4 +1,4 @@
-//! Runs quinn on tokio with timers of the kernel's precision. tokio's own round up to a millisecond.
+//! Runs quinn on tokio with timers of the kernel's precision. tokio's own timers round up to a millisecond.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -15,11 +15,11 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 use super::reactor::Timer;
 
 tokio::task_local! {
-    /// Set once the server of a client's connection has shown a certificate; per task of that connection.
+    /// Set once a client's server has sent a certificate; shared by all tasks of the connection.
     static CERTIFIED: Arc<AtomicBool>;
 }
 
-/// Records that the server of the current task's connection has shown a certificate.
+/// Records that the server of the current task's connection has sent a certificate.
 pub(super) fn note_certificate() {
     let _ = CERTIFIED.try_with(|certified| certified.store(true, Ordering::Relaxed));
 }
@@ -27,7 +27,7 @@ pub(super) fn note_certificate() {
 /// The runtime of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct ExactRuntime {
-    /// Set once the server has shown a certificate, for an endpoint with one connection.
+    /// Set once the server has sent a certificate. Only for an endpoint with one connection.
     pub(super) certified: Arc<AtomicBool>,
 }
 
@@ -40,7 +40,7 @@ impl Runtime for ExactRuntime {
         tokio::spawn(CERTIFIED.scope(self.certified.clone(), future));
     }
 
-    /// Not supported: endpoints get sockets of our own.
+    /// Not supported, because endpoints get sockets of this crate.
     fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         Err(io::ErrorKind::Unsupported.into())
     }

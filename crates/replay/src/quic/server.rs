@@ -1,4 +1,4 @@
-//! The origins' end of QUIC connections: one endpoint a port.
+//! Accepts the origins' end of QUIC connections, with one endpoint for each port.
 
 use std::future::Future;
 use std::io;
@@ -30,13 +30,12 @@ pub(crate) struct QuicOrigin {
     /// The common configuration of all connections of the port.
     config: ServerConfig,
     settings: Settings,
-    /// Validate addresses by a Retry.
+    /// Set to validate client addresses with a Retry.
     pub(crate) retry: bool,
 }
 
 impl QuicOrigin {
-    /// Listens at `local`, a port of all addresses; `tls` is any host's configuration. Call it inside the
-    /// runtime.
+    /// Listens on `local`, a port of all addresses, with any host's `tls`. Call it inside the runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
@@ -48,7 +47,7 @@ impl QuicOrigin {
     ) -> io::Result<Self> {
         let mut config = ServerConfig::with_crypto(crypto(tls.clone())?);
         let mut tokens = ValidationTokenConfig::default();
-        // As many tokens as tickets, because each connection uses one of either.
+        // As many tokens as tickets, because each connection uses one of each.
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
         config.transport_config(settings.transport()).validation_token_config(tokens);
@@ -59,14 +58,14 @@ impl QuicOrigin {
         Ok(Self { endpoint, port: local.port(), config, settings, retry: settings.retry })
     }
 
-    /// Returns the addresses and ports of both ends of a connection attempt.
+    /// Returns addresses and ports of both ends of a connection attempt, if the origin's address is known.
     pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
         let own = incoming.local_ip()?;
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Returns the configuration of one connection to a host with this TLS configuration, and the progress of
-    /// its handshake. `later` limits how later connections may begin.
+    /// Returns the configuration of one connection to the host with the configuration `tls`, and a record of
+    /// its handshake's progress. `later` is the limit of [`letting_begin`].
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
@@ -98,7 +97,7 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
 /// The progress of a handshake.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    /// Set if a certificate was shown.
+    /// Set if the origin sends a certificate.
     certified: Arc<AtomicBool>,
     /// End of the handshake, in nanoseconds of the monotonic clock.
     completed_ns: Arc<OnceLock<u64>>,
@@ -107,14 +106,14 @@ pub(crate) struct Progress {
 /// An accepted connection whose handshake continues.
 pub(crate) struct Accepted {
     pub(crate) connection: Connection,
-    /// Resolves when the handshake is over.
+    /// Resolves when the handshake has ended.
     pub(crate) established: Pin<Box<dyn Future<Output = ()> + Send>>,
     provider: Arc<CryptoProvider>,
     alpn: Option<Vec<u8>>,
     certified: Arc<AtomicBool>,
 }
 
-/// Accepts a connection. Returns when its `ClientHello` has been answered, which may take two datagrams.
+/// Accepts a connection. Returns when the `ClientHello` has been answered, which may arrive in two datagrams.
 ///
 /// # Errors
 /// Returns an error if the handshake fails.
@@ -137,8 +136,8 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Returns a function that describes the handshake, given the bytes of early data read and whether it is
-    /// complete.
+    /// Returns a function that describes the handshake, given the bytes of early data read and whether the
+    /// handshake is complete.
     pub(crate) fn handshake_reporter(
         &self,
     ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
@@ -150,7 +149,8 @@ impl Accepted {
     }
 }
 
-/// Records that a certificate was shown, when its key is chosen for signing. A resumed session needs none.
+/// Records that the origin sends a certificate, when the certificate's key is chosen for signing. A resumed
+/// session needs none.
 #[derive(Debug)]
 struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
 

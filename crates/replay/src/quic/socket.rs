@@ -17,10 +17,10 @@ use super::reactor;
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
 
-/// Socket buffer size to request, in bytes. TCP's buffers grow with its windows, UDP's do not.
+/// Socket buffer size to request, in bytes. Unlike TCP's buffers, UDP's do not grow.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// A UDP socket in a tokio runtime, without fragmentation.
+/// A UDP socket in a tokio runtime, which never fragments datagrams.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     socket: AsyncFd<UdpSocket>,
@@ -36,7 +36,7 @@ impl Datagrams {
     pub(super) fn bind(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
         let socket = udp::bind(local, peer, BUFFER_BYTES)?;
         let state = UdpSocketState::new(socket.get_ref().into())?;
-        // For merged datagrams, quinn would reserve 3 MB for each socket.
+        // If the kernel could merge datagrams, quinn would reserve 3 MB for each socket.
         udp::receive_one_by_one(socket.get_ref())?;
         let local = socket.get_ref().local_addr()?;
         Ok(Self { socket, state, local })
@@ -45,12 +45,12 @@ impl Datagrams {
     /// Sends a datagram.
     ///
     /// # Errors
-    /// Returns `WouldBlock` without room, and the errors of earlier datagrams.
+    /// Returns `WouldBlock` if the socket buffer is full, and errors that earlier datagrams caused.
     pub(super) fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         self.state.try_send(self.socket.get_ref().into(), transmit)
     }
 
-    /// Receives waiting datagrams. Returns their number.
+    /// Receives waiting datagrams. Returns the number of datagrams.
     ///
     /// # Errors
     /// Returns an error if the runtime has ended.
@@ -65,13 +65,13 @@ impl Datagrams {
             match self.state.recv(self.socket.get_ref().into(), buffers, meta) {
                 Ok(count) => {
                     if count < buffers.len().min(meta.len()).min(BATCH_SIZE) {
-                        // epoll reports later datagrams, so no call has to return EAGAIN.
+                        // epoll reports later datagrams. This saves a call that returns EAGAIN.
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                // Errors of earlier datagrams (ICMP), which this call clears.
+                // Earlier datagrams caused this error (ICMP), and this call has cleared it.
                 Err(_) => {}
             }
         }
@@ -80,16 +80,16 @@ impl Datagrams {
 
 pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
-    /// Set for a client's connection.
+    /// The origin of a client's connection; `None` for a socket of the origins.
     origin: Option<SocketAddr>,
-    /// The [`reactor::turn`] at its creation.
+    /// The value of [`reactor::turn`] when the socket was created.
     turn: u64,
     table: Arc<QuicTable>,
 }
 
 impl CountedSocket {
-    /// Creates a socket of the origins at `local`, whose address is the unspecified one. Call it inside a
-    /// [`reactor::Runtime`].
+    /// Creates a socket of the origins at `local`, which is a port of the unspecified address. Call it inside
+    /// a [`reactor::Runtime`].
     ///
     /// # Errors
     /// Returns an error without a runtime, or if the port cannot be bound.
@@ -97,7 +97,7 @@ impl CountedSocket {
         Self::new(local, None, table)
     }
 
-    /// Creates a socket of a client's connection to `origin` from `port`; otherwise like
+    /// Creates a socket for a client's connection to `origin` from `port`; otherwise like
     /// [`CountedSocket::bound`].
     pub(super) fn connected(port: u16, origin: SocketAddr, table: Arc<QuicTable>) -> io::Result<Self> {
         Self::new(SocketAddr::new(ip::Version::of(origin.ip()).unspecified(), port), Some(origin), table)
@@ -111,12 +111,13 @@ impl CountedSocket {
         Ok(Self { socket, origin, turn: reactor::turn(), table })
     }
 
-    /// Returns its own address and port.
+    /// Returns the socket's own address and port.
     pub(super) fn local(&self) -> SocketAddr {
         self.socket.local
     }
 
-    /// Returns the connection of a datagram to or from `peer`; `own` is the address of this end.
+    /// Returns the connection of a datagram to or from `peer`; `own` is the address of this end. `None` for a
+    /// socket of the origins if `own` is unknown.
     fn four_tuple(&self, peer: SocketAddr, own: Option<IpAddr>) -> Option<FourTuple> {
         match (self.origin, peer, own) {
             (Some(origin), ..) => Some(FourTuple { client: self.local(), origin }),
@@ -172,8 +173,9 @@ impl AsyncUdpSocket for CountedSocket {
     }
 }
 
-/// Delays the start of a client's connection until all ready tasks have run, so that its first flight holds
-/// all early data. After that the socket is always writable: datagrams without room wait in the reactor.
+/// Delays the first datagram of a client's connection until all ready tasks have run, so that the first
+/// flight holds all early data. After that the socket is always writable: datagrams without room in the
+/// kernel wait in the reactor.
 #[derive(Debug)]
 struct Begun(Arc<CountedSocket>);
 
@@ -206,13 +208,13 @@ mod tests {
     fn datagrams_keep_their_order_ecn_and_the_address_that_they_were_sent_to() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("it runs");
         runtime.block_on(async {
-            // Loopback has a whole network of IPv4, but one address of IPv6.
+            // The loopback interface has a whole network of IPv4 addresses, but only one IPv6 address.
             exchange(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(127, 0, 0, 9).into()).await;
             exchange(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()).await;
         });
     }
 
-    /// Sends datagrams to a server on all addresses at one of them, and back.
+    /// Sends datagrams to the address `own` of a server that listens on all addresses, and a reply.
     async fn exchange(any: IpAddr, own: IpAddr) {
         let any = SocketAddr::new(any, 0);
         let server = Datagrams::bind(any, None).expect("it binds");

@@ -1,4 +1,4 @@
-//! QUIC connections by four-tuple: the open ones, and the evidence of all.
+//! Keeps QUIC connections by four-tuple: the open ones, and the evidence of all.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,11 +20,11 @@ pub struct QuicEvidence {
     pub sent: PacketCounts,
     /// Packets received.
     pub received: PacketCounts,
-    /// Times and bytes of its datagrams.
+    /// Times and bytes of the datagrams.
     pub traffic: Traffic,
-    /// Packets that it declared lost (RFC 9002 section 6).
+    /// Packets that this end declared lost (RFC 9002 section 6).
     pub lost: u64,
-    /// Its smoothed RTT in microseconds.
+    /// Smoothed RTT of this end in microseconds.
     pub rtt_us: u64,
 }
 
@@ -39,7 +39,8 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the evidence of a connection, also after a middlebox has changed the client's port.
+    /// Returns the evidence of a connection. A middlebox may have changed the client's port; then this is the
+    /// evidence under the earlier port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));
@@ -107,12 +108,12 @@ impl QuicTable {
         }
     }
 
-    /// Waits until no connection is open or `timeout` is over. Returns whether none is open.
+    /// Waits until no connection is open or `timeout` has passed. Returns true if no connection is open.
     pub fn wait_until_closed(&self, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |connections| connections.open.is_empty())
     }
 
-    /// Forgets the closed connections.
+    /// Forgets the evidence so far.
     pub fn forget(&self) {
         self.0.with(|connections| connections.seen.clear());
     }

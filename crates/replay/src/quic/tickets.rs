@@ -1,4 +1,4 @@
-//! Session tickets and address tokens (RFC 9000 section 8.1.3) that a visit leaves to later ones.
+//! Stores the session tickets and address tokens (RFC 9000 section 8.1.3) of a visit for later connections.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::lock;
 
-/// The tickets and tokens of a client.
+/// The session tickets and address tokens of a client.
 #[derive(Debug)]
 pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
@@ -33,7 +33,7 @@ impl TicketStore {
         })
     }
 
-    /// Watches the numbers of tickets and tokens received.
+    /// Returns a receiver for the numbers of tickets and tokens received.
     pub(super) fn received(&self) -> watch::Receiver<(usize, usize)> {
         self.received.subscribe()
     }
@@ -81,8 +81,8 @@ impl TokenStore for TicketStore {
     }
 }
 
-/// The address tokens that origins have accepted: each is good for one connection. The log is unlimited,
-/// because a token refused by chance would make loads differ.
+/// The address tokens that origins have accepted; each is valid for one connection. The log has no size
+/// limit, because a token refused by chance would make loads differ.
 #[derive(Debug, Default)]
 pub(super) struct UsedTokens(Mutex<HashSet<u128>>);
 

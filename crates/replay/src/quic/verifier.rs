@@ -1,4 +1,4 @@
-//! A client's certificate check that records its use. A resumed session has no certificate.
+//! Verifies a server's certificate, and records that there was one. A resumed session has none.
 
 use std::sync::Arc;
 

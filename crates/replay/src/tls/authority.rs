@@ -21,16 +21,16 @@ use time::{Duration, OffsetDateTime};
 use super::Error;
 use super::signer::{IssuerKey, ServerKey};
 
-/// A meaningless extension in the OID arc for documentation (RFC 5612). It stands for the extensions of real
-/// certificates (signed certificate timestamps, policies, authority information) and for larger keys and
-/// signatures.
+/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It takes the space of the
+/// extensions of real certificates (signed certificate timestamps, policies, authority information) and of
+/// larger keys and signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
-/// The readable part of the filler: addresses of the authority, as in public certificates. The rest is
-/// random, like keys and signatures, which no compression shortens (RFC 8879).
+/// The readable part of the filler: addresses of the authority, as in public certificates. The rest is random
+/// like keys and signatures, which no compression shortens (RFC 8879).
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
-/// Maximum corrections of the filler's length. DER encodes lengths in a variable number of bytes.
+/// Maximum corrections of the filler's length, because DER encodes lengths in a variable number of bytes.
 const CORRECTIONS: usize = 4;
 
 /// A certificate authority with new keys in each world. Its certificates always have the same sizes.
@@ -46,7 +46,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Creates an authority whose certificates are valid for some weeks around `now_ns` (since 1970).
+    /// Creates an authority. Its certificates are valid for weeks around `now_ns` (nanoseconds since 1970).
     ///
     /// # Errors
     /// Returns an error if the system has no randomness.
@@ -79,14 +79,14 @@ impl Authority {
         self.root.pem()
     }
 
-    /// Returns the pin of the intermediate, with which a browser trusts all certificates signed by it:
-    /// SHA-256 of its `SubjectPublicKeyInfo`, in base64 (RFC 7469 section 2.4).
+    /// Returns the pin of the intermediate: the SHA-256 of its `SubjectPublicKeyInfo`, in base64 (RFC 7469
+    /// section 2.4). With this pin, a browser trusts all certificates that the intermediate has signed.
     pub fn pin(&self) -> String {
         STANDARD.encode(digest(&SHA256, &self.public_key))
     }
 
     /// Creates the certificate chain and key of an origin with these names. The chain has `chain_bytes`
-    /// bytes, or more if its certificates are longer without filler.
+    /// bytes, or more if its certificates are longer even without filler.
     ///
     /// # Errors
     /// Returns an error if a certificate cannot hold one of the names.
@@ -96,7 +96,7 @@ impl Authority {
         Ok(CertifiedKey::new(chain, self.signing_key.clone()))
     }
 
-    /// Returns the same chain and its key in PEM, for external servers.
+    /// Returns the chain of [`Authority::identity`] and its key in PEM, for external servers.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::identity`].
@@ -142,7 +142,7 @@ impl Authority {
     }
 }
 
-/// Returns the filler's content, the same in each load.
+/// Returns the filler's content, which is the same in each load.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()
@@ -155,7 +155,7 @@ fn alternative(name: &str) -> Result<SanType, Error> {
     })
 }
 
-/// Returns the IP address of a host that is not a name.
+/// Returns the IP address if `host` is an address (in brackets or not), and `None` if it is a name.
 pub fn address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
@@ -172,7 +172,7 @@ fn authority(now: OffsetDateTime, name: &str, path_length: u8) -> CertificatePar
     params
 }
 
-/// Returns a serial number derived from the name (RFC 5280 section 4.1.2.2). All have the same length.
+/// Returns a serial number derived from the name (RFC 5280 section 4.1.2.2). Its length is fixed.
 fn serial_of(name: &str) -> SerialNumber {
     let mut bytes = [0x40; 16];
     bytes[1..].copy_from_slice(&digest(&SHA256, name.as_bytes()).as_ref()[..15]);

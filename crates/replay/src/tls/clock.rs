@@ -1,4 +1,4 @@
-//! A client's clock.
+//! A client's clock, by which it judges the age of session tickets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Sets the clock ahead.
+    /// Sets the clock ahead by `by`, in whole seconds. Calls add up.
     pub fn advance(&self, by: Duration) {
         self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The secrets of TLS connections, which let Wireshark decrypt them.
+//! Collects the secrets of TLS connections, with which Wireshark decrypts them.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};

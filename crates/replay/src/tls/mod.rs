@@ -59,22 +59,22 @@ pub struct Settings {
     pub version: Version,
     /// The key shares in the loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// How connections begin.
+    /// How the connections of a load begin.
     pub session: SessionStart,
-    /// Session tickets that an origin sends on a connection for later ones to resume (RFC 8446 section
-    /// 4.6.1).
+    /// Number of session tickets that an origin sends on each connection, for later connections to resume
+    /// (RFC 8446 section 4.6.1).
     pub tickets: u8,
-    /// Origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
+    /// Set if origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
     pub address_tokens: bool,
-    /// Origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
+    /// Set if origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
     pub retry: bool,
-    /// Origins reject early data.
+    /// Set if origins reject early data.
     pub early_data_rejected: bool,
-    /// The state of the tickets of the earlier visit.
+    /// The state of the tickets that clients have from the earlier visit.
     pub ticket_state: TicketState,
-    /// The kind of certificates that `chain_bytes` stands for.
+    /// The kind of certificates that have the size `chain_bytes`.
     pub certificates: Option<Certificates>,
-    /// Bytes of the certificate chain that an origin sends.
+    /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
     /// The compression of certificates that both ends support (RFC 8879).
     pub certificate_compression: CertificateCompression,
@@ -104,7 +104,7 @@ impl Default for Settings {
     }
 }
 
-/// The start of the connections of a load.
+/// How the connections of a load begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStart {
@@ -122,12 +122,11 @@ pub enum SessionStart {
 pub enum TicketState {
     /// Valid.
     Valid,
-    /// Their age differs from the origins' calculation. Origins resume, but reject early data (RFC 8446
-    /// section 8.3).
+    /// Clients and origins disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
     Stale,
-    /// Older than their lifetime: clients do not use them (RFC 8446 section 4.6.1).
+    /// The tickets are older than their lifetime, so clients do not use them (RFC 8446 section 4.6.1).
     Expired,
-    /// The origins have lost their keys: clients use them in vain.
+    /// The origins have forgotten the sessions. Clients use the tickets, but get full handshakes.
     Forgotten,
 }
 
@@ -137,7 +136,7 @@ impl TicketState {
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
-            // Origins tolerate a minute.
+            // Origins tolerate a difference of one minute.
             Self::Stale => Duration::from_secs(600),
             // Origins issue tickets for a day.
             Self::Expired => Duration::from_secs(2 * 86_400),
@@ -149,9 +148,9 @@ impl TicketState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Security {
-    /// All: every origin speaks TLS on its port.
+    /// All URLs: every origin speaks TLS on its port.
     Tls,
-    /// Those recorded with `https`.
+    /// The URLs that were recorded with `https`.
     Recorded,
 }
 
@@ -179,8 +178,8 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates. Origins sign with ECDSA in each case: the kind names the sizes of keys, signatures
-/// and timestamps, which the job's `chain_bytes` counts.
+/// A kind of certificates. Origins always sign with ECDSA; the kind determines the sizes of keys, signatures
+/// and timestamps that the job's `chain_bytes` includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -215,7 +214,7 @@ impl CertificateCompression {
         }
     }
 
-    /// Returns the algorithms that a client offers.
+    /// Returns the algorithms that a client offers for decompression.
     pub(crate) fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
         match self {
             Self::None => vec![],
@@ -250,9 +249,9 @@ impl Ech {
     }
 }
 
-/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. It stores
-/// sessions in `sessions`, because early data could be replayed with stateless tickets (RFC 8446 section
-/// 8.1), and connection secrets in `keys`.
+/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. The
+/// configuration stores sessions in `sessions`, because early data could be replayed with stateless tickets
+/// (RFC 8446 section 8.1), and logs connection secrets to `keys`.
 ///
 /// # Errors
 /// Returns an error if the key does not match the certificates.
@@ -286,8 +285,9 @@ pub fn server(
     Ok(config)
 }
 
-/// Returns `config` with a limit on how later connections may begin: no tickets, or tickets without early
-/// data, which is then rejected as well.
+/// Returns `config` with a limit on how clients may begin later connections. Unless `later` is
+/// [`SessionStart::Early`], early data is rejected and tickets do not allow it. With [`SessionStart::None`],
+/// there are no tickets.
 pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
     if later != SessionStart::Early {
@@ -300,8 +300,8 @@ pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig
     config
 }
 
-/// Creates the configuration of a client that trusts only `authority` and has no session tickets, with room
-/// for the tickets of `hosts`.
+/// Creates the configuration of a client that trusts only `authority` and has no session tickets yet, with
+/// room for the tickets of `hosts` hosts.
 ///
 /// # Errors
 /// Returns an error if the authority's certificate is invalid.
@@ -327,7 +327,7 @@ pub fn client(
     Ok(config)
 }
 
-/// Returns the cryptography of a client that sends `key_share` and supports X25519, P-256 and P-384.
+/// Returns the cryptography of a client that sends `key_share`, and also supports X25519, P-256 and P-384.
 pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     match key_share {

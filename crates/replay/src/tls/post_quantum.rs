@@ -1,6 +1,6 @@
-//! Post-quantum key exchange with ML-KEM of the crate ml-kem: `X25519MLKEM768`, combined with X25519 of ring
-//! (draft-ietf-tls-ecdhe-mlkem), and `MLKEM1024` (draft-ietf-tls-mlkem). rustls has them only with aws-lc-rs,
-//! which takes minutes to build.
+//! Implements post-quantum key exchange with ML-KEM of the crate ml-kem: `X25519MLKEM768`, combined with
+//! X25519 of ring (draft-ietf-tls-ecdhe-mlkem), and `MLKEM1024` (draft-ietf-tls-mlkem). rustls supports these
+//! groups only with aws-lc-rs, which takes minutes to build.
 
 use ml_kem::array::Array;
 use ml_kem::kem::{Decapsulate, Encapsulate, Kem, KeyExport};
@@ -9,12 +9,13 @@ use rustls::crypto::ring::kx_group::X25519;
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
-/// Sizes of an encapsulation key and of a ciphertext (FIPS 203 table 3). X25519's 32 bytes follow.
+/// Sizes of an ML-KEM-768 encapsulation key and ciphertext in bytes (FIPS 203 table 3). In a key share, the
+/// 32 bytes of X25519 follow.
 const KEY_BYTES: usize = 1184;
 const CIPHERTEXT_BYTES: usize = 1088;
 const BAD_SHARE: Error = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
 
-/// The key exchange group.
+/// The key exchange group `X25519MLKEM768`.
 #[derive(Debug)]
 pub(super) struct X25519MlKem768;
 
@@ -79,8 +80,7 @@ impl ActiveKeyExchange for Active {
     }
 }
 
-/// The key exchange group `MLKEM1024`. Its encapsulation key and its ciphertext have 1,568 bytes each (FIPS
-/// 203 table 3).
+/// The key exchange group `MLKEM1024`. Its encapsulation key and ciphertext have 1,568 bytes each (FIPS 203).
 #[derive(Debug)]
 pub(super) struct MlKem1024;
 

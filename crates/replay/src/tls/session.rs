@@ -20,7 +20,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the parameters of an end whose handshake is complete.
+    /// Returns the parameters that one end of a connection has negotiated so far.
     pub fn of(end: &CommonState) -> Self {
         Self {
             version: match end.protocol_version() {

@@ -1,9 +1,8 @@
-//! ECDSA signatures of a fixed length, so that the messages of a TLS handshake have the same sizes in each
-//! load.
+//! Makes ECDSA signatures of a fixed length, so that TLS handshake messages have the same sizes in each load.
 //!
-//! No other message has a random length. DER writes the two integers of a signature without leading zeros,
-//! which takes 70 to 72 bytes with P-256, rarely fewer. Half of all signatures have 71 bytes, so a few tries
-//! find one.
+//! No other part of the messages has a random length. DER writes the two integers of a signature without
+//! leading zeros, which takes 70 to 72 bytes with P-256, rarely fewer. Half of all signatures have 71 bytes,
+//! so a few tries are enough.
 
 use std::sync::Arc;
 
@@ -11,9 +10,9 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// Length of a P-256 signature in DER.
+/// Length of a P-256 signature in DER, in bytes.
 const SIGNATURE_BYTES: usize = 71;
-/// All tries fail with a probability of about 2^-200.
+/// Maximum number of tries. All fail with a probability of about 2^-200.
 const MAX_TRIES: usize = 200;
 
 fn sign_with_fixed_length<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {

@@ -1,4 +1,4 @@
-//! The sessions that origins remember.
+//! Stores the TLS sessions that origins remember.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,13 +7,13 @@ use rustls::server::StoresServerSessions;
 
 use crate::lock;
 
-/// The sessions of all origins, by the content of their tickets. The store is unlimited, because a session
-/// forgotten by chance would cause a full handshake. Sessions are forgotten between loads.
+/// The sessions of all origins, by ticket. The store has no size limit, because an evicted session would
+/// cause a full handshake by chance. Sessions are forgotten between loads.
 #[derive(Debug, Default)]
 pub struct Sessions(Mutex<HashMap<Vec<u8>, Vec<u8>>>);
 
 impl Sessions {
-    /// Forgets all sessions, so that all tickets are worthless.
+    /// Forgets all sessions, so that no earlier ticket can be resumed.
     pub fn forget(&self) {
         lock(&self.0).clear();
     }

@@ -1,8 +1,8 @@
 //! TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
 //!
 //! Existing adapters for rustls return a server's stream only when the handshake is complete. Both ends then
-//! report accepted early data, although the answer comes a round trip later than possible. Here a server
-//! reads early data before the handshake is complete, and answers half a round trip after the client began
+//! report accepted early data, although the response comes a round trip later than possible. Here a server
+//! reads early data before the handshake is complete, and responds half a round trip after the client began
 //! ("0.5 RTT" data). A client writes its `ClientHello` together with its first request.
 
 use std::future::poll_fn;
@@ -22,15 +22,14 @@ use crate::counters::Duplex;
 /// The length of a TLS record's header (RFC 8446 section 5.1).
 const RECORD_HEADER: usize = 5;
 
-/// The state of a handshake.
+/// The state of a TLS handshake.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     /// The negotiated parameters.
     pub session: Session,
     /// Bytes of the `ClientHello`, including its record header.
     pub hello_bytes: u64,
-    /// Bytes of early data that the client wrote, or that the origin read before the handshake was complete;
-    /// 0 if rejected.
+    /// Bytes of early data that the client wrote, or the origin read during the handshake; 0 if rejected.
     pub early_bytes: u64,
     /// Set if the handshake is complete.
     pub complete: bool,
@@ -40,17 +39,17 @@ pub struct Handshake {
 /// after each earlier read.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// Completion of a connection's handshake. A cleartext connection counts as complete.
+/// Reports when a handshake is complete. A cleartext connection counts as complete.
 #[derive(Debug, Clone, Default)]
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Creates the state of a handshake that `complete` reports.
+    /// Creates the value for a handshake; `complete` is set to true when the handshake is complete.
     pub fn when(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
 
-    /// Waits until the handshake is complete, or the connection has ended.
+    /// Waits until the handshake is complete or the connection has ended.
     pub async fn wait(&self) {
         if let Some(mut receiver) = self.0.clone() {
             let _ = receiver.wait_for(|complete| *complete).await;
@@ -68,11 +67,11 @@ pub struct TlsStream<S> {
     io: S,
     tls: Connection,
     hello: HelloBytes,
-    /// Early data that a client has written, kept to send it again if it is rejected.
+    /// Early data that a client has written, kept to be sent again if the server rejects it.
     early_written: Vec<u8>,
     /// Bytes of early data that a server has read.
     early_read: u64,
-    /// The reader of a client whose handshake has not started, because it waits for the first write.
+    /// Waker of a client's pending read, if its handshake has not started. The first write starts it.
     parked: Option<Waker>,
     started: bool,
     observer: Option<Observer>,
@@ -97,12 +96,11 @@ impl<S: Duplex> TlsStream<S> {
         Ok(stream)
     }
 
-    /// Creates a client's end, which has sent nothing yet. If it [offers early
-    /// data](Self::offers_early_data), its first write starts the handshake; [`Self::handshake`] starts it in
-    /// any case.
+    /// Creates a client's end, which sends nothing yet. [`Self::handshake`] starts the handshake. If the
+    /// client [offers early data](Self::offers_early_data), its first write starts it as well.
     ///
     /// # Errors
-    /// Returns an error if the configuration does not fit.
+    /// Returns an error if rustls does not accept the configuration.
     pub fn connect(
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -135,15 +133,15 @@ impl<S: Duplex> TlsStream<S> {
         poll_fn(|context| self.poll_handshake(context, |_| false)).await
     }
 
-    /// Reads until a client has received `count` session tickets. They are kept in its configuration.
+    /// Reads until a client has received `count` session tickets. The client's configuration keeps them.
     ///
     /// # Errors
-    /// Returns an error if the connection fails or ends before.
+    /// Returns an error if the connection fails or ends too early.
     pub async fn receive_tickets(&mut self, count: u32) -> io::Result<()> {
         poll_fn(|context| {
             loop {
                 match &self.tls {
-                    // A TLS 1.2 session has an identity instead, which comes with the handshake.
+                    // TLS 1.2 has a session ID instead of these tickets, which arrives with the handshake.
                     Connection::Client(client)
                         if client.protocol_version() == Some(ProtocolVersion::TLSv1_3)
                             && client.tls13_tickets_received() < count => {}
@@ -157,7 +155,7 @@ impl<S: Duplex> TlsStream<S> {
         .await
     }
 
-    /// Returns whether a client has a ticket for early data, and the handshake is not complete.
+    /// Returns true if a client has a ticket for early data, and the handshake is not complete.
     pub fn offers_early_data(&mut self) -> bool {
         match &mut self.tls {
             Connection::Client(client) => client.is_handshaking() && client.early_data().is_some(),
@@ -165,7 +163,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Returns the completion of the handshake.
+    /// Returns a value that reports when the handshake is complete.
     pub fn secured(&self) -> Secured {
         Secured::when(&self.secured)
     }
@@ -177,7 +175,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Drives the handshake until it is complete, or until `enough` holds and all records are sent.
+    /// Drives the handshake until it is complete or `enough` returns true, and all pending records are sent.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,
@@ -185,7 +183,7 @@ impl<S: Duplex> TlsStream<S> {
     ) -> Poll<io::Result<()>> {
         self.started = true;
         loop {
-            // Both ends may have more to send than the stream accepts at once, so each keeps receiving.
+            // Keep receiving, because both ends may have more to send than the stream accepts at once.
             let sent = self.poll_send(context)?;
             if !self.tls.is_handshaking() || enough(self) {
                 return sent.map(Ok);
@@ -211,7 +209,7 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Receives and reads records. Returns 0 at the end of the stream.
+    /// Receives and processes records. Returns the number of received bytes, 0 at the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
         let mut from = Blocking { io: &mut self.io, context, hello };
@@ -254,7 +252,8 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Reads received plaintext, early data first. Returns `None` if there is none.
+    /// Reads received plaintext, early data first. Returns the number of bytes, 0 at the end of the stream;
+    /// `None` if nothing has arrived.
     fn read_plaintext(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();
@@ -275,8 +274,8 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Accepts plaintext to send, as early data while the client may send some. Returns how much, or `None`
-    /// if the handshake must be complete first.
+    /// Accepts plaintext to send, as early data while a client may send it. Returns the number of accepted
+    /// bytes; `None` if the handshake must be complete first.
     fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         if let Connection::Client(client) = &mut self.tls {
             if client.is_handshaking() {
@@ -370,8 +369,8 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        // Send the rest of the client's handshake first. Otherwise it meets a closed socket, whose reset
-        // destroys the answer.
+        // Complete the handshake first. Otherwise the client's last handshake messages would meet a closed
+        // socket, whose reset destroys the response.
         if this.started && ready!(this.poll_handshake(context, |_| false)).is_ok() {
             this.tls.send_close_notify();
             ready!(this.poll_send(context))?;
@@ -380,7 +379,7 @@ impl<S: Duplex> AsyncWrite for TlsStream<S> {
     }
 }
 
-/// Counts the bytes of the `ClientHello`, the first record of a client.
+/// Counts the bytes of the `ClientHello`, the first record that a client sends.
 #[derive(Debug, Default)]
 struct HelloBytes {
     header: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Caching headers of responses, and conditional requests.
+//! Tests the caching headers of responses, and conditional requests.
 
 use fastopen_replay::caching::CachePolicy;
 use hyper::Method;

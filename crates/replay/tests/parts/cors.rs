@@ -1,4 +1,4 @@
-//! CORS headers of responses.
+//! Tests the CORS headers of responses.
 
 use fastopen_replay::cors::{allow, is_preflight};
 use hyper::Method;

@@ -1,4 +1,4 @@
-//! TLS streams at both ends of a pipe: early data, its rejection, and what is sent in pieces.
+//! Tests TLS streams at both ends of a pipe: early data, its rejection, and data that arrives in pieces.
 
 use std::future::ready;
 use std::io;
@@ -14,12 +14,12 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 const PIPE_BYTES: usize = 1 << 20;
-/// The limit of the origins.
+/// The origins' limit of early data in bytes.
 const MOST: usize = 16_384;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// What an end was told of its handshake, in order.
+/// The handshake states that one end reported, in order.
 type Handshakes = Arc<Mutex<Vec<Handshake>>>;
 
 struct Pair {
@@ -46,7 +46,7 @@ fn last(handshakes: &Handshakes) -> Handshake {
 }
 
 impl Pair {
-    /// Both configurations; the client has the tickets of one earlier connection.
+    /// Returns both configurations. The client has the tickets of one earlier connection.
     async fn with_tickets() -> Self {
         let settings = Settings::default();
         let authority = Authority::new(since_1970().as_nanos() as u64).unwrap();
@@ -81,7 +81,8 @@ impl Pair {
         TlsStream::accept(self.server.clone(), pipe, collecting(handshakes)).await
     }
 
-    /// A client sends a request as early data and reads the answer. Returns what each end was told last.
+    /// Sends a request as early data and reads the response. Returns the last state that client and server
+    /// reported.
     async fn exchange(&self, pipe_bytes: usize) -> (Handshake, Handshake) {
         let (near, far) = duplex(pipe_bytes);
         let (at_client, at_server) = (Handshakes::default(), Handshakes::default());
@@ -100,7 +101,7 @@ impl Pair {
             server.read_exact(&mut request).await.unwrap();
             assert_eq!(request, REQUEST);
             server.write_all(ANSWER).await.unwrap();
-            // The client's end of the stream comes after the end of its handshake.
+            // The end of the stream arrives after the client's last handshake message.
             assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
         };
         tokio::join!(ask, serve);
@@ -122,7 +123,7 @@ impl std::fmt::Debug for Later {
     }
 }
 
-/// Polls a future that is not ready yet.
+/// Polls a future once, which must not be ready.
 async fn polled_once<T>(future: impl Future<Output = T>) {
     tokio::select! {
         biased;
@@ -138,7 +139,7 @@ async fn early_data_is_answered_before_the_handshake_is_complete() {
     let handshakes = Handshakes::default();
     let mut client = pair.connect(near, &Handshakes::default());
     client.write_all(REQUEST).await.unwrap();
-    // From now on the client does nothing: the server has its first flight alone.
+    // From now on the client sends nothing, so the server only has the client's first flight.
     let mut server = pair.accept(far, &handshakes).await.unwrap();
     let mut request = vec![0; REQUEST.len()];
     server.read_exact(&mut request).await.unwrap();
@@ -183,7 +184,8 @@ async fn a_server_that_has_forgotten_its_sessions_does_a_full_handshake() {
 
 #[tokio::test]
 async fn early_data_with_a_ticket_whose_age_does_not_fit_is_rejected() {
-    // A minute apart the clocks may be (rustls; RFC 8446 section 8.3 has ten seconds).
+    // rustls allows a difference of one minute between the clocks (RFC 8446 section 8.3 recommends ten
+    // seconds).
     for (later_s, early_bytes) in [(30, REQUEST.len() as u64), (90, 0)] {
         let mut pair = Pair::with_tickets().await;
         let mut server = ServerConfig::clone(&pair.server);
@@ -298,7 +300,7 @@ async fn a_client_without_a_request_sends_nothing_until_its_handshake_is_asked_f
     drop(client);
     let mut sent = Vec::new();
     far.read_to_end(&mut sent).await.unwrap();
-    // A handshake alone: a ClientHello and the message for middleboxes (RFC 8446 appendix D.4).
+    // Only handshake messages: a ClientHello, and the message for middleboxes (RFC 8446 appendix D.4).
     let hello = 5 + usize::from(u16::from_be_bytes([sent[3], sent[4]]));
     assert_eq!(sent[hello..], [20, 3, 3, 0, 1, 1]);
 }

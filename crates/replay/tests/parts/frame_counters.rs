@@ -1,4 +1,4 @@
-//! Traffic counters of HTTP/2 streams, from the bytes of a connection.
+//! Tests the traffic counters of HTTP/2 streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,8 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Preface and SETTINGS, then two requests: one with a body, one with its header in two frames.
+/// Returns a client's bytes: preface and SETTINGS, then a request with a body, and one whose header has two
+/// frames.
 fn requests() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     [
@@ -64,7 +65,7 @@ fn a_stream_has_the_times_of_its_own_first_and_last_bytes() {
     }
     let before = PREFACE.len() + 27;
     let times = |number| (counters.stream(number).written.first_ns, counters.stream(number).written.last_ns);
-    // The stream identifier ends with the ninth byte of a frame.
+    // A frame's stream is known with the ninth byte, the last one of the stream identifier.
     assert_eq!(times(1), (Some(before as u64 + 8), Some(requests().len() as u64 - 1)));
     assert_eq!(times(3), (Some(before as u64 + 29 + 8), Some(before as u64 + 29 + 39 + 13 - 1)));
 }

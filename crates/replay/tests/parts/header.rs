@@ -1,4 +1,4 @@
-//! Header sections of exact sizes.
+//! Tests header sections of exact sizes.
 
 use fastopen_replay::header::{fill, header_bytes, pad};
 use hyper::header::{HeaderMap, HeaderValue, SERVER};

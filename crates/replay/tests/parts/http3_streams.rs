@@ -1,4 +1,4 @@
-//! Which streams of a server a client's HTTP/3 takes, while it is not known what becomes of its early data.
+//! Tests when a client's HTTP/3 accepts the server's streams: not before early data is accepted.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -15,7 +15,8 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use tokio::sync::watch;
 
-/// A client's connection over loopback that has received a stream of the server, and what it needs.
+/// Returns a client's connection over loopback that has received a stream of the server, and values that keep
+/// it open.
 async fn with_a_stream_of_the_server() -> (Connection, impl Sized) {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let settings = Settings::default();
@@ -40,7 +41,7 @@ async fn with_a_stream_of_the_server() -> (Connection, impl Sized) {
     (near, (control, far, origin, client))
 }
 
-/// Whether it takes a stream of the server at once.
+/// Returns true if `http` accepts a stream of the server at once.
 async fn takes_a_stream(http: &mut Quic) -> bool {
     poll_fn(|context| Poll::Ready(quic::Connection::<Bytes>::poll_accept_recv(http, context).is_ready()))
         .await

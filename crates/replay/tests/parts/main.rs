@@ -1,4 +1,4 @@
-//! The origin servers' parts, each by itself.
+//! Tests parts of the origin servers separately.
 
 mod caching;
 mod cors;

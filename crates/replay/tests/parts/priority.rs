@@ -1,4 +1,4 @@
-//! The `Priority` header field.
+//! Tests the `Priority` header field.
 
 use fastopen_replay::priority::{PRIORITY_HEADER, Priority};
 use hyper::header::{HeaderMap, HeaderValue};

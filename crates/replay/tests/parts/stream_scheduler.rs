@@ -1,4 +1,4 @@
-//! The order in which streams send.
+//! Tests the order in which streams send.
 
 use std::task::{Context, Waker};
 

@@ -1,4 +1,4 @@
-//! Certificates of the world's authority.
+//! Tests the certificates of the world's authority.
 
 use fastopen_replay::tls::Authority;
 
