@@ -157,7 +157,7 @@ class Explanation(BaseModel):
 
 
 class Page(BaseModel):
-    """A page. Its resources are ordered so that every initiator precedes the resources that it initiates."""
+    """A page, whose resources are in such an order that each initiator precedes those that it initiates."""
 
     model_config = _CONFIG
 
