@@ -134,9 +134,7 @@ class Asked:
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
         """Return the arms to compare, and a setup for each combination of clients, origins, TCP and TLS.
-
-        Setups are without duplicates. Raises InputError.
-        """
+        Setups are without duplicates. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._named("client"):
             clients = clients_of(self._settings("client"))
@@ -262,10 +260,8 @@ class Asked:
             ) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part by their names in the contract's model.
-
-        A factor of which several values can be compared has a list.
-        """
+        """Return the requested settings of a part by their names in the contract's model. A factor of which
+        several values can be compared has a list."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -300,10 +296,8 @@ def read_asked(
     named: object = None,
 ) -> Asked:
     """Read the requested values in `written`, a mapping of names of factors; None means not requested.
-
     `named` lists named networks, which set RTT and rates. Several values are a text with commas on the
-    command line, and a list elsewhere. Raises InputError.
-    """
+    command line, and a list elsewhere. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))

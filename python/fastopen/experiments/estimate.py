@@ -77,9 +77,7 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 def load_s(job: Job) -> float:
     """Return the estimated seconds of one load: transfer at the link's rate, rounds of requests, processing.
-
-    A round is a request and its response, and a handshake if connections are not kept open.
-    """
+    A round is a request and its response, and a handshake if connections are not kept open."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

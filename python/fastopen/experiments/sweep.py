@@ -25,9 +25,7 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
     """Return the results of `make` for every combination of the settings that are lists, without duplicates.
-
-    A setting whose own value is a list (LISTS) counts as one value. Raises the errors of `make`.
-    """
+    A setting whose own value is a list (LISTS) counts as one value. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -48,10 +46,7 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     """Return each setup with each of these clients instead of its own, and with the settings of its own
-    client that they support.
-
-    Raises ValueError for an unknown kind, or one that needs a command line.
-    """
+    client that they support. Raises ValueError for an unknown kind, or one that needs a command line."""
     own = {"kind", "name", "command"}
     # Screenshots and film strips do not change the load, so all clients take the experiment's choice.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
