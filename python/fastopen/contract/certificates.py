@@ -34,7 +34,7 @@ class Algorithm:
     source: str
 
 
-# A point of P-256 is uncompressed; a signature is the most common length in DER.
+# Points of P-256 are uncompressed; the signature has the most common length in DER.
 ECDSA: Final = Algorithm(65, ECDSA_SIGNATURE_BYTES, "RFC 5480 section 2.2, RFC 3279 section 2.2.3")
 RSA: Final = Algorithm(270, 256, "RFC 8017 appendix A.1.1, modulus of 2,048 bits")
 ML_DSA_44: Final = Algorithm(1312, 2420, "FIPS 204 table 2")

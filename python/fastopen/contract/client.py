@@ -95,7 +95,7 @@ class Client(Part):
     keep_alive: bool
     """True if a connection may carry more than one request; null: true, with `mget` false."""
     processing_scale: Scale = 1.0
-    """The factor of the page's processing times; null: 1. `mget` has no processing times."""
+    """The factor by which the page's processing times are multiplied; null: 1. `mget` has no processing."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
     """The phases to load; `load` is required. null: the default."""
     fixed_scripts: bool = False

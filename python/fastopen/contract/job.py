@@ -59,13 +59,13 @@ class Transactions(Part):
 
     arrivals: Annotated[dict[Arrivals, ArrivalCount], Field(min_length=1, max_length=1)]
     """`{"rate_per_s": ...}`: transactions begin at this rate, at equal intervals, independently of earlier
-    ones (open loop). `{"clients": ...}`: so many clients make transactions, each one after another (closed
-    loop)."""
+    ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
+    (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
     """The time in which transactions begin. After it, they have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
-    """The delay from which on a transaction begins late. If more than one in a hundred begins late, the
-    generator was the limit, not the server, and the record is invalid."""
+    """A transaction is late if it begins more than this time after it was due. If more than one in a hundred
+    is late, the generator was the limit, not the server, and the record is invalid."""
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
     """`net.ipv4.tcp_syncookies` of the origins. 0: no SYN cookies; 1: if a queue is full; 2: always."""
     new_key: Literal["replace", "add"] | None = None

@@ -251,7 +251,7 @@ class Frame(RecordPart):
     """A picture of the page, as the browser showed it from one moment on."""
 
     at_ns: Nanoseconds
-    """The time since the navigation's start; 0: as it was before."""
+    """The time since the navigation's start; 0: the picture from before the navigation."""
     jpeg: str
     """The picture, a JPEG in base64."""
 

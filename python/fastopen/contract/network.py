@@ -131,12 +131,12 @@ class Network(Part):
     path_hosts: list[str] | None = None
     """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability that each of these hosts is behind it, drawn from the seed."""
+    """The probability that each of these hosts is behind the middlebox, drawn from the seed."""
     names: NameLookup = "none"
     """The client's source of hosts' addresses. `none`: it knows them. `do53`: it queries a resolver behind
     the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast Open
     if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection with
-    HTTP/2 and a GET for each name (RFC 8484). `tls` sets its TLS, also in loads in cleartext."""
+    HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queues; null: the link's RTT. With a different RTT, the program and
     not the kernel implements the link."""

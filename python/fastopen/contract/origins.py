@@ -42,7 +42,7 @@ class Origins(Part):
     keep_alive: bool = True
     """True if origins keep connections open, as HTTP/2 and HTTP/3 require."""
     think_scale: Scale = 1.0
-    """The factor of the page's `server_think_us` and `server_send_us`."""
+    """The factor by which the page's `server_think_us` and `server_send_us` are multiplied."""
     one_address: bool = False
     """True if all hosts share one address, and so one TFO cookie, as behind a replay tool. Only with the
     loader, in cleartext."""
@@ -163,8 +163,8 @@ class Tls(Part):
     """The kind of certificates whose size is `chain_bytes`. Origins sign with ECDSA; larger keys and
     signatures are padding. null: no kind."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
-    """The size of the certificates that an origin sends, which are larger if they do not fit into it. If
-    missing, the size of `certificates`."""
+    """The size of the certificates that an origin sends, or their smallest possible size if that is larger.
+    If missing, the size of `certificates`."""
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
     own."""

@@ -31,7 +31,7 @@ class InvalidKind(StrEnum):
     FASTOPEN_FAILED = "fastopen_failed"
     """Data in a SYN was refused, or lost on a link that lost nothing."""
     BLACKHOLE = "blackhole"
-    """The kernel suspected a black hole and turned Fast Open off, although there is none to detect."""
+    """The kernel suspected a black hole and turned Fast Open off, although the path has no black hole."""
     COUNTERS_DISAGREE = "counters_disagree"
     """Counters and sockets of the two ends show different numbers of connections with data in the SYN."""
     SESSION_BEFORE_FIRST = "session_before_first"
@@ -55,7 +55,7 @@ class InvalidKind(StrEnum):
     WRONG_BYTES = "wrong_bytes"
     """A response has a different size or status than in the page."""
     LINK_LATE = "link_late"
-    """The link released a packet too late, or lost one before the link model saw it."""
+    """The link released a packet too late, or a packet was lost before it reached the link model."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
     """The evidence does not show that a path or an end's `tcp_fastopen` keeps a connection from Fast Open."""
     SERVER_FAILED = "server_failed"
@@ -111,15 +111,16 @@ class LinkUse(RecordPart):
     dropped_path: Count = 0
     """Packets that a middlebox dropped, or answered itself."""
     overruns: Count
-    """Packets lost outside the link model: by the kernel before them, or at an end that was gone."""
+    """Packets lost outside the link model: by the kernel before the link model received them, or because an
+    end was gone."""
     queue_bytes_max: Count | None
     """The most bytes in the queue; null if the kernel emulates the link, which does not report them."""
     late_us_p50: Count
-    """The median delay of packets' release after it was due."""
+    """The median time by which packets were released after they were due."""
     late_us_p99: Count
-    """The 99th percentile of this delay."""
+    """The 99th percentile of this time."""
     late_us_max: Count
-    """The maximum of this delay."""
+    """The maximum of this time."""
 
 
 class Link(RecordPart):

@@ -32,7 +32,7 @@ class PacketsRecord(RecordPart):
 
 
 class EndRecord(RecordPart):
-    """The end of a job, whose world is gone."""
+    """The end of a job. Its world has been removed."""
 
     type: Literal["end"]
     job: str

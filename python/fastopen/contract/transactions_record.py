@@ -20,7 +20,7 @@ class ServerCore(RecordPart):
     steered: bool
     """True if the kernel receives the server's packets on this core (`net.core.rps_default_mask`)."""
     elapsed_us: Count
-    """The elapsed time by the clock."""
+    """The elapsed wall-clock time."""
     idle_us: Count
     """Idle time, exact if the kernel stops its tick on an idle core (NO_HZ)."""
     user_us: Count

@@ -67,7 +67,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return the arm in cleartext (None), or with TLS on every connection."""
+        """Return the arm in cleartext (`tls` is None), or with TLS on every connection."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:

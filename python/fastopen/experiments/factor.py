@@ -85,7 +85,7 @@ class Factor:
     question: bool = False
     """True if each value is a separate question, so that no verdict combines several values."""
     first_flight: bool = False
-    """True if it decides how connections begin, so that rows that differ only in it are compared."""
+    """True if the factor decides how connections begin. Rows that differ only in it are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """Function that returns the default of each field at a point. A table does not show a factor that has
     only these values."""
@@ -101,7 +101,7 @@ class Factor:
     named: str = ""
     """Name of the option, if it differs from `name`."""
     key: str = ""
-    """Key in a TOML file, if it is not the part with its field (or the name, for a network)."""
+    """Key in a TOML file, if it is not made of the part and the first field (for a network: the name)."""
 
     @property
     def flag(self) -> str:
@@ -153,7 +153,7 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it; None if it follows from other factors."""
+        """Return the default as users write it; None if it depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)

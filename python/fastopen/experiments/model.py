@@ -28,7 +28,7 @@ class SmallestEffect(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     percent: Annotated[float, Field(ge=0, le=100)] = 0.5
-    """Share of the page load time."""
+    """Percentage of the page load time."""
     ms: Annotated[float, Field(ge=0)] = 1.0
 
 

@@ -116,15 +116,15 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if any load is random. `auto` is the engine for that word."""
+    """Return the experiment, with a random seed if any load is random. `auto` replaces the word."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
 def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return True or False for each network, setup and engine: True if nothing is random. `auto` is the
-    engine for that word."""
+    """Return for each network, setup and engine True if nothing is random. `auto` is the engine that replaces
+    the word `auto`."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
@@ -155,7 +155,8 @@ def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Networ
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return the plan. `auto` is the engine for that word. Raises InputError, also for too many loads."""
+    """Return the plan. `auto` is the engine that replaces the word `auto`. Raises InputError, also for too
+    many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))

@@ -49,7 +49,7 @@ class Property(BaseModel):
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Factor by which the rig's RTT is longer than the RTT in the table's rows."""
     arm: ArmName | None = None
-    """Arm that is compared with the column with TFO; by default warm cookies."""
+    """Arm that is compared with the table's column with TFO; by default warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
     was a different program."""

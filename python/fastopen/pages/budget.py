@@ -77,7 +77,8 @@ def begin_file() -> None:
 
 
 def spend(size: int) -> None:
-    """Subtract `size` from the bytes that the input may still unpack to. Raises InputError beyond them."""
+    """Subtract `size` from the bytes that the input may still unpack to. Raises InputError if too few are
+    left."""
     budget = _CURRENT.get()
     budget.unpacked -= size
     if budget.unpacked < 0:
@@ -90,7 +91,8 @@ def room() -> int:
 
 
 def keep(size: int) -> None:
-    """Subtract `size` from the memory that the current file may still keep. Raises InputError beyond it."""
+    """Subtract `size` from the memory that the current file may still keep. Raises InputError if too little
+    is left."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -98,7 +100,8 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Subtract `steps` from the work that the current file may still take. Raises InputError beyond it."""
+    """Subtract `steps` from the work that the current file may still take. Raises InputError if too few are
+    left."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:

@@ -303,7 +303,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the keys to look a URL up: normalised, with both schemes if it has none; empty if invalid."""
+    """Return the lookup keys of a URL: normalised, with both schemes if it has none; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -21,7 +21,7 @@ from fastopen.pages import url as urls
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
-# Limits that no page reaches; they keep sums over 10,000 resources inside 64 bits on both sides.
+# Limits that no page reaches. They keep sums over 10,000 resources within 64 bits, also in Rust.
 MAX_BYTES: Final = 2**40
 MAX_US: Final = 10**12
 MAX_FRESH_S: Final = 10**9
@@ -70,8 +70,8 @@ class Resource(BaseModel):
     model_config = _CONFIG
 
     url: Url
-    """The absolute `http` or `https` URL, without user name and fragment. The host is in lower case; the path
-    is not empty and percent-encoded; the port is optional. Several resources may have the same URL."""
+    """The absolute `http` or `https` URL, without user name and fragment. The host is in lower case; there is
+    a path, which is percent-encoded; the port is optional. Several resources may have the same URL."""
     method: str = Field(default="GET", pattern=r"^[A-Z][A-Z_-]{0,31}$")
     """The request method: 1 to 32 capital letters, after the first also `-` and `_`."""
     status: int = Field(default=200, ge=200, le=599)
@@ -210,7 +210,7 @@ class Page(BaseModel):
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy with the think times and reference positions of `explanation`, and no other ones."""
+        """Return a copy with the values of `explanation`, and without further explanations."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )

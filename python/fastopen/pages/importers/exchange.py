@@ -68,7 +68,7 @@ class Exchange:
     text: StoredBody | None = field(default=None, repr=False)
     """The unpacked body, if it was kept separately from `recorded`."""
     head: bytes | None = field(default=None, repr=False)
-    """The head of the response as HTTP/1.1 writes it."""
+    """The head of the response as HTTP/1.1 text."""
     http: HttpVersion | None = None
     """The HTTP version of the exchange."""
     freshness: Freshness = UNKNOWN_FRESHNESS
@@ -146,6 +146,6 @@ def is_redirect(status: int) -> bool:
 
 
 def head_of(status: int, headers: Pairs) -> bytes:
-    """Return the head of a response as HTTP/1.1 writes it."""
+    """Return the head of a response as HTTP/1.1 text."""
     lines = [f"{name}: {' '.join(value.splitlines())}" for name, value in headers if value]
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode("utf-8", "surrogateescape")

@@ -63,7 +63,8 @@ class Graph:
         self.nameable = lru_cache(maxsize=None)(self._nameable)
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Return all exchanges that the root leads to by redirects, references or URLs in texts, in order."""
+        """Return all exchanges that the root leads to by redirects, references or URLs in texts. Each comes
+        after its initiator."""
         edges = self.named(root)
         while True:
             news = self._spelled(edges)

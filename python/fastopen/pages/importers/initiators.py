@@ -46,7 +46,8 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return each entry's initiator (None for the root) and how it is known, and how all are known."""
+        """Return each entry's initiator (None for the root) with the way in which it is known, and the way in
+        which the initiators of the page are known."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)

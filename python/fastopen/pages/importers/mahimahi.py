@@ -56,7 +56,8 @@ message_type {
 
 @cache
 def request_response() -> Any:
-    """Return the class of the messages. It reads text as bytes and enumerations as numbers, as encoded."""
+    """Return the class of the messages. It declares text as bytes and enumerations as numbers: their encoding
+    is the same."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_FORM, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))

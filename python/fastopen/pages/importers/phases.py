@@ -9,7 +9,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.model import Phase
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A browser processes everything that the load event waits for within this time.
+# The load event fires at most this long after the last request that it waits for has ended.
 _PROCESSED_MS: Final = 2000.0
 _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 

@@ -10,7 +10,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.exchange import Exchange
 
-if TYPE_CHECKING:  # it needs the libraries of archives
+if TYPE_CHECKING:  # importing the graph needs the libraries of archives
     from fastopen.pages.importers.graph import Graph
 
 # Parts of a page, which are never a page themselves.
@@ -23,8 +23,8 @@ _LEAST_REACH: Final = 5
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
     """Return the document that the browser navigated to, after its redirects, of exchanges in order of start.
-    `titled` is the page's URL, which Chrome writes as the page's title. The document may not come first, but
-    after certificate checks, the browser's own services and beacons, to which no other request refers."""
+    `titled` is the page's URL, which Chrome writes as the page's title. Certificate checks, beacons and the
+    browser's own services may precede the document, but no other request refers to them."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
     documents = [e for e in ends if e.type == "document"]

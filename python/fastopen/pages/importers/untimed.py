@@ -28,9 +28,11 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return a page for each of `roots` (URLs) that was recorded; without any, for those of `find_roots`.
+    """Return a page for each of `roots` (URLs) that was recorded, or else for each root of `find_roots`.
+
     With `complete`, every exchange is part of a page load: one that nothing names belongs to the page of its
-    Referer, or to the page whose root was recorded last before it. Raises InputError."""
+    Referer, or to the page whose root was recorded last before it. Raises InputError.
+    """
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)

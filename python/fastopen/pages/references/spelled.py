@@ -19,7 +19,7 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Return the offset after the first spelling of `url` in a text served from `base`; None if it has none.
+    """Return the offset after the first spelling of `url` in a text served from `base`; None if not found.
 
     Spellings are tried in this order: the whole URL; the URL without the parts that change from load to load
     (queries, and advertisers' parameters after `;`); the path only, as scripts assemble host names, first

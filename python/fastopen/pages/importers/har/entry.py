@@ -231,8 +231,8 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
 
     Its startedDateTime is when the request was sent. Other times have fields of their own, in ms since the
     page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when the browser
-    made the request. Without it, this is the start of name lookup and handshakes, if they ended when the
-    request was sent; otherwise they belonged to a connection that was opened ahead of time.
+    made the request. Without `_created`, that is the start of name lookup and handshakes, if they ended when
+    the request was sent; otherwise they belonged to a connection that was opened ahead of time.
     """
     sent, waited = fields.milliseconds(raw.get("_load_start")), fields.milliseconds(raw.get("_ttfb_ms"))
     if page_start is None or sent is None or waited is None:

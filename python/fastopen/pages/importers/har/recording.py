@@ -249,7 +249,7 @@ def _read(
 
 
 def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
-    """Move entries that started over a day from the median, by a broken clock, to the previous start."""
+    """Move entries that start over a day from the median (a broken clock) to the previous entry's start."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle

@@ -12,15 +12,15 @@ from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.importers.notes import Notes
 
-# Characters that are read at once: at least, and at most if a value is long.
+# The least and the largest number of characters that are read at once; long values are read in larger pieces.
 PIECE: Final = 2**18
 _LARGEST_PIECE: Final = 16 * 2**20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _OBJECT: Final = re.compile(r'\{\s*"')
-# No token that json rejects if it is cut off is longer: -Infinity, or an escaped pair of surrogates.
+# Length of the longest token that json rejects if it is cut off: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
-# The search for the next entry pays for failed attempts: json reads this many characters in a step.
+# Failed attempts to find the next entry cost work: one step for this many characters that json reads.
 _CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
@@ -255,7 +255,7 @@ def read_json(
                     log[inner] = memory.kept(scanner.value())
         scanner.end()
     except DamageError as error:
-        # The data after the entries is of little use: do without it if there are entries.
+        # The data after the entries is of little use, so damage in it is ignored if there are entries.
         found = whole.get("log")
         if not lenient or not isinstance(found, dict) or not found.get("entries"):
             raise
