@@ -50,7 +50,7 @@ class ClientType:
     """A description for a methods section. Placeholders: `label`, `program` (its version), `command`,
     `limits` (of its connections), `profile`, `keep_alive`, `processing_scale`."""
     kind: ClientKind = "command"
-    """The kind in the contract."""
+    """The client's `kind` in a job."""
     command_line: str = ""
     """The command line of a tool. Placeholders: CONNECTIONS for the setting, KEEP_ALIVE for `kept` or
     `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""

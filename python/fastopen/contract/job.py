@@ -76,7 +76,7 @@ class Transactions(Part):
 
 
 class LoadSpec(Part):
-    """One load to run."""
+    """One load of a job: its transport and cookies, and transactions if they replace the page."""
 
     id: NotEmpty
     """The id, repeated in the load's record."""
@@ -120,7 +120,7 @@ class Job(Part):
     origins: Origins = Field(default_factory=Origins)
     tls: Tls = Field(default_factory=Tls)
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
-    """The loads, in their order."""
+    """The loads to run, in this order."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """The time limit of a load."""

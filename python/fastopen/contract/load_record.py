@@ -17,7 +17,7 @@ class Resolver(RecordPart):
     """The resolver's view of the lookup of one name."""
 
     queries: Count
-    """Queries that arrived."""
+    """Queries that arrived at the resolver."""
     answers: Count
     """Queries that the resolver answered."""
 
@@ -299,7 +299,7 @@ class Upstream(RecordPart):
     """Connections of an external server to the origins behind it during a load."""
 
     connections: Count
-    """The number of connections."""
+    """The number of connections that the external server opened to the origins."""
     syn_data: Count
     """Connections with data in their SYN that the origins' kernel accepted."""
 

@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def comparison(self) -> Comparison:
-        """Return the comparison of cells that differ only in their arm."""
+        """Return the comparison that this cell belongs to."""
         return Comparison(self.page, self.network, self.setup, self.engine)
 
 
