@@ -14,8 +14,8 @@ def _suffixes() -> PublicSuffixList:
 
 
 def registrable_domain(host: str) -> str:
-    """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host that has none, such
-    as an address, is returned unchanged."""
+    """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host without one,
+    such as an address, is returned unchanged."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:
