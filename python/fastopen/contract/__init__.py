@@ -1,4 +1,4 @@
-"""Jobs and records, as docs/dev/contract.md lists them, and the types of clients."""
+"""Models of jobs and records (docs/dev/contract.md), and the types of clients."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions

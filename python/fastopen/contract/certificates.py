@@ -1,9 +1,9 @@
-"""Sizes of certificate chains by their kind.
+"""Compute the sizes of certificate chains by kind.
 
-Origins always sign with ECDSA P-256. A kind stands for a number of bytes: the chain is padded to the size
-that keys, signatures and timestamps of this kind would have. The signature of CertificateVerify stays an
-ECDSA one, so the bytes that it lacks are counted in the chain. Both messages leave in one flight, which thus
-has the exact size.
+Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
+have with keys, signatures and timestamps of this kind. The signature in CertificateVerify is always an ECDSA
+one, so the bytes that it lacks are added to the chain. Both messages are in one flight, which thus has the
+exact size.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,25 @@ CertificateKind = Literal["ecdsa", "rsa", "ml-dsa-44", "ml-dsa-65", "slh-dsa-128
 # of a leaf of Let's Encrypt from November 2024 (908 bytes) with two timestamps, and 506 of the intermediate
 # E5 (1,115 bytes).
 STRUCTURE_BYTES: Final = 598 + 506
-# Of these, the list of two timestamps without their signatures (RFC 6962 section 3.3), and the intermediate.
+# Parts of STRUCTURE_BYTES: the list of two timestamps without signatures (RFC 6962 section 3.3), and the
+# intermediate.
 TIMESTAMPS_BYTES: Final = 124
 INTERMEDIATE_BYTES: Final = 506
 
-# The signature of CertificateVerify that origins send: P-256 in DER.
+# The signature in the CertificateVerify of origins: P-256 in DER.
 ECDSA_SIGNATURE_BYTES: Final = 71
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A signature algorithm: bytes of a public key and of a signature, as certificates hold them."""
+    """A signature algorithm: the sizes of a public key and of a signature in certificates."""
 
     public_key_bytes: int
     signature_bytes: int
     source: str
 
 
-# A point of P-256 is uncompressed; a signature is the most common length in DER.
+# Points of P-256 are uncompressed; the signature has the most common length in DER.
 ECDSA: Final = Algorithm(65, ECDSA_SIGNATURE_BYTES, "RFC 5480 section 2.2, RFC 3279 section 2.2.3")
 RSA: Final = Algorithm(270, 256, "RFC 8017 appendix A.1.1, modulus of 2,048 bits")
 ML_DSA_44: Final = Algorithm(1312, 2420, "FIPS 204 table 2")
@@ -46,7 +47,8 @@ PROOF_BYTES: Final = 23 * 32
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf with two timestamps and an intermediate, and of CertificateVerify."""
+    """Return the bytes of a leaf with two timestamps, of an intermediate, and of CertificateVerify beyond an
+    ECDSA one."""
     certificates = 2 * (keys.public_key_bytes + keys.signature_bytes) + 2 * timestamps.signature_bytes
     return STRUCTURE_BYTES + certificates + _beyond_ecdsa(keys)
 
@@ -56,12 +58,13 @@ def _beyond_ecdsa(key: Algorithm) -> int:
 
 
 def _merkle_tree(key: Algorithm) -> int:
-    """Return the bytes of one certificate with a proof instead of signatures, and of CertificateVerify."""
+    """Return the bytes of a certificate with a proof instead of signatures, and of CertificateVerify beyond
+    an ECDSA one."""
     structure = STRUCTURE_BYTES - TIMESTAMPS_BYTES - INTERMEDIATE_BYTES
     return structure + key.public_key_bytes + PROOF_BYTES + _beyond_ecdsa(key)
 
 
-# Logs sign timestamps with ECDSA today, also those of RSA certificates.
+# Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "ecdsa": _chain(ECDSA, ECDSA),
     "rsa": _chain(RSA, ECDSA),
@@ -70,8 +73,8 @@ CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "slh-dsa-128s": _chain(SLH_DSA_128S, SLH_DSA_128S),
     "merkle-tree": _merkle_tree(ML_DSA_44),
 }
-"""Bytes of the chain of each kind, and of its CertificateVerify beyond an ECDSA one. The kind `merkle-tree`
-is a landmark-relative certificate with an ML-DSA-44 key."""
+"""Bytes of each kind's chain, and of its CertificateVerify beyond an ECDSA one. The kind `merkle-tree` is a
+landmark-relative certificate with an ML-DSA-44 key."""
 CLASSICAL: Final = frozenset({"ecdsa", "rsa"})
 """Kinds for which TLS 1.2 has code points."""
 assert CHAIN_BYTES.keys() == {*get_args(CertificateKind)}

@@ -1,4 +1,4 @@
-"""The client of a job."""
+"""The client of a job: its settings, and the capabilities that they require."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
@@ -35,7 +35,7 @@ _NULL_IS_DEFAULT: Final = (
     "phases",
 )
 
-# Settings that not every client has: the fault, and the end of the remedy.
+# Settings that not every client supports, each with the error's message and the end of its remedy.
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
     "view": ("{} has no cache", " for view repeat"),
@@ -46,7 +46,7 @@ _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def unable(message: str, able: Iterable[ClientType], ending: str, *keys: str) -> PydanticCustomError:
-    """Return the error of settings that the client cannot have; the remedy names the clients that can."""
+    """Return the error for settings that the client does not support. The remedy names clients that do."""
     named = any_of(one.label for one in able)
     return conflict(message, f"use client {named}{ending}", "client.kind", *keys)
 
@@ -56,7 +56,7 @@ def _has(client: ClientType, setting: str) -> bool:
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
-    """Allow null for, or omission of, the settings that the profile fills in."""
+    """Make the schema allow null, or omission, for the settings that the profile fills in."""
     for key in _NULL_IS_DEFAULT:
         given = schema["properties"][key]
         schema["properties"][key] = {
@@ -67,10 +67,8 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """The client that loads the page, with its settings. Omitted settings are the profile's own.
-
-    In an experiment, the words of `command` still hold placeholders; in a job they are the words to run.
-    """
+    """The client that loads the page, with its settings. Omitted settings have the profile's values. In an
+    experiment, the words of `command` contain placeholders; in a job they are the words to run."""
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 
@@ -79,17 +77,17 @@ class Client(Part):
     name: NotEmpty | None = None
     """The name in tables, if it is not the kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and its arguments: required with the kind `command`, and forbidden without. No word holds a
+    """The program and its arguments: required with the kind `command`, forbidden with others. No word has a
     NUL or more than 131,071 bytes, and the first is not empty."""
     isolate: bool = False
     """True if a command sees only programs, libraries, fonts and certificates, not all files of the machine
-    (docs/security.md). Other kinds never see more."""
+    (docs/security.md). Clients of other kinds never see more."""
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
     """Exit codes, in addition to 0, of a command that loaded the page. Some programs have a code for HTTP
     errors, which a recorded page may contain."""
     profile: Profile = "browser"
-    """The order of the loader's requests: as a browser, or as a parallel downloader with a list. The profile
-    also gives the values of keys that are null."""
+    """The order of the loader's requests: that of a browser, or of a parallel downloader with a list of URLs
+    (`mget`). The profile also sets the values of keys that are null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
     """Parallel connections to one server, with HTTP/1; null: 6, with `mget` 5."""
     connections_total: Annotated[int, Field(ge=1, le=4096)]
@@ -97,9 +95,9 @@ class Client(Part):
     keep_alive: bool
     """True if a connection may carry more than one request; null: true, with `mget` false."""
     processing_scale: Scale = 1.0
-    """The factor of the page's processing times; null: 1. `mget` has no processing times."""
+    """The factor by which the page's processing times are multiplied; null: 1. `mget` has no processing."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
-    """The phases to load, including `load`. null: as left out."""
+    """The phases to load; `load` is required. null: the default."""
     fixed_scripts: bool = False
     """True if scripts of the page have the same clock and random numbers in each load, in clients that run
     scripts (`chromium`): `Date` begins at the recording and advances with each call, `Math.random` has a
@@ -110,15 +108,14 @@ class Client(Part):
     """True to keep a picture of the page at each change, in the same clients."""
     view: View = "first"
     """`repeat`, for clients with a cache (`chromium`): each load is a second view, with the cache of a first
-    one."""
+    view."""
     request_heads: RequestHeads = "own"
-    """`recorded`, for clients with heads of their own (`chromium`): requests have the page's
-    `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always have
-    them."""
+    """`recorded`, for clients with request heads of their own (`chromium`): requests have the page's
+    `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always have this
+    size."""
     h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
-    """The time without a complete handshake of QUIC, counted for each host, after which the loader also opens
-    a connection over TCP, with HTTP/2. It continues with the first that is ready. null: it stays with
-    QUIC."""
+    """The time without a complete QUIC handshake, counted for each host, after which the loader also opens a
+    TCP connection with HTTP/2. It then uses the connection that is ready first. null: it uses only QUIC."""
 
     @model_validator(mode="before")
     @classmethod

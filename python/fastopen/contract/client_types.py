@@ -1,8 +1,8 @@
-"""The types of clients with their capabilities and needs. Rules ask this table, and never for a client by
-name.
+"""The types of clients, with their capabilities and needs. Rules look capabilities up in this table instead
+of checking the name of a client.
 
-A further command-line tool is one more entry of _TOOLS. The world program has the capabilities that it needs
-in crates/contract/src/client.rs.
+To add a command-line tool, add an entry to _TOOLS. The capabilities that the world program needs are in
+crates/contract/src/client.rs.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from fastopen.common.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 NO_SESSION: Final = frozenset({"none"})
-# Settings that some clients have. All clients have keep_alive, connections and view.
+# Settings that only some clients support. All clients have keep_alive, connections and view.
 OwnSetting = Literal[
     "profile",
     "processing_scale",
@@ -29,7 +29,7 @@ OwnSetting = Literal[
     "h3_fallback_us",
 ]
 PICTURES: Final[tuple[OwnSetting, ...]] = ("screenshot", "filmstrip")
-"""Settings that keep pictures and do not change the load."""
+"""Settings to keep pictures of the page. They do not change the load."""
 OWN_SETTINGS: Final[tuple[OwnSetting, ...]] = get_args(OwnSetting)
 
 URL: Final = "{url}"
@@ -41,7 +41,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """One client. The defaults are those of a command."""
+    """A type of client. The defaults are those of a user's command."""
 
     label: str
     """The name in options, files and tables."""
@@ -51,70 +51,70 @@ class ClientType:
     """A description for a methods section. Placeholders: `label`, `program` (its version), `command`,
     `limits` (of its connections), `profile`, `keep_alive`, `processing_scale`."""
     kind: ClientKind = "command"
-    """The kind in the contract."""
+    """The client's `kind` in a job."""
     command_line: str = ""
-    """The command line of a tool. CONNECTIONS stands for the setting, KEEP_ALIVE for `kept` or `closed`. As
-    in a user's command, URL is the page's URL, HTTP the version, and the word URLS all URLs of a load."""
+    """The command line of a tool. Placeholders: CONNECTIONS for the setting, KEEP_ALIVE for `kept` or
+    `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""
     kept: str = ""
-    """The option that keeps connections."""
+    """The option that keeps connections open."""
     closed: str = ""
-    """The option that closes connections."""
+    """The option that closes connections after a request."""
     executables: tuple[str, ...] = ()
     """Names of the program; the first that exists is used. Empty for parts of fastopen and users'
     commands."""
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Replacements of HTTP in the command line, by version, if they differ from the version."""
+    """Replacements for HTTP in the command line that differ from the version, by version."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Versions of HTTP that some builds lack, with their names in the output of `--version`."""
     exit_codes: tuple[int, ...] = ()
-    """Exit codes, in addition to 0, of a load that is complete: those for HTTP errors."""
+    """Exit codes for HTTP errors. Like 0, they mean that a load is complete."""
     takes: frozenset[OwnSetting] = frozenset()
-    """The client's own settings. Other settings do not apply to it."""
+    """The settings in OwnSetting that the client supports. The others do not apply to it."""
     cache: bool = False
-    """True if it caches responses for its next view (RFC 9111)."""
+    """True if the client caches responses for its next view (RFC 9111)."""
     paints: bool = False
-    """True if it reports first and largest contentful paint."""
+    """True if the client reports first and largest contentful paint."""
     http_in_the_clear: frozenset[str] = frozenset({"1.0", "1.1", "2"})
-    """Versions of HTTP that it speaks without TLS."""
+    """Versions of HTTP that the client supports without TLS."""
     http_over_tls: frozenset[str] = frozenset({"1.0", "1.1", "2"})
-    """Versions of HTTP that it speaks over TLS. Empty if it does not speak TLS."""
+    """Versions of HTTP that the client supports over TLS. Empty if it does not support TLS."""
     sessions: frozenset[str] = NO_SESSION
-    """How its TLS connections can begin: `resumed` and `early` need a session of an earlier visit."""
+    """Ways to begin TLS connections: `resumed` and `early` need a session of an earlier visit."""
     encrypts_lookups: bool = False
-    """True if it can ask a resolver over TLS or HTTPS; the system's resolver asks in cleartext."""
+    """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     by_name_alone: frozenset[str] = frozenset()
-    """Versions of HTTP and sessions that `--arms all` omits, since not every such program has them."""
+    """Versions of HTTP and sessions that `--arms all` omits, since not every build or command has them."""
     ours: bool = False
-    """True for a part of fastopen, which has its sockets and gives it session tickets."""
+    """True if the client is a part of fastopen, which then has its sockets and gives it session tickets."""
     tickets_kept: int | None = None
-    """The number of session tickets that it keeps of a host, each for one connection. None: all that an
-    origin sends."""
+    """The number of session tickets that the client keeps for each host; each serves one connection. None:
+    all that an origin sends."""
     reads_bodies: bool = True
-    """True if it follows references in bodies, and therefore needs bodies with references."""
+    """True if the client follows references in bodies, and therefore needs bodies with references."""
     loads_everything: bool = False
-    """True if by construction it requests each resource of the page and nothing else."""
+    """True if the client always requests each resource of the page and nothing else."""
     meets_servers: bool = False
-    """True if it can be run with an external server (`--server`), which reports no requests."""
+    """True if the client can be run with an external server (`--server`), which reports no requests."""
     deterministic: bool = True
-    """True if its loads are the same each time without other random factors."""
+    """True if, without other random factors, the client's loads are the same each time."""
     start_s: float = 0.0
-    """The seconds of real time that a load adds to the page load time, on a core of its own."""
+    """Seconds of real time that a load takes in addition to the page load time, on a core of its own."""
     virtual_load_s: float = 0.0
-    """Processor time of a load in virtual time, in addition to that of the built-in loader."""
+    """Seconds of processor time of a load in virtual time, in addition to those of the built-in loader."""
     virtual_resource_s: float = 0.0
-    """Processor time for each resource of the page, in addition."""
+    """Seconds of processor time for each resource of the page, in addition to those of the loader."""
     worlds_per_core: float = 4
     """Worlds that can run in parallel on a core of the host engine without changing results
     (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """Time without a record, in addition to a load's time limit, after which a world is ended. It covers
-    building and measuring, taking cookies, and starting the client. The launcher of the virtual engine ends a
-    silent kernel earlier."""
+    """Seconds without a record, in addition to a load's time limit, after which a world is ended. They cover
+    building and measuring, getting cookies, and starting the client. The launcher of the virtual engine ends
+    a silent kernel earlier."""
 
     def find(self) -> Path:
-        """Return the place of its program. Raises MachineError that names the package."""
+        """Return the path of the client's program. Raises MachineError that names the package to install."""
         found = next(filter(None, map(shutil.which, self.executables)), None)
         if found is None:
             raise MachineError(
@@ -144,7 +144,7 @@ CHROMIUM: Final = ClientType(
     meaning="the page as a [browser](#load-pages-in-chromium), until the load event",
     method="unmodified {program}, with a profile of its own for each load; connections and priorities are the"
     " browser's",
-    # The first that exists, as in crates/world/src/clients/chromium/browser.rs.
+    # The first that exists is used, as in crates/world/src/clients/chromium/browser.rs.
     executables=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     package="chromium",
     takes=frozenset({"processing_scale", "phases", *PICTURES, "request_heads", "fixed_scripts"}),
@@ -154,12 +154,12 @@ CHROMIUM: Final = ClientType(
     http_over_tls=frozenset({"1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
     tickets_kept=2,
-    # Chromium draws random numbers, and its threads wait for each other's clocks.
+    # Chromium uses random numbers, and the timing of its threads differs from load to load.
     deterministic=False,
     start_s=3.0,
     virtual_load_s=4.0,
     virtual_resource_s=0.1,
-    # Chromium has a dozen busy processes: four browsers on two cores made the link late.
+    # Chromium has a dozen busy processes: with four browsers on two cores, the link was late.
     worlds_per_core=0.5,
     timeout_margin_s=660,
 )
@@ -176,7 +176,7 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """Make the client of a tool whose program and package have its label."""
+    """Return the type of a tool. Its program, and by default its package, are named like its label."""
     usual = {"package": label, "sessions": NO_SESSION, "by_name_alone": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 
@@ -238,7 +238,7 @@ CLIENTS: Final = {one.label: one for one in (LOADER, CHROMIUM, *_TOOLS, COMMAND)
 
 
 def client_type(kind: ClientKind, label: str) -> ClientType:
-    """Return the type of a client of the contract. A command with the name of a tool is that tool."""
+    """Return the type of a client in a job. A command that has a tool's label has the tool's type."""
     if kind == COMMAND.kind:
         return next((one for one in _TOOLS if one.label == label), COMMAND)
     return CLIENTS[kind]

@@ -1,4 +1,4 @@
-"""Rules over settings of both ends, for a job and for a setup of an experiment."""
+"""Check that the settings of both ends are consistent, in jobs and in setups of experiments."""
 
 from typing import Final
 
@@ -15,10 +15,8 @@ OURS: Final = tuple(one for one in CLIENTS.values() if one.ours)
 def check_ends(
     client: Client, origins: Origins, tcp: Tcp, tls: Tls | None, *, clear: bool, encrypted: bool
 ) -> None:
-    """Raise an error that names settings that exclude each other, and a remedy.
-
-    `clear` and `encrypted`: loads in cleartext, and loads over TLS, are among those asked for.
-    """
+    """Raise an error, with a remedy, if settings exclude each other. `clear`: some of the requested loads are
+    in cleartext. `encrypted`: some are over TLS."""
     if encrypted and not client.type.http_over_tls:
         remedy = "use another client, or transports tcp and tfo"
         raise conflict(f"{client.label} does not speak TLS", remedy, "client.kind", "tls.version")

@@ -1,7 +1,7 @@
 """A job for the world program: one world, and the loads to run in it.
 
-These models are the one source of the contract: the schemas that both halves are tested against and the
-tables of docs/dev/contract.md are made of their types, bounds and docstrings (tools/generate.py).
+These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
+that Python and Rust are tested against, and the tables of docs/dev/contract.md.
 """
 
 from typing import Annotated, Final, Literal, Self
@@ -40,54 +40,54 @@ class Tolerance(Part):
     """The largest deviation of measured rates, as a fraction."""
     late_us: Microseconds | None = None
     """The largest delay of a packet after its release was due. A load with a later packet is invalid. null: a
-    tenth of the RTT, and 5,000 at least."""
+    tenth of the RTT, but at least 5,000."""
 
 
 class Flood(Part):
-    """SYNs of four addresses that never answer, to the page's first host, during transactions."""
+    """A SYN flood of the page's first host during transactions, from four addresses that never answer."""
 
     rate_per_s: Annotated[int, Field(ge=1, le=FLOOD_MAX_PER_S)]
     """SYNs a second."""
     cookies: Literal["none", "invalid", "valid"]
-    """The content of the SYNs: neither cookie nor data; data with a cookie that no key makes; data with the
-    cookies that the server gave to these addresses earlier."""
+    """The content of the SYNs. `none`: neither cookie nor data; `invalid`: data with an invalid cookie;
+    `valid`: data with the cookies that the server gave to these addresses earlier."""
 
 
 class Transactions(Part):
     """Transactions with a server under load. Each is a new connection, the request for one of the page's
-    resources in turn, its response, and the server's FIN (`Connection: close`).
-    """
+    resources in turn, its response, and the server's FIN (`Connection: close`)."""
 
     arrivals: Annotated[dict[Arrivals, ArrivalCount], Field(min_length=1, max_length=1)]
     """`{"rate_per_s": ...}`: transactions begin at this rate, at equal intervals, independently of earlier
-    ones (open loop). `{"clients": ...}`: this many clients each make one after another (closed loop)."""
+    ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
+    (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
-    """The time in which transactions begin. They then have ten seconds to end."""
+    """The time in which transactions begin. After it, they have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
-    """The delay after which a transaction's beginning is late. If more than one in a hundred is late, the
-    generator was the limit, and the record is invalid."""
+    """A transaction is late if it begins more than this time after it was due. If more than one in a hundred
+    is late, the generator was the limit, not the server, and the record is invalid."""
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
-    """`net.ipv4.tcp_syncookies` of the origins: SYN cookies never, when a queue is full, always."""
+    """`net.ipv4.tcp_syncookies` of the origins. 0: no SYN cookies; 1: if a queue is full; 2: always."""
     new_key: Literal["replace", "add"] | None = None
-    """A change of the server's cookie key halfway: a new key replaces it, or joins it, and old cookies stay
-    valid. null: no change."""
+    """A new cookie key of the server halfway. `replace`: instead of the old one; `add`: in addition, so that
+    old cookies stay valid. null: no new key."""
     flood: Flood | None = None
     """A simultaneous SYN flood. Its half-open connections outlast it, so no load may follow in the job."""
 
 
 class LoadSpec(Part):
-    """One load to run."""
+    """One load of a job: its transport and cookies, and transactions if they replace the page."""
 
     id: NotEmpty
     """The id, repeated in the load's record."""
     transport: Transport
-    """The use of TCP Fast Open by the kernels, and of TLS by the origins. Every origin speaks TLS on its
-    port, whatever the page's URLs (synthetic bodies name matching URLs), or with the `security` `recorded` as
-    the URLs have it."""
+    """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses it on
+    its port, even for http URLs (synthetic bodies then refer to https URLs). With `security` `recorded`, only
+    origins of https URLs use TLS."""
     cookies: Cookies = None
-    """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, and forbidden
-    without. With `transactions`: each has a client address of its own, without a cookie, or all share one
-    with a cookie of each host."""
+    """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, forbidden with
+    others. With `transactions`: `cold` gives each a client address of its own without cookies; with `warm`,
+    all share one address, with a cookie of each host."""
     transactions: Transactions | None = None
     """Transactions in cleartext, without a client, instead of loading the page; null: the page is loaded."""
 
@@ -120,23 +120,23 @@ class Job(Part):
     origins: Origins = Field(default_factory=Origins)
     tls: Tls = Field(default_factory=Tls)
     loads: Annotated[list[LoadSpec], Field(min_length=1, max_length=10_000)]
-    """The loads, in their order."""
+    """The loads to run, in this order."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """The time limit of a load."""
     start_phase_us: Annotated[int, Field(ge=0, le=START_PHASE_MAX_US)] = 0
-    """In virtual time: the delay of a load's beginning after the phase of the kernel's timers at which loads
-    begin."""
+    """In virtual time: the time by which a load begins later than at the usual phase of the kernel's
+    timers."""
     shuffle_equal_requests: bool = False
-    """True if the loader requests resources that the same byte of a response reveals in an order drawn from
-    the seed; else in the page's order."""
+    """If resources become known at the same byte of a response, the loader requests them in an order drawn
+    from the seed (true), or in the page's order."""
     packets: bool = False
-    """True to keep the packets of each load at both ends: records `packets`, before that of the load."""
+    """True to keep the packets of each load at both ends, in `packets` records before the load's record."""
     tcp_trace: bool = False
     """True to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
     fault: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    """Only in soaks: the number of a fault that changes the observations of each load, and has to be
-    found."""
+    """Only in soak tests: the number of a fault that changes the observations of each load, and that the
+    evidence must show."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:

@@ -17,9 +17,9 @@ class Resolver(RecordPart):
     """The resolver's view of the lookup of one name."""
 
     queries: Count
-    """Queries that arrived."""
+    """Queries that arrived at the resolver."""
     answers: Count
-    """Queries that it answered."""
+    """Queries that the resolver answered."""
 
 
 class Lookup(RecordPart):
@@ -27,36 +27,35 @@ class Lookup(RecordPart):
 
     host: str
     asked_ns: Nanoseconds
-    """The client's first query."""
+    """The time of the client's first query."""
     answered_ns: Nanoseconds | None
     """The time at which the client knew the address; null: never. For clients that do not report it, the
     arrival of the resolver's first answer."""
     queries: Count
-    """Queries that the client sent, or for clients that do not report them, queries that arrived."""
+    """Queries that the client sent. For clients that do not report them, queries that arrived."""
     error: str | None = None
-    """The reason of a failed lookup."""
+    """The reason for a failed lookup; null: it did not fail."""
     resolver: Resolver
 
 
 class Request(RecordPart):
     """One request of a load. Times are in nanoseconds since the start of the load, null for events that did
-    not happen.
-    """
+    not happen."""
 
     resource: Count
     """The index of the resource in the page."""
     url: str | None = None
-    """With recorded bodies: the requested URL, if it differs from the resource's in port or query, or is
+    """With recorded bodies: the requested URL, if it differs from the resource's URL in port or query, or is
     another choice of the same picture."""
     connection: Count | None
     """The id of the connection that carried the request."""
     queued_ns: Nanoseconds | None
-    """The time at which the client may request the resource: its initiator has named it, and processing is
+    """The time at which the client could request the resource: the client knew of it, and processing was
     over."""
     connect_start_ns: Nanoseconds | None
-    """The time at which the request's connection was opened; null unless the request was the first on it."""
+    """The time at which the connection was opened; null unless the request was its first."""
     connected_ns: Nanoseconds | None
-    """The time at which the connection was writable; null unless the request was the first on it."""
+    """The time at which the connection was writable; null unless the request was its first."""
     sent_ns: Nanoseconds | None
     """The time at which the client began to write the request."""
     first_byte_ns: Nanoseconds | None
@@ -69,35 +68,33 @@ class Request(RecordPart):
     body_bytes: Count
     """The size of the response's body."""
     cache: Literal["fresh", "revalidated", "shared"] | None = None
-    """The use of a cached response: used without a request (no connection, no bytes; `status` is the page's
-    view), or validated by the origin (`status` 304, no body). shared: the browser aborted the response and
-    took its end from another one of the same URL. null: the response came over the network."""
+    """The use of a cached response. fresh: without a request (no connection, no bytes; `status` is the one
+    that the page sees). revalidated: the origin validated it (`status` 304, no body). shared: the browser
+    aborted the response and used the end of another one with the same URL. null: the response came over the
+    network."""
     error: str | None
-    """The reason of a failed request."""
+    """The reason for a failed request; null: it did not fail."""
 
 
 class Evidence(RecordPart):
-    """TCP_INFO of one end of a connection.
-
-    For a connection that ended during the load it is read when its end closed it, so its own FIN is not among
-    its segments.
-    """
+    """TCP_INFO of one end of a connection. If the connection ended during the load, TCP_INFO is read when
+    this end closes it, so the end's own FIN is not counted."""
 
     syn_data_acked: bool
     """True if data in the SYN was acknowledged."""
     options: Annotated[int, Field(ge=0, le=255)]
-    """TCPI_OPT_*."""
+    """Flags TCPI_OPT_*."""
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
-    """The reason of a failed Fast Open (TFO_*)."""
+    """The reason for which Fast Open failed (TFO_*)."""
     rtt_us: Count
     min_rtt_us: Count
     bytes_sent: Count
-    """Bytes sent, with retransmissions."""
+    """Bytes sent, including retransmissions."""
     bytes_received: Count
     segments_out: Count
-    """Segments sent, with retransmissions."""
+    """Segments sent, including retransmissions."""
     segments_in: Count
-    """Segments received, with repeated ones."""
+    """Segments received, including duplicates."""
     retransmits: Count
     """Retransmitted segments."""
 
@@ -107,25 +104,25 @@ class OriginTlsSession(RecordPart):
 
     resumed: bool
     early_bytes: Count
-    """Bytes of early data that it had read when the handshake was complete."""
+    """Bytes of early data that the origin had read when the handshake was complete."""
     answer_held_ns: Nanoseconds
-    """The time for which it held its first response back until the handshake was complete; 0 if it did not
-    wait for that."""
+    """The time for which the origin held its first response back until the handshake was complete; 0 if it
+    did not."""
 
 
 class TlsSession(RecordPart):
-    """The client's view of a connection's TLS handshake. For clients other than the loader it is the origin's
+    """The client's view of a connection's TLS handshake; for clients other than the loader, the origin's
     view."""
 
     secured_ns: Nanoseconds
-    """The end of the handshake at the client. Seen at the origin: the time at which the client would have
-    sent its last handshake message if nothing had delayed it. Chromium's times are the browser's own."""
+    """The end of the handshake at the client. In the origin's view, the time at which the client would have
+    sent its last handshake message if nothing had delayed it. For Chromium, the browser reports the time."""
     version: TlsVersion
     cipher: str
     """The cipher in rustls' spelling: IANA's name, but with `TLS13_` for 1.3 where IANA has `TLS_`. For QUIC,
     cipher and group are those that both ends prefer, since quinn does not report the negotiated ones."""
     group: str | None
-    """The group of the key exchange; null: a resumed session of 1.2."""
+    """The group of the key exchange; null: a resumed session of TLS 1.2."""
     alpn: str | None
     """The application protocol; null: none was negotiated."""
     resumed: bool
@@ -135,9 +132,9 @@ class TlsSession(RecordPart):
     hello_bytes: Count
     """The size of the ClientHello; 0 for QUIC, which pads it to whole datagrams."""
     sent_bytes: Count
-    """Bytes sent until the end of the handshake, with early data."""
+    """Bytes sent until the end of the handshake, including early data."""
     received_bytes: Count
-    """Bytes received until the end of the handshake, with responses to early data."""
+    """Bytes received until the end of the handshake, including responses to early data."""
     origin: OriginTlsSession | None = None
     """The origin's view; null: the handshake did not end there, and had no early data."""
 
@@ -149,7 +146,7 @@ class TcpSample(RecordPart):
     """The time since the start of the load."""
     congestion_window_segments: Count
     in_flight_segments: Count
-    """Segments neither acknowledged nor considered lost, with retransmitted ones."""
+    """Segments neither acknowledged nor considered lost, including retransmitted ones."""
     segment_bytes: Count
     """The maximum segment size for sending."""
     rtt_us: Count
@@ -158,8 +155,7 @@ class TcpSample(RecordPart):
 
 class Packets(RecordPart):
     """QUIC packets that crossed a socket in one direction, by type, counted from the datagrams. Length fields
-    separate packets that share a datagram (RFC 9000 section 12.2).
-    """
+    separate packets that share a datagram (RFC 9000 section 12.2)."""
 
     datagrams: Count
     """UDP datagrams."""
@@ -180,10 +176,10 @@ class QuicEnd(RecordPart):
     sent: Packets
     received: Packets
     lost_packets: Count | None
-    """Packets that it considered lost, by its own account (RFC 9002 section 6). null: a client that is not
-    part of fastopen, which does not report them; its packets are those that passed its interface."""
+    """Packets that this end reports as lost (RFC 9002 section 6). null: a client that is not part of fastopen
+    and reports nothing; its `sent` and `received` are then counted at its interface."""
     rtt_us: Count | None
-    """The smoothed RTT, by its own account. null: as `lost_packets`."""
+    """The smoothed RTT that this end reports; null as for `lost_packets`."""
 
 
 class Quic(RecordPart):
@@ -191,7 +187,7 @@ class Quic(RecordPart):
 
     client: QuicEnd
     origin: QuicEnd | None
-    """The origin's end; null: its socket saw nothing of the connection."""
+    """The origin's end; null: no packet of the connection reached its socket."""
 
 
 class Connection(RecordPart):
@@ -200,7 +196,7 @@ class Connection(RecordPart):
     id: Count
     """The number of the connection in the load."""
     host: str
-    """The host of its server, by the page's name."""
+    """The server's host, as the page names it."""
     port: Count
     client_port: Count | None
     opened_ns: Nanoseconds
@@ -208,20 +204,19 @@ class Connection(RecordPart):
     connected_ns: Nanoseconds | None
     """The time at which the connection was writable; null: never."""
     handshake_us: Count | None
-    """The time from opening to established, for a connection that waited for TCP's handshake."""
+    """The time from opening to the end of the TCP handshake, if the client waited for it."""
     tls: TlsSession | None = None
     """The TLS handshake; null: cleartext, or a handshake that did not end."""
     multiplexed: bool = False
-    """True if it carried several requests at once (HTTP/2 and HTTP/3)."""
+    """True if the connection can carry several requests at once (HTTP/2 and HTTP/3)."""
     requests: Count
-    """The number of requests that it carried."""
+    """The number of requests that the connection carried."""
     client: Evidence | None
     """The kernel's view of the client's end."""
     origin: Evidence | None
     """The kernel's view of the origin's end."""
     quic: Quic | None = None
-    """The traffic of its sockets, if it is a QUIC connection, on which the kernels have no view. null:
-    TCP."""
+    """The packets of a QUIC connection, on which the kernels report nothing; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
     """The origin's end over time, if the job requested it (`tcp_trace`): a sample each twentieth of the RTT
     (1 ms at least, 10 ms at most) that differs from the previous one. If a load has more than 40,000 samples,
@@ -235,8 +230,7 @@ class Connection(RecordPart):
 
 class GivenUp(RecordPart):
     """Connections without a request that the client closed before a segment of the server came (SYN_SENT).
-    Browsers close surplus ones in this way; no rule of evidence counts them.
-    """
+    Browsers close surplus connections in this way. Rules of evidence ignore them."""
 
     connections: Count = 0
     syn_data: Count = 0
@@ -245,31 +239,31 @@ class GivenUp(RecordPart):
 
 
 class CrossTraffic(RecordPart):
-    """The bytes that cross traffic moved during the load: those that its receivers' kernels received in
-    order."""
+    """The bytes of cross traffic that the kernels of its receivers received in order during the load."""
 
     down_bytes: Count | None
-    """Bytes to the client; null: none was requested in that direction."""
+    """Bytes to the client; null: no cross traffic was requested in this direction."""
     up_bytes: Count | None
-    """Bytes from the client; null: none was requested in that direction."""
+    """Bytes from the client; null: no cross traffic was requested in this direction."""
 
 
 class Frame(RecordPart):
-    """The picture that a browser showed from one moment on."""
+    """A picture of the page, as the browser showed it from one moment on."""
 
     at_ns: Nanoseconds
-    """The time since the navigation's start; 0: the earlier appearance."""
+    """The time since the navigation's start; 0: the picture from before the navigation."""
     jpeg: str
     """The picture, a JPEG in base64."""
 
 
 class Browser(RecordPart):
-    """Metrics of a browser beside the requests; times in nanoseconds since the navigation's start."""
+    """Metrics of a browser in addition to requests. Times are in nanoseconds since the navigation's start."""
 
     product: str
     load_event_ns: Nanoseconds
-    """The end of the load event, as of DOM content loaded."""
+    """The end of the load event."""
     dom_content_loaded_ns: Nanoseconds
+    """The end of the event DOMContentLoaded."""
     first_contentful_paint_ns: Nanoseconds | None
     """First contentful paint; null: nothing was painted."""
     largest_contentful_paint_ns: Nanoseconds | None
@@ -277,11 +271,11 @@ class Browser(RecordPart):
     screenshot_png: str | None = None
     """The picture at the end of the load, in base64, if the job requested it."""
     screenshot_error: str | None = None
-    """The reason of a missing picture, if the job requested one."""
+    """The reason for which `screenshot_png` is missing, if the job requested it."""
     frames: Items[Frame] = Field(default=[])
-    """The appearances of the page, in order, if the job requested them."""
+    """The pictures of the page, in order, if the job requested them."""
     frames_dropped: Count = 0
-    """Frames that were left out, since a load keeps 4 MiB of them."""
+    """Pictures that were left out, since a load keeps at most 4 MiB of them."""
     dialogs: Count = 0
     """Dialogs that the page opened (`alert` and the like). Each was answered at once."""
 
@@ -294,32 +288,30 @@ class Listener(RecordPart):
     port: Count
     fastopen_queue: Count | None
     """The number of connections with data in their SYN that may wait for the end of their handshake
-    (TCP_FASTOPEN): the least of several listeners; 0: none. null: it could not be read."""
+    (TCP_FASTOPEN), 0 if there is no queue; the smallest of several listeners. null: it could not be read."""
     connections: Count
     """Connections of the load to this listener."""
     syn_data: Count
-    """Connections with data in their SYN that its kernel accepted (TCPI_OPT_SYN_DATA)."""
+    """Connections with data in their SYN that the kernel accepted (TCPI_OPT_SYN_DATA)."""
 
 
 class Upstream(RecordPart):
     """Connections of an external server to the origins behind it during a load."""
 
     connections: Count
-    """The number of connections."""
+    """The number of connections that the external server opened to the origins."""
     syn_data: Count
     """Connections with data in their SYN that the origins' kernel accepted."""
 
 
 class Server(RecordPart):
-    """The kernel's report on an external server.
-
-    Connections that found its queue full are counted by TCPFastOpenListenOverflow of the origins' counters.
-    """
+    """The kernel's report on an external server. TCPFastOpenListenOverflow in the origins' counters has the
+    connections that found a full queue."""
 
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
     upstream: Upstream = Upstream(connections=0, syn_data=0)
-    """Its own connections to the origins behind it; none in records of before they were counted."""
+    """The server's connections to the origins behind it; 0 in older records, which did not count them."""
 
 
 class LoadRecord(RecordPart):
@@ -337,7 +329,7 @@ class LoadRecord(RecordPart):
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
     started_unix_ms: Count
-    """The beginning of the load."""
+    """The time at which the load began."""
     client_address: str
     """The client's address, different for each load."""
     cookies_before: Count
@@ -345,7 +337,7 @@ class LoadRecord(RecordPart):
     seen_at: Literal["client", "origins"] = "client"
     """The place at which times of requests and connections were observed."""
     browser: Browser | None = None
-    """The browser's measurements; null: the client is not a browser, or did not get so far."""
+    """The browser's measurements; null: the client is not a browser, or failed before it had any."""
     unknown_requests: Count = Field(
         default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
     )
@@ -353,19 +345,19 @@ class LoadRecord(RecordPart):
     unmatched: list[str] = Field(default=[])
     """The unknown requests, each with its method: `GET http://a.test/x`."""
     lookups: Items[Lookup] = Field(default=[])
-    """Lookups, in the order of queries; none unless the network has `names`."""
+    """Lookups, in the order of queries; empty unless the network has `names`."""
     requests: Items[Request]
-    """Requests, in the order of the page's resources. If observed at the origins, in the order of arrival."""
+    """Requests, in the order of the page's resources; if observed at the origins, in the order of arrival."""
     connections: Items[Connection]
     """Connections, in the order in which they were opened."""
     given_up: GivenUp = GivenUp()
     counters: Counters
     link: Link | None
-    """The use of the link. null in records that the front writes for loads whose world died."""
+    """The use of the link. null in records that the Python side writes for loads whose world died."""
     cross: CrossTraffic | None = None
     """Cross traffic; null: none was requested."""
     server: Server | None = None
-    """The kernel's view of an external server; null: the client talked to the origins."""
+    """The kernel's report on an external server; null: the client connected to the origins."""
 
     @property
     def connection_count(self) -> int:
@@ -374,7 +366,7 @@ class LoadRecord(RecordPart):
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of these that carried data in their SYN."""
+        """Return the number of opened and not aborted connections that carried data in their SYN."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

@@ -1,4 +1,4 @@
-"""The network of a job's world, and TCP in it."""
+"""The settings of the network in a job's world, and of TCP at both ends."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -27,9 +27,9 @@ Ip = Literal["4", "6"]
 IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40}
 # RFC 8200 section 5. Linux switches IPv6 off on interfaces with a smaller MTU.
 IPV6_MTU_MIN_BYTES: Final = 1280
-# A datagram of 1200 bytes, which each path of QUIC carries, with the header of UDP.
+# A datagram of 1200 bytes, which each path must carry for QUIC, and the UDP header.
 QUIC_UDP_BYTES: Final = 1208
-# Lookups of names whose resolver speaks TLS.
+# Kinds of name lookups that use TLS.
 ENCRYPTED_NAMES: Final = ("dot", "doh")
 LinkMaker = Literal["auto", "program", "kernel"]
 Aqm = Literal["none", "codel", "fq_codel", "drr"]
@@ -70,21 +70,21 @@ class RateLimit(Part):
     """One direction of the access link."""
 
     rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
-    """The rate, counting bytes of IP packets without the Ethernet header; null: no limit."""
+    """The rate, counted in bytes of IP packets without the Ethernet header; null: no limit."""
     trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
     """A Mahimahi trace, repeated without end: each number is a millisecond at which one packet of 1500 bytes
     may leave. It requires a null rate, does not decrease, and ends after 0 ms and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """Bytes that may wait for the link; null: no limit."""
     aqm: Aqm = "none"
-    """The rule for dropping packets that wait: `none` drops those that do not fit, `codel` also
-    those that wait too long (RFC 8289), `fq_codel` is codel in a queue for each flow (RFC 8290). `drr` has a
-    queue of `queue_bytes` for each flow, without `codel`, and serves them in turn by bytes."""
+    """The rule for dropping packets in the queue: `none` drops packets that do not fit, `codel` also those
+    that wait too long (RFC 8289), `fq_codel` uses codel in a queue for each flow (RFC 8290). `drr` has a
+    queue of `queue_bytes` for each flow, without codel, and serves the queues in turn, by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
     """The probability of a packet's random loss."""
     jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
-    """The distribution of each packet's delay around that of the direction: `{"normal_us": ...}` with this
-    standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
+    """The distribution of each packet's delay around the delay of the direction: `{"normal_us": ...}` with
+    this standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
     reorder: bool = False
     """True if packets may overtake each other when the delay varies. Otherwise a packet that would overtake
     arrives with the previous one."""
@@ -111,39 +111,39 @@ class Network(Part):
     down: RateLimit
     up: RateLimit
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
-    """Host name of the page to its extra RTT. Half of it is added before the queue downwards, half after the
-    link upwards."""
+    """Extra RTTs by the page's host names. Half is added before the queue on the way down, half after the
+    link on the way up."""
     ip: Ip = "4"
     """The version of IP of all hosts, the client and the resolver."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet; with IPv6 at least 1280."""
     link: LinkMaker = "auto"
-    """The implementation of the link: this program with its link model, or the kernel's `netem` and `tbf`,
-    which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
+    """The implementation of the link: the world program with its link model, or the kernel's `netem` and
+    `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
     `virtual` it is the kernel if its result is the same to the microsecond: not with an AQM, which is `tbf`'s
-    child there. With a `path` it is always the program. `link` of the world's record has the choice."""
+    child there. With a `path` it is always the program. The world's record has the choice in `link`."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
-    send. It is new for each load and starts 4.096 s earlier; its direction has a rate or a trace. null:
-    none."""
+    send. Each load has a new flow, which starts 4.096 s earlier. The direction must have a rate or a trace.
+    null: no traffic."""
     path: Path = "none"
     """The effect of a middlebox between link and hosts on TCP Fast Open or QUIC, see [paths](../paths.md)."""
     path_hosts: list[str] | None = None
     """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability that each of these hosts is behind it, drawn from the seed."""
+    """The probability that each of these hosts is behind the middlebox, drawn from the seed."""
     names: NameLookup = "none"
     """The client's source of hosts' addresses. `none`: it knows them. `do53`: it queries a resolver behind
-    the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one connection of TCP, with Fast
-    Open as the load has it. `dot` and `doh`: over one connection of TLS (RFC 7858), or of HTTPS with HTTP/2
-    and a GET for each name (RFC 8484). Its TLS is that of `tls`, also in loads in cleartext."""
+    the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast Open
+    if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection with
+    HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
     resolver_rtt_us: RttUs | None = None
-    """The RTT to the resolver, without queues; null: that of the link. With another RTT the program makes the
-    link."""
+    """The RTT to the resolver, without queues; null: the link's RTT. With a different RTT, the program and
+    not the kernel implements the link."""
     resolver: ResolverConduct = "answers"
-    """The resolver's treatment of queries. `drop-first`: it ignores the first one for each name and type.
-    `silent`: it ignores all. `nxdomain`: it knows no name. The loader sends a second query after 5 s, and
-    gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
+    """The resolver's treatment of queries. `drop-first`: it ignores the first query for each name and type.
+    `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query after 5 s,
+    and gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
 
     @property
     def quic_mtu_min_bytes(self) -> int:
@@ -191,13 +191,13 @@ class Tcp(Part):
     its initial size, when a connection sends nothing for longer than its retransmission timeout."""
     blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
     """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: the time for which an end stops TFO after
-    data in a SYN was accepted and no answer followed. 0: no detection. Each load begins without such a
-    suspicion."""
+    data in a SYN was accepted and no segment followed. 0: no detection. Each load begins without a suspected
+    black hole."""
     client_fastopen: ClientFastOpen = "0x1"
     """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs requires a cookie. `0x5`:
     the first SYN of each connection has data, and never a cookie or a request for one."""
     listener_fastopen: ListenerFastOpen = "0x2"
     """`net.ipv4.tcp_fastopen` of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is
     accepted with a valid cookie. `0x202`: data is accepted with any cookie or none, and no cookies are given.
-    `0x402`, `0x602`: the same two, and each listener has a queue. Warm cookies were given earlier, under
-    `0x2`."""
+    `0x402` and `0x602` are like `0x2` and `0x202`, and each listener has a queue. Warm cookies were given
+    earlier, under `0x2`."""

@@ -26,7 +26,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _todays_name(bodies: object) -> object:
-    """Rename `structural`, the name of synthetic bodies in files and kept runs of before contract 2."""
+    """Rename `structural`, the name of synthetic bodies in files and runs from before contract 2."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -41,30 +41,30 @@ class Origins(Part):
     http3_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/3, whatever `http` is."""
     keep_alive: bool = True
-    """True if they keep connections, as HTTP/2 and HTTP/3 require."""
+    """True if origins keep connections open, as HTTP/2 and HTTP/3 require."""
     think_scale: Scale = 1.0
-    """The factor of the page's `server_think_us` and `server_send_us`."""
+    """The factor by which the page's `server_think_us` and `server_send_us` are multiplied."""
     one_address: bool = False
-    """True if all hosts share one address, and so one TFO cookie, as behind a replay tool: with the loader,
-    in cleartext."""
+    """True if all hosts share one address, and so one TFO cookie, as behind a replay tool. Only with the
+    loader, in cleartext."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     """The number of connections with data in their SYN that may wait for the end of their handshake
     (TCP_FASTOPEN)."""
     server: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and arguments of an external server, which the client talks to instead of the origins: on
-    port 80 of every host, in cleartext, see [servers](../servers.md). null: none."""
+    """The program and arguments of an external server, to which the client connects instead of the origins:
+    on port 80 of every host, in cleartext, see [servers](../servers.md). null: no external server."""
     server_hosts: Annotated[list[str], Field(min_length=1)] | None = None
-    """The hosts of the page that it serves; null: all. The client connects to the origins of the other hosts
-    on port 8080."""
+    """The hosts of the page that the external server serves; null: all. The client connects to the origins of
+    the other hosts on port 8080."""
     server_listen: bool = False
-    """True if its listeners without a Fast Open queue get one of `tfo_queue` from outside."""
+    """True to give the external server's listeners a Fast Open queue of `tfo_queue` if they have none."""
     upstream_tfo: bool = False
-    """True if it may use TCP Fast Open to the origins behind it, in all loads, with earlier cookies. Then
-    each connection to them must show TCP Fast Open."""
+    """True if the external server may use TCP Fast Open to the origins behind it, in all loads, with earlier
+    cookies. Then each connection to these origins must show TCP Fast Open."""
     upstream_rtt_us: RttUs = 0
     """The RTT between the external server and the origins behind it."""
     bodies_file: str | None = None
-    """The file that holds the recorded bodies."""
+    """The path of the file with the recorded bodies."""
     bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
     """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
     the page's sizes that make a browser request exactly the page's resources, see
@@ -91,7 +91,7 @@ class Origins(Part):
 
     @property
     def multiplex(self) -> bool:
-        """Return True if any host answers several requests at once on a connection."""
+        """Return True if any host serves several requests at once on a connection (HTTP/2 or HTTP/3)."""
         return self.versions[0] in ("2", "3")
 
     @property
@@ -138,34 +138,34 @@ class Tls(Part):
     key_share: KeyShare = "x25519mlkem768"
     """The group of the key share in the loader's ClientHello. Other clients send their own."""
     session: SessionStart = "none"
-    """The beginning of connections. `none`: without a session of an earlier visit, so the first handshake
-    with each host is a full one. `resumed`: with the session tickets of an earlier visit, of one connection
-    to each host. `early`: the same, and the first request is early data (0-RTT) with the ClientHello, if its
-    method is safe."""
+    """The way in which connections begin. `none`: without a session of an earlier visit, so the first
+    handshake with each host is a full one. `resumed`: with the session tickets of an earlier visit, which had
+    one connection to each host. `early`: like `resumed`, and the first request is early data (0-RTT) with the
+    ClientHello, if its method is safe."""
     tickets: Annotated[int, Field(ge=0, le=TICKETS_MAX)] = 2
-    """The number of session tickets that an origin sends on a connection. Each serves one connection of TLS
-    1.3, and so limits the connections to a host that begin with the earlier visit's tickets. 0: none is
-    resumed."""
+    """The number of session tickets that an origin sends on a connection. Each ticket serves one connection
+    of TLS 1.3, so the number limits the connections to a host that can resume a session of the earlier visit.
+    0: no resumption."""
     address_tokens: bool = True
-    """True if an origin gives an address token with each ticket of a QUIC connection, and takes it at the
-    next (RFC 9000 section 8.1.3). Without a token it sends three times the bytes that it has received, and
-    then waits for the client's next flight."""
+    """True if an origin gives an address token with each ticket of a QUIC connection, and accepts it on a
+    later one (RFC 9000 section 8.1.3). Without a token, it sends at most three times the bytes that it has
+    received, and then waits for the client's next flight."""
     retry: bool = False
     """True if an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
     which takes a round trip."""
     early_data_rejected: bool = False
-    """True if origins reject early data, which are then retransmitted."""
+    """True if origins reject early data, which clients then send again after the handshake."""
     ticket_state: TicketState = "valid"
-    """The state of the earlier visit's tickets. `stale`: origins expect another age, so connections resume
-    and early data is rejected (RFC 8446 section 8.3). `expired`: the tickets are older than their lifetime,
-    and the client uses none. `forgotten`: origins have lost their keys, and the client uses the tickets in
-    vain."""
+    """The state of the earlier visit's tickets. `stale`: origins expect a different age, so connections
+    resume, but early data is rejected (RFC 8446 section 8.3). `expired`: the tickets are older than their
+    lifetime, so the client does not use them. `forgotten`: origins have lost the tickets' keys, so the client
+    uses the tickets in vain."""
     certificates: CertificateKind | None = None
-    """The kind of certificates that `chain_bytes` stands for. Origins sign with ECDSA; larger keys and
+    """The kind of certificates whose size is `chain_bytes`. Origins sign with ECDSA; larger keys and
     signatures are padding. null: no kind."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
-    """The size of the certificates that an origin sends, as far as they can have it. If it is missing, that
-    of `certificates`."""
+    """The size of the certificates that an origin sends, or their smallest possible size if that is larger.
+    If missing, the size of `certificates`."""
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
     own."""
@@ -173,13 +173,13 @@ class Tls(Part):
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key; its size is that of the real extension."""
     security: Security = "tls"
-    """The URLs that are served over TLS if a load's transport has it: all with `tls`, and those that are
-    https with `recorded`."""
+    """The URLs that are served over TLS if a load's transport has it: all with `tls`, only https URLs with
+    `recorded`."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_before_tickets(cls, data: Any) -> Any:
-        """Convert runs of before the number of tickets, which record if there were any."""
+        """Convert old runs, which have `resumption` (true or false) instead of the number of tickets."""
         if not isinstance(data, Mapping) or "resumption" not in data:
             return data
         others = {key: value for key, value in data.items() if key != "resumption"}
@@ -188,7 +188,7 @@ class Tls(Part):
     @model_validator(mode="before")
     @classmethod
     def _certificates_have_a_size(cls, data: Any) -> Any:
-        """Set the size of a named kind of certificates."""
+        """Set `chain_bytes` to the size of the kind of certificates, if it is missing and a kind is given."""
         if not isinstance(data, Mapping) or "chain_bytes" in data:
             return data
         kind = data.get("certificates")
@@ -221,7 +221,7 @@ class Tls(Part):
         return self
 
     def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Return True if these settings are still consistent with the changes."""
+        """Return True if these settings are consistent after the changes. Unknown settings are ignored."""
         try:
             Tls.model_validate(
                 self.model_dump() | {key: changes[key] for key in changes if hasattr(self, key)}

@@ -1,11 +1,11 @@
-"""Common properties of the parts of a job: strictness, words, bounds and kinds that several use."""
+"""Common definitions for the parts of a job: the base class, types and bounds."""
 
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 RTT_MAX_US: Final = 60_000_000
-# The kernel's MAX_ARG_STRLEN, less the NUL at the end.
+# The kernel's MAX_ARG_STRLEN without the NUL at the end.
 WORD_MAX_BYTES: Final = 131_071
 SCALE_MAX: Final = 1000
 RttUs = Annotated[int, Field(ge=0, le=RTT_MAX_US)]
@@ -19,11 +19,11 @@ def _can_be_passed_on(word: str) -> str:
     return word
 
 
-# A word of a command line that the kernel can pass on.
+# A word of a command line that the kernel can pass to a program.
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(_can_be_passed_on)]
 
 
 class Part(BaseModel):
-    """A part of a job, without unknown keys and silent conversions."""
+    """Base class of the parts of a job: unknown keys and values of other types are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)

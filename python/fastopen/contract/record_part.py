@@ -20,8 +20,8 @@ class InvalidKind(StrEnum):
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
     """A counter or a socket shows Fast Open although the transport has none."""
     NO_SYN_DATA = "no_syn_data"
-    """With warm cookies, a connection that was used and lost nothing carried no data in its SYN. With cold
-    ones, the same of a connection that was opened after a handshake with that host that lost nothing."""
+    """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, only
+    connections count that were opened after a handshake with the same host that lost nothing."""
     COOKIE_BEFORE_COLD = "cookie_before_cold"
     """The client held a cookie before the first connection to a host."""
     NO_COOKIE_WHEN_WARM = "no_cookie_when_warm"
@@ -31,7 +31,7 @@ class InvalidKind(StrEnum):
     FASTOPEN_FAILED = "fastopen_failed"
     """Data in a SYN was refused, or lost on a link that lost nothing."""
     BLACKHOLE = "blackhole"
-    """The kernel suspected a black hole and turned Fast Open off, although there is none to detect."""
+    """The kernel suspected a black hole and turned Fast Open off, although the path has no black hole."""
     COUNTERS_DISAGREE = "counters_disagree"
     """Counters and sockets of the two ends show different numbers of connections with data in the SYN."""
     SESSION_BEFORE_FIRST = "session_before_first"
@@ -39,25 +39,25 @@ class InvalidKind(StrEnum):
     NOT_RESUMED = "not_resumed"
     """Fewer connections to a host resumed a session than the client had tickets, or the ends disagree."""
     EARLY_DATA_UNASKED = "early_data_unasked"
-    """A connection carried early data, or it was accepted, although the load has none."""
+    """A connection carried early data although the load has none, or an origin accepted early data although
+    it should reject it."""
     NO_EARLY_DATA = "no_early_data"
-    """Fewer connections to a host began with early data that the origin read before the handshake was
-    complete than the client had tickets. They lost nothing, and their first request was safe, fitted into a
-    SYN with data, and was there before the handshake was complete."""
+    """Fewer connections to a host than the client had tickets began with early data that the origin read
+    before the handshake was complete. Only connections count that lost nothing, and whose first request was
+    safe, fitted into a SYN with data, and was ready before the handshake was complete."""
     ANSWER_HELD = "answer_held"
-    """An origin held its response to early data back until the handshake was complete, so nothing was
-    saved."""
+    """An origin held its response to early data back until the handshake was complete: no time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
     """A connection's first response came before the round trips that its first flight needs were over."""
     FIRST_BYTE_LATE = "first_byte_late"
-    """The loader's first response came a round trip later than its first flight takes, although nothing was
-    lost and nothing else was on the link. The first flight did not save the time that it should."""
+    """The loader's first response came a round trip later than its first flight allows, although nothing was
+    lost and nothing else was on the link. The first flight did not save the expected time."""
     WRONG_BYTES = "wrong_bytes"
-    """A response has another size or status than the page."""
+    """A response has a different size or status than in the page."""
     LINK_LATE = "link_late"
-    """The link released a packet too late, or lost one before the link model saw it."""
+    """The link released a packet too late, or a packet was lost before it reached the link model."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
-    """A connection that its path or an end's `tcp_fastopen` keeps from Fast Open does not show that."""
+    """The evidence does not show that a path or an end's `tcp_fastopen` keeps a connection from Fast Open."""
     SERVER_FAILED = "server_failed"
     """An external server ended or stopped listening."""
     NO_LISTENER_QUEUE = "no_listener_queue"
@@ -66,21 +66,21 @@ class InvalidKind(StrEnum):
     """A connection that carried requests is not QUIC although its host speaks HTTP/3, or is QUIC although its
     host does not."""
     PACKETS_DISAGREE = "packets_disagree"
-    """An end of a QUIC connection received more packets of a type than the other sent, or the origin's socket
-    saw none of it."""
+    """An end of a QUIC connection received more packets of a type than the other sent, or no packet of it
+    reached the origin's socket."""
     DATAGRAMS_DROPPED = "datagrams_dropped"
     """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
     LOOKUPS_DISAGREE = "lookups_disagree"
     """Client, resolver and both kernels disagree on the lookups of names, a connection began before its host
-    was looked up, or the loader asked over another protocol than `names`, or not exactly one connection."""
+    was looked up, or the loader did not query over exactly one connection with the protocol of `names`."""
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the generator was the limit, not the server."""
     FAULT = "fault"
-    """The world died; written by the front."""
+    """The world died. Only the Python side writes this kind."""
 
 
 class Invalid(RecordPart):
-    """The reason for which a load does not count. A newer program may have further kinds."""
+    """The reason for which a load does not count. A newer program may have more kinds."""
 
     kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
     """The kind, for programs, see [below](#kinds-of-invalid-loads)."""
@@ -89,11 +89,9 @@ class Invalid(RecordPart):
 
 
 class Counters(RecordPart):
-    """The growth of the kernel's counters during the load.
-
-    TcpExt and Tcp have the names of /proc/net/netstat and /proc/net/snmp, and Udp's have `Udp` before them.
-    Only counters that grew are listed.
-    """
+    """The growth of the kernel's counters during the load. Counters of TcpExt and Tcp have the names in
+    /proc/net/netstat and /proc/net/snmp, counters of Udp have the prefix `Udp`. Only counters that grew are
+    listed."""
 
     client: dict[str, int]
     origins: dict[str, int]
@@ -107,21 +105,22 @@ class LinkUse(RecordPart):
     bytes: Count
     """Bytes of their IP packets."""
     dropped_queue: Count
-    """Packets that the queue dropped: it was full, or its management (`aqm`) chose them."""
+    """Packets that were dropped because the queue was full, or by its management (`aqm`)."""
     dropped_loss: Count
     """Packets that were lost at random."""
     dropped_path: Count = 0
     """Packets that a middlebox dropped, or answered itself."""
     overruns: Count
-    """Packets lost outside the link model: by the kernel before it saw them, or by an end that was gone."""
+    """Packets lost outside the link model: by the kernel before the link model received them, or because an
+    end was gone."""
     queue_bytes_max: Count | None
-    """The most bytes in the queue; null if the kernel makes the link, which does not report them."""
+    """The most bytes in the queue; null if the kernel emulates the link, which does not report them."""
     late_us_p50: Count
-    """The median delay of packets' release after it was due."""
+    """The median time by which packets were released after they were due."""
     late_us_p99: Count
-    """The 99th percentile of this delay."""
+    """The 99th percentile of this time."""
     late_us_max: Count
-    """The maximum of this delay."""
+    """The maximum of this time."""
 
 
 class Link(RecordPart):

@@ -1,8 +1,8 @@
-"""The answers of the world program: one record a line, with its kind in `type`.
+"""The output of the world program: one JSON record a line, with its kind in `type`.
 
-Unknown keys are skipped, because a newer program of the same contract may add some. Known keys are checked
-strictly. Kept runs are read under the names of the contract that wrote them. Schema and tables are made of
-these models, like those of jobs.
+Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
+validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for
+jobs, tools/generate.py makes the JSON schema and the tables of docs/dev/contract.md from these models.
 """
 
 from functools import cache
@@ -20,27 +20,26 @@ from fastopen.contract.world_record import WorldRecord
 
 class PacketsRecord(RecordPart):
     """A piece of the packets of a load, if the job requested them (`packets`): packets of the interfaces of
-    both ends, with the hosts' names and the secrets of TLS. The load's own record comes after the last.
-    """
+    both ends, with the hosts' names and the secrets of TLS. The load's record follows the last piece."""
 
     type: Literal["packets"]
     job: str
     id: str
     pcapng: str
-    """The piece in base64. All pieces of a load in sequence are a file in the format pcapng."""
+    """The piece in base64. The pieces of a load, one after another, are a file in the format pcapng."""
     dropped: Count
     """Packets of the load that found no room and are not included."""
 
 
 class EndRecord(RecordPart):
-    """The end of a job, whose world is gone."""
+    """The end of a job. Its world has been removed."""
 
     type: Literal["end"]
     job: str
     loads: Count
-    """Records of loads that were written."""
+    """The number of load records that were written."""
     teardown_us: Count
-    """The time that ending the world took."""
+    """The time to remove the world."""
 
 
 class ErrorRecord(RecordPart):
@@ -54,7 +53,7 @@ class ErrorRecord(RecordPart):
     message: str
     """The problem and its place."""
     remedy: str = ""
-    """A remedy; may be empty."""
+    """What the user can do; may be empty."""
 
 
 Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndRecord | ErrorRecord
@@ -62,7 +61,7 @@ Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndReco
 
 @cache
 def record_adapter() -> TypeAdapter[Record]:
-    """Return the reader of records by their `type`, made at its first use."""
+    """Return the parser of records by their `type`. It is created at its first use."""
     return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 
@@ -71,7 +70,7 @@ class RecordError(ValueError):
 
 
 class ContractError(RecordError):
-    """A world that speaks another version of the contract."""
+    """A world program with another version of the contract."""
 
 
 def parse_record(line: bytes | str) -> Record:

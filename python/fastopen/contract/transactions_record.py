@@ -16,15 +16,15 @@ class ServerCore(RecordPart):
     """The use of the server's core while transactions were under way (`/proc/stat`)."""
 
     number: Count
-    """The number of the core, which the server's threads do not leave."""
+    """The number of the core, on which the server's threads must stay."""
     steered: bool
-    """True if the kernel receives the server's packets on it (`net.core.rps_default_mask`)."""
+    """True if the kernel receives the server's packets on this core (`net.core.rps_default_mask`)."""
     elapsed_us: Count
-    """The elapsed time by the clock."""
+    """The elapsed wall-clock time."""
     idle_us: Count
-    """Idle time; exact if the kernel stops its tick then (NO_HZ)."""
+    """Idle time, exact if the kernel stops its tick on an idle core (NO_HZ)."""
     user_us: Count
-    """Time in processes of the usual priority or a higher one. Counted in ticks, as the next three are."""
+    """Time in processes of normal or higher priority. Counted in ticks, like the next three times."""
     nice_us: Count
     """Time in processes of a lower priority, which are not the server."""
     system_us: Count
@@ -34,8 +34,8 @@ class ServerCore(RecordPart):
     stolen_us: Count
     """Time that the hypervisor took."""
     server_threads_us: Count
-    """Time in which the server's threads ran (`schedstat`), with the interrupts that they met: all of its
-    time but softirqs on an idle core."""
+    """Time in which the server's threads ran (`schedstat`), including interrupts of these threads: all time
+    for the server except softirqs on an idle core."""
 
     @property
     def busy_us(self) -> int:
@@ -44,7 +44,7 @@ class ServerCore(RecordPart):
 
     @property
     def others_us(self) -> int:
-        """Return the least time that processes other than the server's used of it."""
+        """Return the least time for which other processes than the server used the core."""
         return max(self.user_us + self.nice_us + self.system_us - self.server_threads_us, self.nice_us)
 
 
@@ -57,12 +57,12 @@ class TransactionsRecord(RecordPart):
     transport: Transport
     cookies: Cookies
     valid: bool
-    """True if they count."""
+    """True if the transactions count."""
     invalid: Items[Invalid]
-    """The reasons for which they do not count. Effects of overload, a flood or a change of key are no such
-    reason."""
+    """The reasons for which the transactions do not count. Effects of overload, a flood or a change of key
+    are not among them."""
     started_unix_ms: Count
-    """The beginning of the transactions."""
+    """The time at which transactions began."""
     cookies_before: Count
     """The number of hosts whose cookie the client held at the beginning."""
     begun: Count
@@ -71,15 +71,15 @@ class TransactionsRecord(RecordPart):
     """Transactions that were due and did not begin: 20,000 were under way, or there were no addresses
     left."""
     arrived_over_us: Count
-    """The time from the due beginning of the first to the beginning of the last."""
+    """The time from when the first transaction was due until the last one began."""
     elapsed_us: Count
-    """The time from the start to the end of the last one."""
+    """The time from the start until the last transaction ended."""
     answered: Count
     """Transactions with a complete response."""
     answered_over_us: Count
     """The time from the first of these responses to the last one."""
     failures: dict[str, Count]
-    """Failures of the other transactions with their numbers, the ten most frequent."""
+    """The ten most frequent failures of the other transactions, with their numbers of occurrences."""
     syn_data: Count
     """Transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
@@ -88,16 +88,16 @@ class TransactionsRecord(RecordPart):
     retransmits: Count
     """Segments that the client's end retransmitted."""
     latency_us: list[Pair]
-    """Latencies of answered transactions, from their due beginning to the last byte: a histogram (HDR, four
-    digits), as values and their numbers of occurrences."""
+    """Latencies of answered transactions, from when they were due to their last byte: a histogram (HDR, four
+    digits), as values with their numbers of occurrences."""
     late: Count
     """Transactions that began over `late_us` after they were due."""
     lateness_us: list[Pair]
-    """Delays of beginnings after they were due, in the same form."""
+    """Times by which transactions began after they were due, in the same format."""
     generator_us: Count
-    """Time in which the generator's thread ran; 0 if computing is free."""
+    """Time in which the generator's thread ran; 0 if computing takes no time, as in virtual time."""
     fastopen_queue: Count | None
-    """The Fast Open queue of the server's listener, the least of several; null: it could not be read."""
+    """The Fast Open queue of the server's listener, the smallest of several; null: it could not be read."""
     flood_syns: Count
     """SYNs that the flood sent."""
     counters: Counters

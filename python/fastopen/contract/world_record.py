@@ -8,12 +8,12 @@ EngineName = Literal["host", "virtual"]
 
 
 class MeasuredRtt(RecordPart):
-    """The RTT in microseconds."""
+    """The requested and the measured RTT in microseconds."""
 
     asked: Count
     """The job's RTT."""
     expected: Count
-    """The job's RTT, with the time that the probe's own packets take on the wire."""
+    """The job's RTT, and the transmission time of the probe's own packets."""
     median: Count
     """The median of the measured RTTs."""
     samples: Count
@@ -21,12 +21,12 @@ class MeasuredRtt(RecordPart):
 
     @property
     def net(self) -> int:
-        """Return the measured RTT without the time that the probe's own packets took on the wire."""
+        """Return the measured RTT without the transmission time of the probe's own packets."""
         return self.median - (self.expected - self.asked)
 
 
 class MeasuredRate(RecordPart):
-    """The rate in bit/s."""
+    """The requested and the measured rate in bit/s."""
 
     asked: Count | None
     """The job's rate; null: no limit."""
@@ -35,11 +35,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measured network of this world.
-
-    It is measured over the requested link without random factors, with a queue that drops at its tail, and
-    without a rate limit instead of a trace, since a probe meets a trace at any point.
-    """
+    """The measured network of this world. It is measured over the requested link without random factors, with
+    a tail-drop queue, and without a rate limit if a trace is requested, since a probe could meet any part of
+    the trace."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""
@@ -48,14 +46,14 @@ class Measured(RecordPart):
 
 
 class Sysctls(RecordPart):
-    """Settings of both namespaces, name to value as it was read back."""
+    """Kernel settings of both namespaces: names mapped to values, as read back."""
 
     client: dict[str, str]
     origins: dict[str, str]
 
 
 class Route(RecordPart):
-    """The kernel's TCP settings on a fresh connection."""
+    """The kernel's TCP settings on a new connection."""
 
     congestion_control: str
     initial_window_segments: Count
@@ -63,16 +61,15 @@ class Route(RecordPart):
 
 
 class Routes(RecordPart):
-    """Routes of both namespaces."""
+    """The TCP settings on new connections in both namespaces."""
 
     client: Route
     origins: Route
 
 
 class FidelityGaps(RecordPart):
-    """Resources (by index) that synthetic bodies do not make a browser request as the page has it, in some of
-    the job's loads.
-    """
+    """Indices of resources that synthetic bodies make a browser request in a different way than the page, in
+    some of the job's loads."""
 
     left_out: list[Count]
     """Resources without a reference, since no body has room for it."""
@@ -90,7 +87,7 @@ class WorldRecord(RecordPart):
     contract: Count
     """The version of the contract that the program speaks."""
     engine: EngineName
-    """The clock: this machine's, or that of a kernel of its own."""
+    """The clock of the loads: this machine's (`host`), or that of a separate kernel (`virtual`)."""
     link: Literal["program", "kernel"]
     """The implementation of the link."""
     kernel: str
@@ -98,15 +95,15 @@ class WorldRecord(RecordPart):
     program: str
     """The program's version."""
     hosts: dict[str, str]
-    """Host name to address."""
+    """Maps the names of hosts to their addresses."""
     path_hosts: list[str] | None = None
     """The hosts behind the middlebox; null: there is none."""
     sysctls: Sysctls
     routes: Routes
     nice: int
-    """The priority of the world's processes: -20 with root, else as started."""
+    """The nice value of the world's processes: -20 with root, otherwise as started."""
     measured: Measured
     fidelity_gaps: FidelityGaps | None = None
     """Deviations of synthetic bodies; null: bodies are not synthetic."""
     setup_us: Count
-    """The time of building and measuring."""
+    """The time to build and measure the world."""

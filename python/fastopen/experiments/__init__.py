@@ -1,4 +1,4 @@
-"""Factors, arms, plans, published tables and rigs: from TOML files to the jobs of a run."""
+"""Read experiments from TOML files or options, and plan the jobs of their runs."""
 
 from fastopen.contract import EngineName
 from fastopen.experiments.arms import (

@@ -46,11 +46,11 @@ class Arm:
     dash: tuple[int, ...]
     """Dash and gap lengths of the line, in pixels. Any two arms differ in colour, shape and dash."""
     condition: str = ""
-    """Beginning of a sentence about the arm's effect."""
+    """Beginning of a sentence about the arm's effect, such as "With warm cookies"."""
     visit: str = ""
-    """Visit of a user that the arm stands for."""
+    """Description of the user's visit that the arm models, such as "a first visit (cold cookies)"."""
     preference: int = 0
-    """Rank among treatments. The highest one represents all if only one is shown."""
+    """Rank among treatments. If only one treatment is shown, it is the one with the highest rank."""
     encrypted: bool = False
     """True if each connection uses TLS."""
 
@@ -67,7 +67,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return the arm in cleartext (None), or with TLS on every connection."""
+        """Return the arm in cleartext (`tls` is None), or with TLS on every connection."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -146,7 +146,7 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the baseline among those of arms; None if it was not loaded."""
+    """Return the baseline's value from a mapping of arms to values; None if it was not loaded."""
     return of_arm.get(BASELINE.name)
 
 
@@ -159,11 +159,11 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the headline arm: the preferred treatment among those that were loaded."""
+    """Return the value of the preferred treatment that was loaded; None if no treatment was loaded."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms that are compared with the baseline, with the control; empty without a baseline."""
+    """Return the arms to compare with the baseline, including the control; empty without a baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []

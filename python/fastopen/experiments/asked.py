@@ -1,7 +1,7 @@
-"""Turns requested values of factors into networks, setups, arms and engines.
+"""Turn requested values of factors into networks, setups, arms and engines.
 
-The command line, TOML files and Python differ only in how values are written and in how the place of a fault
-is named. Everything else is shared, so a fault has the same words everywhere.
+The command line, TOML files and Python write values and the names of factors in different ways. Everything
+else is shared, so that an error has the same text everywhere.
 """
 
 import re
@@ -39,7 +39,7 @@ DIRECTIONS: Final = ("down", "up")
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
-# Factors that make up for large certificates.
+# Factors that reduce the cost of large certificates.
 REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 _NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
@@ -47,13 +47,13 @@ _NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
 
 @dataclass(frozen=True)
 class Source:
-    """The place where values are written, and the names of its parts."""
+    """The source of requested values, such as a file or the command line, and its names for settings."""
 
     name: str
-    """Text before the place: a file, or empty."""
+    """Text before a setting's name in errors: the path of a file, or empty."""
     key_of: Callable[[Factor], str]
     setting_of: Callable[[str], str] = lambda name: name
-    """Name of a setting that is not a factor, such as repeats or seed, from its key."""
+    """Function that returns the source's name for a setting that is not a factor, such as repeats or seed."""
 
     def place(self, *keys: str) -> str:
         """Return the place of an error, such as `my.toml: network.rtt`."""
@@ -75,9 +75,9 @@ class Asked:
     """Values by the factor's name."""
     source: Source
     combine: Combine = "cross"
-    """Way to combine lists of network factors: every value with every other, or first with first."""
+    """Way to combine lists of network factors: every value with every other, or the n-th with the n-th."""
     folder: Path = field(default_factory=Path)
-    """Folder of relative paths: traces, and files in a server's command line."""
+    """Folder that paths of traces, and of files in a server's command line, are relative to."""
     named: tuple[NamedNetwork, ...] = ()
     """Named networks whose RTT and rates are requested."""
 
@@ -133,10 +133,8 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the arms and setups to compare, over each client, server setting, TCP and TLS, each once.
-
-        Raises InputError.
-        """
+        """Return the arms to compare, and a setup for each combination of clients, origins, TCP and TLS.
+        Setups are without duplicates. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._named("client"):
             clients = clients_of(self._settings("client"))
@@ -184,7 +182,7 @@ class Asked:
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the sessions of all clients under these settings."""
+        """Return the ways to begin TLS sessions that all clients support with these settings."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.by_name_alone for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
@@ -224,7 +222,7 @@ class Asked:
                 )
 
     def experiment(self, **others: Any) -> Experiment:
-        """Return the experiment. `others` are settings beside factors. Raises InputError."""
+        """Return the experiment. `others` are its settings that are not factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         try:
@@ -239,7 +237,7 @@ class Asked:
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return the error of these factors together. Factors that were not requested have their defaults."""
+        """Return an error that names those of these factors that were requested, or all if none was."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         written = {one.name: self.source.key_of(one) for one in ASKED if "_" in one.name}
@@ -265,7 +263,8 @@ class Asked:
             ) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the settings by the names of the contract's model, as lists if several are compared."""
+        """Return the requested settings of a part by their names in the contract's model. A factor of which
+        several values can be compared has a list."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -273,7 +272,7 @@ class Asked:
         }
 
     def _check(self, clients: Sequence[Client]) -> None:
-        """Raise an error for client factors that would be a column of the table without any effect."""
+        """Raise an error for factors of the client or TLS that have no effect on any requested client."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
@@ -299,12 +298,9 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Return the values of each factor by its name; None means not requested.
-
-    `named` are names of networks that replace RTT and rates.
-
-    On the command line several values are a text with commas, elsewhere a list. Raises InputError.
-    """
+    """Read the requested values in `written`, a mapping of names of factors; None means not requested.
+    `named` lists named networks, which set RTT and rates. Several values are a text with commas on the
+    command line, and a list elsewhere. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -373,7 +369,7 @@ def networks_asked(**written: object) -> list[Network]:
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return the requested setups."""
+    """Return the setups for factors given by name on the command line. Raises InputError."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 
@@ -392,14 +388,14 @@ def _tls(settings: Mapping[str, Any]) -> Tls | None:
 
 
 def _needed(factor: Factor) -> Factor:
-    """Return the factor without which this one has no effect; None if there is none."""
+    """Return the factor that must be set for this one to have an effect. `factor.needs` must not be None."""
     assert factor.needs is not None
     field, _ = factor.needs
     return next(one for one in of_part(factor.part) if field in one.fields)
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Return the factors that have an effect beside the others, so that equal networks become one."""
+    """Return the values without factors that have no effect with the others, so that equal networks merge."""
     return {
         factor: value
         for factor, value in values.items()

@@ -1,4 +1,4 @@
-"""Turns a requested client into an experiment's, and that into a job's."""
+"""Turn the requested settings of a client into the client of an experiment, and that into one of a job."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """Yield a tool's words with the client's settings filled in. Placeholders of a page stay."""
+    """Yield the words of a tool's command line with the client's settings, but placeholders for URLs."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -77,7 +77,7 @@ def _told(client: Client) -> Iterator[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Return the client of a job, with the page's URLs for placeholders."""
+    """Return the client of a job: placeholders in its command are replaced by URLs and the HTTP version."""
     if client.command is None:
         return client
     words: list[str] = []
@@ -92,13 +92,13 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
-    """Return the URLs that a load of the page requests before its load event, without duplicates."""
+    """Return the URLs of the page's GET requests in phase `load`, as they are served, without duplicates."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_as(one.url, tls) for one in wanted))
 
 
 def served_as(url: str, tls: Tls | None = None) -> str:
-    """Return the URL under which origins serve a resource, in cleartext or over TLS on its own port."""
+    """Return the URL at which origins serve a resource: in cleartext, or over TLS on the URL's own port."""
     parts = urlsplit(url)
     scheme, usual = ("https", 443) if tls is not None else ("http", 80)
     if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):
@@ -110,12 +110,12 @@ def served_as(url: str, tls: Tls | None = None) -> str:
 
 
 def usual_heads(of: ClientType) -> RequestHeads:
-    """Return whose request head sizes are the default: the recorded ones if the client can send them."""
+    """Return the default for `request_heads`: `recorded` if the client can send such heads, else `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the origins with synthetic bodies if the client reads bodies and the user chose none."""
+    """Return the origins, with synthetic bodies if the client reads bodies and `bodies` was not set."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

@@ -1,4 +1,4 @@
-"""Estimates the duration of a plan: from sizes and round trips before it begins, then from its own pace."""
+"""Estimate the duration of a plan: first from sizes and round trips, later from the loads that are done."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Final
 from fastopen.contract import EngineName, Job
 from fastopen.experiments.plan import Plan, transfer_s
 
-# Time to build and leave a world, as measured by the benchmarks.
+# Time to build and remove a world, as measured by the benchmarks.
 WORLD_S: Final = 0.1
 # A load in virtual time takes only processor time: VIRTUAL_LOAD_S for this number of resources.
 VIRTUAL_LOAD_S: Final = 0.04
@@ -19,8 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Return a rough estimate of the wall time of all jobs, in seconds. `parallel` is the number of worlds
-    that each engine runs at once, and `slower` its slowdown compared with an idle machine.
-    """
+    that each engine runs at once, and `slower` its slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -30,13 +29,13 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the factor by which work that waits only for processors takes longer under the current load."""
+    """Return the slowdown (1 or more) of `at_once` tasks that need only processors under this load."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
 @dataclass
 class Pace:
-    """Estimates the rest of a run from the loads so far, by the ratio of their jobs' estimates."""
+    """Estimate of the rest of a run: the time of the loads so far, scaled by the estimated costs of loads."""
 
     costs: Mapping[str, float]
     """Estimated cost of one load of each pending job."""
@@ -78,9 +77,7 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 def load_s(job: Job) -> float:
     """Return the estimated seconds of one load: transfer at the link's rate, rounds of requests, processing.
-
-    A round is a request and its answer, and a handshake if connections are not kept open.
-    """
+    A round is a request and its response, and a handshake if connections are not kept open."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

@@ -1,4 +1,4 @@
-"""A factor: a setting that may vary from cell to cell, with everything that is known about it."""
+"""A factor: a setting that may vary from cell to cell, with its names, values, texts and rules."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ MODELS: Final[dict[Part, type[BaseModel]]] = {
 }
 
 
-# Units that stand at the end of a column's heading.
+# Units that may end the heading of a column.
 UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 
 @dataclass(frozen=True)
 class Point:
-    """The place of the arms of one comparison: a network, a setup and an engine."""
+    """The conditions under which arms are compared: a network, a setup and an engine."""
 
     network: Network
     setup: Setup
@@ -59,43 +59,39 @@ class Factor:
     meaning: str
     """One-line explanation for users."""
     columns: tuple[str, ...] = ()
-    """Keys of cells in `--json` and names of exported columns, one for each field; by default the field's
-    name.
-    """
+    """Keys of cells in `--json` and names of exported columns, one for each field; by default the last part
+    of the first field's name."""
     default: str | None = None
     """Default value as users write it; None for the contract's default."""
     otherwise: str = ""
-    """Description of the value if there is no default because it follows from other factors."""
+    """Description of the default if it depends on other factors."""
     example: str = ""
     """Example values as users write them."""
     header: str = ""
     """Heading of the table's column, with the unit. Empty if an experiment has only one value, so that no
-    table has a column for it.
-    """
+    table has a column for it."""
     phrase: str = "{}"
     """Text in sentences, and in ids of jobs without `label`. `{}` stands for the value's text."""
     called: str = ""
     """Name for users if the header is too short for that."""
     full: str = ""
-    """Phrase that names the factor without context; by default `phrase`."""
+    """Phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
     """Phrase if there is no value."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Phrases of single values, by the text in a column."""
+    """Phrases for certain values; the keys are the values' texts in a column."""
     label: str = ""
     """Text in ids of jobs."""
     question: bool = False
-    """True if its values are separate questions that no verdict mixes."""
+    """True if each value is a separate question, so that no verdict combines several values."""
     first_flight: bool = False
-    """True if it decides how connections begin, so that rows that differ only in it are compared."""
+    """True if the factor decides how connections begin. Rows that differ only in it are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
-    """Default of each field as a function of the point. A table does not show a factor that only has these
-    values.
-    """
+    """Function that returns the default of each field at a point. A table does not show a factor that has
+    only these values."""
     chance: Callable[[Any], bool] | None = None
     """Function that returns True for a value that makes loads random, even in virtual time; None: no value
-    does.
-    """
+    does."""
     needs: tuple[str, Any] | None = None
     """Field of the part, and the value of that field with which this factor has no effect."""
     switch: bool = False
@@ -105,7 +101,7 @@ class Factor:
     named: str = ""
     """Name of the option, if it differs from `name`."""
     key: str = ""
-    """Key in a TOML file, if it is not the part with its field (or the name, for a network)."""
+    """Key in a TOML file, if it is not made of the part and the first field (for a network: the name)."""
 
     @property
     def flag(self) -> str:
@@ -127,7 +123,7 @@ class Factor:
 
     @property
     def several(self) -> bool:
-        """Return True if an experiment may compare several values of it."""
+        """Return True if an experiment may compare several values of the factor."""
         return bool(self.header) or self.part in ("arm", "engine")
 
     @property
@@ -141,7 +137,7 @@ class Factor:
 
     @property
     def title(self) -> str:
-        """Return its name for people, without the unit."""
+        """Return the factor's name for people, without the unit."""
         words = (word for word in self.heading.split(" ") if word not in UNITS)
         return self.called or " ".join(words) or self.name.replace("_", " ")
 
@@ -157,7 +153,7 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it; None if it follows from other factors."""
+        """Return the default as users write it; None if it depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -219,7 +215,7 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Return True if the factor that it needs is present."""
+        """Return True if the factor has an effect at the point: the factor that it needs is set there."""
         if self.needs is None:
             return True
         field, without = self.needs
@@ -245,7 +241,7 @@ class Factor:
         return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if it differs from point to point, and does not only follow from other factors."""
+        """Return True if the factor differs between points, and not only by its `natural` defaults."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return self.natural is None or not self.is_usual(points)
@@ -254,7 +250,7 @@ class Factor:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def is_usual(self, points: Iterable[Point]) -> bool:
-        """Return True if it has its default at every point."""
+        """Return True if the factor has its default at every point."""
         if self.natural is not None:
             return all(self.values(point) == self.natural(point) for point in points)
         values = (value for point in points for value in self.values(point))

@@ -1,6 +1,6 @@
 """The registry of factors. Add a new factor here (see CONTRIBUTING.md).
 
-Their order is that of options, columns of tables and phrases. In tables the RTT comes last.
+Options, columns of tables and phrases have the order of the factors, but the RTT is a table's last column.
 """
 
 from collections.abc import Callable, Mapping
@@ -422,7 +422,7 @@ TRANSPORT: Final = Factor(
     "First flights to compare: tcp,tfo,tls,tls+tfo,recorded, or arms off,cold,warm, or all.",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
-# These have no option of their own: TRANSPORT sets them.
+# Factors without an option of their own: TRANSPORT sets them.
 _OF_TRANSPORT: Final = (
     Factor(
         "arm", "arm", ("name",), q.choice(*ARMS),
@@ -458,7 +458,7 @@ def of_part(*parts: Part) -> tuple[Factor, ...]:
 
 
 def cell_columns(point: Point) -> dict[str, Any]:
-    """Return all factors of a cell as JSON. The keys are those of exported columns."""
+    """Return the values of all factors of a cell as JSON, by the names of exported columns."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS

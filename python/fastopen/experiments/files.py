@@ -1,4 +1,4 @@
-"""Experiments as TOML files: the packaged ones by name, others by path."""
+"""Read experiments from TOML files: packaged ones by name, others by path."""
 
 import re
 from pathlib import Path
@@ -63,7 +63,7 @@ def load_rigs(name_or_path: str) -> RigSpace:
 
 
 def _check_pages(pages: object, path: Path) -> None:
-    """Raise InputError for pages that cannot be found, beside the other faults of the file."""
+    """Raise InputError for pages that cannot be found."""
     names = pages if isinstance(pages, list) else []
     raise_all(
         [

@@ -1,4 +1,4 @@
-"""The model of an experiment in base units, as a run keeps it."""
+"""The model of an experiment in base units, such as microseconds and bytes. Runs store it as JSON."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -28,7 +28,7 @@ class SmallestEffect(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     percent: Annotated[float, Field(ge=0, le=100)] = 0.5
-    """Share of the page load time."""
+    """Percentage of the page load time."""
     ms: Annotated[float, Field(ge=0)] = 1.0
 
 
@@ -40,13 +40,13 @@ class PublishedTable(BaseModel):
     experiment: str
     """Value of the column `experiment` of the rows."""
     pages: dict[str, str]
-    """Names of the pages in the rows, by our names."""
+    """The pages' names in the rows, by their names in the experiment."""
     unit: Literal["s", "ms"] | None = None
     """True unit of the times, if the table prints another one."""
     swapped: bool = False
-    """True if the two columns of times have each other's heading."""
+    """True if the headings of the two columns of times are swapped."""
     known: list[str] = Field(default_factory=list)
-    """Sentences about further reasons why the figures of the source differ from ours."""
+    """Sentences about other reasons why the figures of the source differ from the experiment's."""
 
 
 class Setup(BaseModel):
@@ -58,9 +58,8 @@ class Setup(BaseModel):
     origins: Origins = Field(default_factory=Origins)
     tcp: Tcp = Field(default_factory=Tcp)
     tls: Tls | None = None
-    """TLS of the origins; None if all are in cleartext. By `security`, every origin has TLS, or only those
-    with https URLs.
-    """
+    """TLS of the origins; None if all are in cleartext. `security` decides whether every origin uses TLS, or
+    only origins of https URLs."""
 
     @model_validator(mode="after")
     def _both_ends_agree(self) -> Self:
@@ -104,7 +103,7 @@ class Experiment(BaseModel):
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     vary: Variation | None = None
-    """Spreads of the values that each repeat samples; None repeats with the same values."""
+    """Spreads of the values that each repeat samples; None: all repeats have the same values."""
     published: PublishedTable | None = None
 
     @model_validator(mode="after")
@@ -168,14 +167,14 @@ class Experiment(BaseModel):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms of a setup. QUIC has no SYN, so only arms without TFO."""
+        """Return the arms of a setup; only those without TFO if all hosts use QUIC, which has no SYN."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
-    """Return the default size of a link's queue; None, no limit, if the rate has no limit."""
+    """Return the default size of a link's queue; None (no limit) if the rate has no limit."""
     if rate_bit_per_s is None:
         return None
     return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

@@ -1,4 +1,4 @@
-"""Access networks by name: RTT and rates as published, each with its source."""
+"""Named access networks, with RTT and rates as published, and their sources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def has_usual_rates(networks: Sequence[Network]) -> bool:
 
 
 class _Named(Factor):
-    """A factor that shows RTT and rates by the network's name."""
+    """A factor that shows the network's name instead of RTT and rates."""
 
     def values(self, point: Point) -> tuple[str | None, ...]:
         return (name_of(point.network),)

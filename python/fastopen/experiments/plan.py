@@ -2,12 +2,11 @@
 
 A job is one world: one page over one network in one setup with every arm, so that the arms of a repeat are
 paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling sorts by a hash of the
-seed, so that the order does not depend on the version of Python. Engines take turns: nothing else runs during
-loads in real time.
+seed, so that the order does not depend on the version of Python. Engines run one after another, so that
+nothing else runs during loads in real time.
 
-Without random factors, in virtual time, one repeat is enough, and its arms keep the order of the experiment.
-The seed then has no effect, unless the experiment varies: each repeat is a sample, and the seed decides the
-samples.
+In virtual time without random factors, one repeat is enough, and its arms keep the order of the experiment.
+The seed then has no effect. With uncertain values (`vary`), each repeat is a sample, which the seed decides.
 """
 
 import secrets
@@ -36,7 +35,7 @@ from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
-# Multiple of the time that a load's bytes need on an idle link, after which the load counts as hung.
+# The time limit of a load is LOAD_TIMEOUT_MIN_US and this multiple of its transfer time on an idle link.
 TRANSFER_SLACK: Final = 4
 
 
@@ -63,7 +62,7 @@ class Cell:
 
     @property
     def comparison(self) -> Comparison:
-        """Return the comparison of cells that differ only in their arm."""
+        """Return the comparison that this cell belongs to."""
         return Comparison(self.page, self.network, self.setup, self.engine)
 
 
@@ -117,21 +116,22 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment with a drawn seed if it has an effect. `auto` is the engine of that word."""
+    """Return the experiment, with a random seed if any load is random. `auto` replaces the word."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
 def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return for each network, setup and engine whether nothing is random. `auto` is that engine."""
+    """Return for each network, setup and engine True if nothing is random. `auto` is the engine that replaces
+    the word `auto`."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of samples of a report: fewer for a large sweep."""
+    """Return the default number of samples for a report: fewer for a large sweep."""
     loads_of_a_draw = pages * len(exact(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
@@ -155,7 +155,8 @@ def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Networ
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return the plan, in which `auto` is that engine. Raises InputError, also for too many loads."""
+    """Return the plan. `auto` is the engine that replaces the word `auto`. Raises InputError, also for too
+    many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
@@ -195,13 +196,14 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: PlannedJob) -> tuple[int, int, int]:
-    """Return the position of a job: by engine, then repeat, then shuffled."""
+    """Return a job's sort key: by engine, then by repeat, then shuffled."""
     shuffled = derive_seed(experiment.seed, "job order", planned.job.id)
     return (engines.index(planned.comparison.engine), planned.repeat, shuffled)
 
 
 class _Labels:
-    """Short and unique names of worlds and jobs, the same on each engine, as are their seeds."""
+    """Short and unique names of worlds and jobs. A world has the same name, and so the same seed, on each
+    engine."""
 
     def __init__(self, experiment: Experiment, engines: Sequence[EngineName]) -> None:
         self._networks = network_labels(experiment)
@@ -219,7 +221,7 @@ class _Labels:
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _Labels) -> Job:
-    """Return the job of all repeats, as the first one without a sample. Raises ValidationError."""
+    """Return the first repeat's job without its sample, to make all jobs from. Raises ValidationError."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -249,7 +251,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
 
 
 def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return the hosts of a page that an external server serves; empty if it serves none of them."""
+    """Return changes of the origins for a page's hosts: without an external server if it serves none of them,
+    otherwise with only the page's hosts in `server_hosts`."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -261,7 +264,7 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
 def _repeated(
     experiment: Experiment, usual: Job, page: Page, comparison: Comparison, labels: _Labels, repeat: int
 ) -> Job:
-    """Return the job with seed, order and sample of a repeat. A page is checked only once."""
+    """Return `usual` with seed, order and sample of a repeat. A copy, so that a page is checked only once."""
     world = labels.world(comparison, repeat)
     changes: dict[str, Any] = {
         "id": labels.job(comparison, repeat),
@@ -290,7 +293,7 @@ def _shuffled(
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    """Raise InputError for too many loads, since a slip in a sweep multiplies."""
+    """Raise InputError for too many loads, which a small mistake in a sweep can cause."""
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
     words, loads = counted(experiment, pages, len(engines), repeats)
@@ -334,7 +337,7 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """Number pages with a name that is taken, since pages of one name would share cells."""
+    """Return the pages, with numbers added to names that occur before: equal names would share cells."""
     taken: set[str] = set()
     named: list[Page] = []
     for page in pages:

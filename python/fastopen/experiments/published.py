@@ -14,7 +14,7 @@ FILE: Final = "published.csv"
 
 
 class PublishedCell(BaseModel):
-    """One row of a published table, as printed. `off_ms` and `tfo_ms` are the times that it meant."""
+    """One row of a published table, as printed. `off_ms` and `tfo_ms` are the corrected times."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,7 +32,7 @@ class PublishedCell(BaseModel):
     true_unit: str = ""
     """True unit of the times; empty if it is the printed one."""
     swapped: bool = False
-    """True if the two times have each other's heading."""
+    """True if the headings of the two times are swapped."""
 
     @property
     def off_ms(self) -> float:
@@ -46,7 +46,7 @@ class PublishedCell(BaseModel):
 
     @property
     def improvement_percent(self) -> float:
-        """Return the signed improvement of the two times, whatever was printed."""
+        """Return the improvement from the two times in percent, negative if TFO is slower."""
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property
@@ -71,7 +71,7 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Return the published cells by our page's name and our network's index, with the same RTT and rates."""
+    """Map (page's name, network's index) of the experiment to the published cell with this RTT and rates."""
     table = experiment.published
     if table is None:
         return {}

@@ -1,4 +1,4 @@
-"""Reads, shows and exports the values of factors, wherever they are written."""
+"""Read, show and export the values of factors, from the command line, files and Python."""
 
 import math
 import re
@@ -44,7 +44,7 @@ class Quantity:
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
-        """Return the value as a column of text, numbers and flags holds it."""
+        """Return the exported value as a text, number or flag; None for an empty list or mapping."""
         exported = self.export(value)
         if exported is not None and self.kind == "float":
             return float(exported)
@@ -156,7 +156,7 @@ def _server(value: object) -> list[str]:
 
 
 def _extra_rtts(value: object) -> dict[str, int]:
-    """Return RTTs by host, from a mapping or from a list of `HOST=RTT`."""
+    """Return extra RTTs in us by host, from a mapping or from a list of `HOST=RTT`."""
     if isinstance(value, Mapping):
         pairs = [*value.items()]
     else:
@@ -207,7 +207,7 @@ def _plain_cross(value: dict[str, str] | None) -> str:
 
 
 MANY: Final = 10
-"""Accepted words that are too many to list if one is near."""
+"""If at least this many words are accepted, an error names only the nearest one, if one is near."""
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
@@ -290,7 +290,7 @@ EXTRA_RTTS: Final = Quantity(
     unit="ms",
     export=lambda extra: {host: _ms(us) for host, us in extra.items()},
 )
-# A trace: a file in a request, milliseconds in a network.
+# A trace: users give a file, and a network has the milliseconds in it.
 TRACE: Final = Quantity(
     _text, kind="flag", export=lambda trace: trace is not None, in_contract=lambda _: False
 )

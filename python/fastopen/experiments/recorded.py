@@ -1,4 +1,4 @@
-"""Resolve what a setup leaves to the recording of each page: the versions of HTTP of its hosts."""
+"""Resolve the HTTP version `recorded`: use the versions that the recording of a page shows for its hosts."""
 
 from typing import Final
 
@@ -7,17 +7,17 @@ from fastopen.contract.origins import Http, Origins
 from fastopen.experiments.model import Setup
 from fastopen.pages import Page
 
-# The newest first: what cannot be spoken gives way to the next.
+# Newest first: a version that a setup does not support is replaced by the next one.
 _VERSIONS: Final[tuple[Http, ...]] = ("3", "2")
 
 
 def http_words(http: str) -> str:
-    """`HTTP/2`, or `HTTP as recorded`."""
+    """Return the HTTP version in words: `HTTP/2`, or `HTTP as recorded`."""
     return "HTTP as recorded" if http == "recorded" else f"HTTP/{http}"
 
 
 def recorded_versions(page: Page) -> dict[str, Http]:
-    """Return the newest version of each host's https resources; HTTP/1.1 if none is recorded."""
+    """Map each host to the newest recorded version of its https resources, at least HTTP/1.1."""
     versions: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
     for resource in page.resources:
         if resource.encrypted and resource.http is not None:
@@ -26,7 +26,7 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the origins with the recorded version of each host, or the next older that can be spoken."""
+    """Return the origins with each host's recorded version, or the next older one that the setup supports."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins
@@ -41,7 +41,7 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
 
 
 def _able(setup: Setup, network: Network) -> list[Http]:
-    """Return the versions with several requests on a connection that the setup can speak, newest first."""
+    """Return the versions with several requests at once that the setup supports, newest first."""
     if setup.tls is None or not setup.origins.keep_alive:
         return []
     able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]

@@ -1,6 +1,6 @@
-"""Possible rigs of published experiments, declared as properties in an experiment's file.
+"""Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-A rig is the experiment's own file with some of these properties. Each property has a source or is assumed.
+An experiment's file declares properties, each with a source or as assumed. A rig has some of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,25 +39,23 @@ class Property(BaseModel):
 
     name: NotEmpty
     value: NotEmpty
-    """Value in words."""
+    """The value in words, for reports."""
     source: NotEmpty
     """Source of the property, or `assumed` with a reason."""
     pages: list[str] | None = None
     """Pages that have the property; None for all."""
     set: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the experiment's file with other values: `"tcp.initial_window_segments" = 3`."""
+    """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Ratio of the RTT in the table's rows to the RTT of the rig."""
+    """Factor by which the rig's RTT is longer than the RTT in the table's rows."""
     arm: ArmName | None = None
-    """Arm that stands for the column with TFO; by default warm cookies."""
+    """Arm that is compared with the table's column with TFO; by default warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Additional time of each answer in loads with TFO, in milliseconds, for a client or server that is
-    another program with TFO.
-    """
+    """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
+    was a different program."""
     fitted: Fitted | None = None
-    """Replacement of the page. `objects`: equal objects, whose number and size fit two times without TFO.
-    `time`: the page and a time of the client's own that fits one of them.
-    """
+    """Adjustment to published times without TFO. `objects`: equal objects replace the page, and their number
+    and size fit two times. `time`: a time of the client is added, which fits one."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -71,7 +69,7 @@ class Property(BaseModel):
 
 
 Rig = tuple[Property, ...]
-"""Properties of different names."""
+"""Properties with different names."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Setting:
     """The settings of a page on a rig."""
 
     experiment: Experiment
-    """Experiment of this page only. Its networks have the order of the base's."""
+    """The experiment with only this page. Its networks are in the order of the base experiment's."""
     arm: ArmName
     tfo_ms: float
     fitted: Fitted | None
@@ -120,7 +118,7 @@ class RigSpace:
             yield tuple(one for one in chosen if one is not None)
 
     def one_more(self, rig: Rig) -> list[Rig]:
-        """Return the rigs with another property, or another value of one."""
+        """Return the rigs with one more property, or with another value for one of their properties."""
         found = []
         for one in self.properties:
             kept = tuple(other for other in rig if other.name != one.name)
@@ -132,7 +130,7 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return what a page is loaded with. Raises InputError if two properties exclude each other."""
+        """Return the settings of a page on a rig. Raises InputError if two properties exclude each other."""
         own = [one for one in rig if one.is_about(page)]
         networks: list[Network] = []
         experiment: Experiment | None = None
@@ -210,7 +208,7 @@ def _check(properties: Sequence[Property], base: Experiment, source: Source) -> 
 
 
 def _of_network(network: Network) -> dict[str, Any]:
-    """Return RTT and rates as a file has them, one of each."""
+    """Return the keys of a file for a network's RTT and rates, with one value each."""
     rates = {
         f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s)
         for way, one in (("down", network.down), ("up", network.up))
@@ -219,7 +217,7 @@ def _of_network(network: Network) -> dict[str, Any]:
 
 
 def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with other values of these keys; None takes a key out."""
+    """Return a copy of the document with these values of keys; None removes a key."""
     changed = deepcopy(dict(document))
     for key, value in changes.items():
         *tables, last = key.split(".")
@@ -234,7 +232,7 @@ def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def page_answered_later(page: Page, later_ms: float) -> Page:
-    """Return the page with a longer think time for every answer."""
+    """Return the page with a longer think time for every response."""
     later_us = round(1000 * later_ms)
     resources = tuple(
         one.model_copy(update={"server_think_us": one.server_think_us + later_us}) for one in page.resources
@@ -243,7 +241,7 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of equal objects. The document is the first, and reveals the rest at once."""
+    """Return a page of equal objects. The first is the document, and at its end it initiates all others."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

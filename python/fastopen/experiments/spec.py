@@ -1,4 +1,4 @@
-"""The keys of an experiment's TOML file, and its conversion into an Experiment. Python has the same."""
+"""Read an Experiment from the keys of a TOML file, or from the same keys in Python."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +46,7 @@ class ExperimentSpec(BaseModel):
     vary: Annotated[Variation | None, BeforeValidator(_by_default)] = None
     published: PublishedTable | None = None
     rig: list[dict[str, Any]] = Field(default_factory=list)
-    """Properties that the published rig may have had (fastopen.experiments.rigs)."""
+    """Properties that the rig of the published experiment may have had (fastopen.experiments.rigs)."""
 
 
 def experiment_of(
@@ -57,11 +57,9 @@ def experiment_of(
     combine: object = None,
     named: object = None,
 ) -> Experiment:
-    """Return the experiment of a TOML document, or of the same keys from Python.
-
-    `folder` is the base of relative paths of traces. `factors`, by their names, and `combine` are added to
-    the document. Raises InputError that names every place in `source`.
-    """
+    """Return the experiment of a TOML document, or of the same keys from Python. `folder` is the base of
+    relative paths. `factors`, by their names, `combine` and `named` are added to the document. Raises
+    InputError for all errors together, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _sorted(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")

@@ -1,4 +1,4 @@
-"""Multiply out lists of settings to clients and setups."""
+"""Combine lists of settings into clients and setups, one for each combination of values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -13,8 +13,8 @@ T = TypeVar("T")
 # Settings whose own value is a list. They are one value, not several to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
-# Settings of one part that take away round trips of large certificates: without them, with early data in
-# addition, in a larger initial window, or with fewer bytes.
+# Settings that save the additional round trips of large certificates: resumed sessions, which need no
+# certificates, the same with early data, a larger initial window, or compression.
 REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
     ("tls", {"session": "resumed"}),
     ("tls", {"session": "early"}),
@@ -24,10 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Return `make` of every combination of the settings that are lists, each once.
-
-    A setting whose own value is a list (LISTS) is taken as it is. Raises the errors of `make`.
-    """
+    """Return the results of `make` for every combination of the settings that are lists, without duplicates.
+    A setting whose own value is a list (LISTS) counts as one value. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -47,10 +45,8 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
-    """Return each setup with these clients instead of its own, which keep the settings that they have.
-
-    Raises ValueError for an unknown kind, or one that needs a command line.
-    """
+    """Return each setup with each of these clients instead of its own, and with the settings of its own
+    client that they support. Raises ValueError for an unknown kind, or one that needs a command line."""
     own = {"kind", "name", "command"}
     # Screenshots and film strips do not change the load, so all clients take the experiment's choice.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
@@ -69,7 +65,7 @@ def setups_of(
     tcps: Sequence[Tcp],
     tls: Sequence[Tls | None] = (None,),
 ) -> list[Setup]:
-    """Return each client with each way of answering, each TCP and each TLS, each combination once."""
+    """Return a setup for each combination of client, origins, TCP and TLS, without duplicates."""
     made = (
         Setup(
             client=client,
@@ -83,7 +79,7 @@ def setups_of(
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
-    """Return the setups, and after them those of the loader with one remedy each for large certificates."""
+    """Return the setups, and then the setups of the loader over TLS again, each with one of REMEDIES."""
     remedied = (
         setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
         for part, remedy in REMEDIES
@@ -94,21 +90,22 @@ def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
 
 
 def _over(origins: Origins, tls: Tls | None) -> Origins:
-    """Return the origins over TLS or in cleartext, where recordings name no version but HTTP/1.1."""
+    """Return the origins. In cleartext, HTTP/1.1 replaces `recorded`."""
     if tls is not None or origins.http != "recorded":
         return origins
     return origins.model_copy(update={"http": "1.1"})
 
 
 def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
-    """Return TLS by the schemes of URLs for recorded bodies, which name URLs with their schemes."""
+    """Return the TLS settings, with security `recorded` by default for recorded bodies, whose URLs have
+    schemes."""
     if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
         return tls
     return tls.model_copy(update={"security": "recorded"})
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """Return TLS with the defaults of settings that the client does not take."""
+    """Return the TLS settings, with the defaults of settings that the client does not have."""
     if tls is None:
         return tls
     usual = Tls()

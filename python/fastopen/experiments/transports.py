@@ -1,4 +1,4 @@
-"""Names of arms (`off`, `cold`, `warm`, `all`) and of transports (`tcp`, `tls+tfo`...)."""
+"""The words that select arms (`off`, `cold`, `warm`, `all`) or transports (`tcp`, `tls+tfo`...)."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
@@ -28,11 +28,9 @@ _RECORDED: Final = {"recorded", "recorded+tfo"}
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms that the words name, and their encryption: cleartext (None) or TLS.
-
-    Words of transports decide themselves about TLS, and words of arms use `tls`. If both kinds are present,
-    each encryption has every arm, so that each has its baseline.
-    """
+    """Return the arms and the TLS settings (None: cleartext) that the words select; every arm is combined
+    with every setting, so that each has its baseline. If all words are arms, the settings are `tls`.
+    Otherwise the transports choose between cleartext and TLS, and `tls` only gives the parameters of TLS."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

@@ -1,8 +1,7 @@
-"""Samples of uncertain values for each repeat, the same for all its arms.
+"""Sample uncertain values for each repeat, the same for all its arms.
 
-In virtual time a load has the same result each time. That is true of the program, but no RTT is known to
-the microsecond. Each repeat of an experiment that varies is a sample from spreads that stand only here, with
-their reasons.
+In virtual time, the same values always give the same result, but no RTT is known to the microsecond. With
+`vary`, each repeat of an experiment is a sample from these spreads, which are documented with their reasons.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from fastopen.pages import Page
 
 # Default number of samples. The range of 90 % then leaves out one or two samples at either end.
 DRAWS: Final = 30
-# A report without requested samples has as many as make LOADS_OF_DRAWS loads, but at least DRAWS_AT_LEAST.
+# A report has as many samples as make LOADS_OF_DRAWS loads, but DRAWS_AT_LEAST to DRAWS, unless requested.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Loads in virtual time begin at its multiples (TIMER_WHEEL_PERIOD_NS in
@@ -39,28 +38,27 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(BaseModel):
-    """The spreads: each value is drawn uniformly from this share below to above the requested one."""
+    """The spreads. Each value is sampled uniformly between 1 - spread and 1 + spread of the requested one."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     rtt: Share = 0.05
-    """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change it this
-    much.
-    """
+    """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
+    about as much."""
     down: Share = 0.05
     """Spread of the rate to the client. Speed tests of one line agree to a few per cent."""
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason."""
     think: Share = 0.1
-    """Spread of server think times. A recording has each of them once, under the load of that moment."""
+    """Spread of server think times. A recording has each only once, at the server's load of that moment."""
     explanations: bool = True
     """True to sample among the explanations that fit a recording equally well."""
     processing: Share = 0.1
     """Spread of the client's processing times, which are recorded once and on another machine."""
     start_phase: bool = True
-    """True to begin loads in virtual time in any phase of the kernel's timers, as users do."""
+    """True to begin loads in virtual time at a random phase of the kernel's timers, as users do."""
     order: bool = True
-    """True to shuffle requests that the same byte reveals, because recordings do not have their order."""
+    """True to shuffle requests that become known at the same byte: recordings do not have their order."""
 
     @property
     def phrase(self) -> str:
@@ -101,13 +99,13 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """Position in the list of a page's explanations, as a share; None keeps the page's own."""
+    """Position in the list of a page's explanations, from 0 to 1; None keeps the page's own."""
     start_phase: int
-    """Start of the loads in microseconds after their usual phase of the kernel's timers."""
+    """Microseconds by which loads begin after their usual phase of the kernel's timers."""
     order: bool
 
     def network(self, network: Network) -> Network:
-        """Return the network with the sampled values. The start phase shifts traces."""
+        """Return the network with the sampled RTTs and rates. Traces are not changed."""
         extra = {host: self._rtt_us(us) for host, us in network.host_extra_rtt_us.items()}
         changes: dict[str, Any] = {
             "rtt_us": self._rtt_us(network.rtt_us),
@@ -148,7 +146,7 @@ def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> 
     factors = {
         name: 1 + getattr(vary, name) * (2 * share(name) - 1) for name in UNKNOWNS if name != "start_phase"
     }
-    # On the host's clock the phase is random anyway, and waiting for one would take time.
+    # In real time the phase is random anyway, and waiting for a phase would take time.
     phase = share("start_phase") if vary.start_phase and engine == "virtual" else 0
     return Draw(
         **factors,

@@ -1,4 +1,4 @@
-"""The factors that vary in an experiment, and the names of its networks and setups."""
+"""Find the factors that vary in an experiment, and name its networks and setups."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 
 class Located(Protocol):
-    """A place by indices into the experiment's lists."""
+    """A cell or comparison, with indices into the experiment's lists of networks and setups."""
 
     @property
     def network(self) -> int: ...
@@ -31,15 +31,15 @@ def point_of(experiment: Experiment, at: Located) -> Point:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The factors that vary in an experiment, in the order of a table's columns; the RTT is always one."""
+    """The factors that vary in an experiment, and always the RTT, in the order of a table's columns."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
     """Varying factors of the registry."""
     varying: tuple[Factor, ...]
-    """Varying factors as users read them: networks by their names if all have one."""
+    """Varying factors as users read them: if all networks have names, these replace RTT and rates."""
     varying_rtt: bool
-    """True if the RTT varies and no name of a network implies it."""
+    """True if the RTT varies and is not implied by the networks' names."""
 
     def point(self, at: Located) -> Point:
         """Return the point of a cell or comparison."""
@@ -50,7 +50,7 @@ class VaryingFactors:
         return self.name_by(at, self.varying)
 
     def where(self, at: Located) -> str:
-        """Return the phrase with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
+        """Return the name of a cell with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
         return f"{self.word} {self.name(at)}"
 
     @property
@@ -63,7 +63,7 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (factor for factor in self.varying if factor.question)))
 
     def besides(self, *names: str) -> list[Factor]:
-        """Return the varying factors without those of these names."""
+        """Return the varying factors whose names are not in `names`."""
         return [factor for factor in self.varying if factor.name not in names]
 
     def phrases(self, at: Located, factors: Iterable[Factor]) -> tuple[str, ...]:
@@ -77,12 +77,14 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
-        """Return the RTT, if it varies or nothing else does, and these factors: `20 ms, 2 Mbit/s down`."""
+        """Return the RTT, if it varies or no other factor is given, and these factors: `20 ms, 2 Mbit/s
+        down`."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Return the settings but RTT and rates that are equal at all points but not default, by factor."""
+        """Return phrases, by factor, for settings that are equal at all points and not the default, but not
+        for RTT and rates."""
         experiment = self.experiment
         points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
         others = [
@@ -116,7 +118,7 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
 
 
 def place_word(places: Sequence[Located]) -> str:
-    """Return `network` if the points differ in nothing else, otherwise `setting`."""
+    """Return `network` if the places differ only in their network, otherwise `setting`."""
     points = {(at.network, at.setup, at.engine) for at in places}
     return "network" if len(points) == len({at.network for at in places}) else "setting"
 

@@ -1,4 +1,4 @@
-"""Pages: model, importers, library and descriptions."""
+"""Model, import, find and describe pages."""
 
 from fastopen.pages.corpus import Choice, load_chosen
 from fastopen.pages.imported import ImportedPage

@@ -1,4 +1,4 @@
-"""Recorded bodies while they are kept: in memory while they are few, in an unnamed file beyond that."""
+"""Store recorded bodies: in memory up to 16 MiB, in an unnamed temporary file if they are larger."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import IO, Final
 
 from fastopen.common.temporary import filling, new_temporary_file
 
-# Below this a store needs no file; a recording of 100 MB should not cost 100 MB of memory.
+# Up to this size a store needs no file; a recording of 100 MB should not cost 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """Bytes that are written once and read when they are needed. The file goes when the store does."""
+    """Bodies that are written once and read when needed. The file is deleted with the store."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()
@@ -33,7 +33,7 @@ class BodyStore:
         return stored
 
     def _move(self) -> None:
-        """Out of memory into a file."""
+        """Move the bodies from memory into a file."""
         file = new_temporary_file()
         weakref.finalize(self, file.close)
         self._file.seek(0)
@@ -42,7 +42,7 @@ class BodyStore:
         self._file = file
 
     def read(self, offset: int, length: int) -> bytes:
-        with filling():  # what was written last may not be in the file yet
+        with filling():  # seek writes the file's buffer, for which there may be no space
             self._file.seek(offset)
         return self._file.read(length)
 
@@ -60,7 +60,7 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Index of a resource to its body, read when it is asked for. `heads`: the heads of the responses."""
+    """Bodies by index of the resource, read from the store on access. `heads`: the heads of the responses."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)
@@ -76,5 +76,5 @@ class RecordedBodies(Mapping[int, bytes]):
         return len(self._stored)
 
     def lengths(self) -> dict[int, int]:
-        """Index to length in bytes, without reading the bodies."""
+        """Map each index to the body's length in bytes, without reading the bodies."""
         return {index: stored.length for index, stored in self._stored.items()}

@@ -1,8 +1,8 @@
 """Limits on the cost of reading one input: unpacked bytes, memory, work.
 
-Small files can unpack to any size. Everything that unpacks or reads whole files asks here before it keeps the
-result; `load_pages` begins a budget for each input. Work is counted in steps, not by a clock, so the same
-input ends in the same way on every machine.
+Small files can unpack to any size. All code that unpacks data or reads whole files takes their size off the
+budget before it keeps the result. `load_pages` begins a budget for each input. Work is counted in steps, not
+by a clock, so that reading an input ends in the same way on every machine.
 """
 
 import sys
@@ -16,20 +16,21 @@ from typing import IO, Final
 from fastopen.common.errors import InputError
 from fastopen.common.temporary import filling
 
-# Recordings of the largest pages unpack to some 300 MB, bodies and all.
+# Recordings of the largest pages unpack to some 300 MB, bodies included.
 MAX_UNPACKED_BYTES: Final = 2**30
-# One JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
+# Limit for one JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "if you trust the file, raise the limit with --max-unpacked"
-# Texts are searched for URLs at some GB/s; a search has a price of its own, of so many bytes.
+# Texts are searched for URLs at some GB/s. A search also counts as _SEARCH_BYTES for its fixed cost.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
-# A step is some 3 us. Each file of an input has one for so many bytes that the input may unpack to: 6 s.
+# A step takes some 3 us. Each file of an input may take one step per 512 bytes of the input's limit: 6 s for
+# the default limit.
 _BYTES_A_STEP: Final = 512
-# Of what an input may unpack to, the part that values of its JSON may take in memory at once: 128 MiB.
+# JSON values of a file may take an eighth of the input's limit in memory at once: 128 MiB for the default.
 _KEPT_SHARE: Final = 8
-# What is read, in steps: an entry, record or file; a line of a head; a place where a record may begin; a
-# reference that is resolved.
+# Steps to read an entry, record or file; a line of a head; a place where a record may begin; a reference that
+# is resolved.
 ENTRY_STEPS: Final = 100
 LINE_STEPS: Final = 2
 GUESS_STEPS: Final = 20
@@ -39,7 +40,7 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The limits that are left for the input at `place`."""
+    """The amounts that are left for the input at `place`."""
 
     limit: int
     place: str
@@ -48,9 +49,9 @@ class Budget:
     searchable: int = MAX_SEARCHED_BYTES
     """Bytes of text that may still be searched."""
     steps: int = 0
-    """Steps of work that its current file may still take."""
+    """Steps of work that the input's current file may still take."""
     room: int = 0
-    """Bytes of memory that its current file may still keep."""
+    """Bytes of memory that the input's current file may still keep."""
 
 
 _NO_LIMIT: Final = Budget(sys.maxsize, "", sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
@@ -60,7 +61,7 @@ _CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """Limit the block's reading of an input. An input within it (of a list, a library) has its own budget."""
+    """Limit the cost of reading the input `place` in the block. A nested block has a budget of its own."""
     token = _CURRENT.set(Budget(limit, place, limit))
     begin_file()
     try:
@@ -70,13 +71,14 @@ def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
 
 
 def begin_file() -> None:
-    """Count work and memory again: folders and lists lead to any number of files."""
+    """Reset the limits of work and memory for the next file: folders and lists may have many files."""
     budget = _CURRENT.get()
     budget.steps, budget.room = budget.limit // _BYTES_A_STEP, budget.limit // _KEPT_SHARE
 
 
 def spend(size: int) -> None:
-    """Take `size` unpacked bytes off the current input's budget. Raises InputError beyond it."""
+    """Subtract `size` from the bytes that the input may still unpack to. Raises InputError if too few are
+    left."""
     budget = _CURRENT.get()
     budget.unpacked -= size
     if budget.unpacked < 0:
@@ -84,12 +86,13 @@ def spend(size: int) -> None:
 
 
 def room() -> int:
-    """Return the bytes of memory that the current input may still keep."""
+    """Return the bytes of memory that the current file may still keep."""
     return _CURRENT.get().room
 
 
 def keep(size: int) -> None:
-    """Take bytes of memory off that the current input keeps. Raises InputError beyond its budget."""
+    """Subtract `size` from the memory that the current file may still keep. Raises InputError if too little
+    is left."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -97,7 +100,8 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Take steps of work off the current input's budget. Raises InputError beyond it."""
+    """Subtract `steps` from the work that the current file may still take. Raises InputError if too few are
+    left."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:
@@ -117,7 +121,7 @@ def may_search(size: int) -> bool:
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """All of a file that may claim any size. Raises InputError where it is longer than `limit` bytes."""
+    """Read all of a file, within the budget. Raises InputError if it is longer than `limit` bytes."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)
@@ -126,7 +130,7 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Unpack `source` into a temporary file, within the budget, up to the first damage."""
+    """Unpack `source` into a temporary file, within the budget. Data before damage is kept."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():
@@ -136,5 +140,5 @@ def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
 
 
 def mebibytes(size: int) -> str:
-    """`64 MiB`."""
+    """Return a size in bytes as text, such as `64 MiB`."""
     return f"{size / 2**20:,.0f} MiB"

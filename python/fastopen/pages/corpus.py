@@ -1,4 +1,4 @@
-"""Choosing pages of a corpus by conditions and samples, with facts of an index or of the files."""
+"""Choose pages of a corpus by conditions and samples, from the facts in an index or in the files."""
 
 import csv
 import hashlib
@@ -27,16 +27,16 @@ _HEADER: Final = ",".join(COLUMNS[:3]).encode()
 
 
 class Choice(BaseModel):
-    """The choice of pages to load."""
+    """A choice among pages: by a condition, then by a sample."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     where: str = ""
-    """A condition over the facts of a page (pages/where.py); empty: all pages."""
+    """A condition on the facts of a page (pages/where.py); empty: all pages."""
     sample: Annotated[int, Field(ge=1)] | None = None
-    """So many of those that meet it; None: all of them."""
+    """The number of pages to draw from those that meet the condition; None: all of them."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """Of the sample."""
+    """The seed of the sample."""
 
     @field_validator("where")
     @classmethod
@@ -51,23 +51,24 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be chosen: its facts, and the page where it was read already."""
+    """A page that may be chosen: its facts, and the page itself if it was read already."""
 
     facts: dict[str, Any]
     file: Path
-    """Where it is read from, else."""
+    """The file to read the page from if `page` is None."""
     page: ImportedPage | None = field(default=None, compare=False)
 
     def rank(self, seed: int) -> tuple[bytes, str, str]:
-        """Its place in the order of samples, by digest: the same anywhere; larger samples hold smaller."""
+        """Return the sort key for samples: a hash of `seed` and the page's digest, then file and name. The
+        smallest keys form the sample, so a larger sample contains the smaller ones."""
         mixed = hashlib.sha256(f"{seed} {self.facts['digest']}".encode()).digest()
         return (mixed, str(self.facts["file"]), str(self.facts["page"]))
 
 
 def is_index(path: Path) -> bool:
-    """Return True if the file has the form that `fastopen page index` writes."""
+    """Return True if the file begins like those that `fastopen page index` writes."""
     try:
-        if not path.is_file():  # a pipe may never say anything
+        if not path.is_file():  # reading a pipe may block for ever
             return False
         with path.open("rb") as file:
             return file.read(len(_HEADER)) == _HEADER
@@ -85,12 +86,12 @@ def load_chosen(
     progress: FileProgress | None = None,
     processes: int | None = None,
 ) -> list[ImportedPage]:
-    """Load the chosen pages, in the order in which they are given. Raises InputError.
+    """Load the chosen pages, in the order of the inputs. Raises InputError.
 
-    Without a choice and an index, these are all pages, as `load_pages` reads them. Else inputs are indexes,
-    folders of recordings at any depth, and all else that `load_pages` takes. Files of folders that cannot be
-    read are left out (LeftOutWarning). A file of an index must be there unchanged; with `lenient` it is left
-    out as well.
+    Without a choice and an index, load all pages, as `load_pages` does. Otherwise an input is an index, a
+    folder with recordings at any depth, or anything else that `load_pages` takes. Unreadable files in folders
+    are left out (LeftOutWarning). A file in an index must be readable and unchanged; with `lenient`, it is
+    left out otherwise.
     """
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     if choice is None and not any(is_index(Path(one)) for one in inputs):
@@ -143,7 +144,8 @@ def _candidates(
 
 
 def read_index(path: Path) -> Iterator[Candidate]:
-    """The rows of an index; files are looked for from here, else from its folder. Raises InputError."""
+    """Yield the rows of an index. Relative files are looked up from the working directory, then from the
+    folder of the index. Raises InputError."""
     try:
         with path.open(encoding="utf-8", newline="") as text:
             rows = csv.DictReader(text)
@@ -176,7 +178,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Reads each file once for all of its pages that were chosen."""
+    """Return the chosen pages. Each file is read once for all of its chosen pages."""
     files = list(dict.fromkeys(one.file for one in chosen if one.page is None))
     wanted: dict[Path, set[str]] = {}
     for one in chosen:

@@ -1,4 +1,4 @@
-"""Facts on a page: totals, hosts, types, dependencies, guesses."""
+"""Collect the facts of a page: totals, hosts, resource types, dependencies, notes."""
 
 from collections import Counter, defaultdict
 from typing import Any, Final
@@ -6,17 +6,19 @@ from typing import Any, Final
 from fastopen.pages import url as urls
 from fastopen.pages.model import Page, Resource
 
-# What browsers open to one host at once (the contract's default).
+# Connections that browsers open to one origin at once (the contract's default).
 CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
 
 
 def summary(page: Page) -> dict[str, Any]:
-    """The facts of `page`, as JSON has them. Times in microseconds; bytes up and down include headers.
+    """Return the facts of `page` as JSON values.
 
-    `connections` is how many a browser may open at most (six a host, no more than requests to it), each
-    a handshake that TCP Fast Open may save. `depth` counts the resources on the longest chain of initiators,
-    the document included; `processing_us_longest_chain` is the most client processing on one chain.
+    Times are in microseconds. Bytes up and down include headers.
+    `connections` is the largest number that a browser may open: six to each origin, but not more than it has
+    requests. TCP Fast Open may save the handshake of each. `depth` counts the resources on the longest chain
+    of initiators, the document included; `processing_us_longest_chain` is the most client processing on one
+    chain.
     """
     resources = page.resources
     depths, chains = _chains(page)
@@ -52,7 +54,8 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """For each resource how many stand on the chain that leads to it, and their processing together in us."""
+    """Return for each resource the length of the chain of initiators that ends with it, and the sum of the
+    chain's client processing in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:
@@ -63,7 +66,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Per host, in the order in which the page first asks them; connections are per origin."""
+    """Return the facts of each host, in the order of their first resources. Connections count per origin."""
     found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in page.resources:

@@ -1,4 +1,4 @@
-"""Whose a host is: registrable domains by the Public Suffix List that the library carries (no network)."""
+"""Find the registrable domain of a host, with the Public Suffix List in the library (needs no network)."""
 
 import ipaddress
 from functools import cache
@@ -14,7 +14,8 @@ def _suffixes() -> PublicSuffixList:
 
 
 def registrable_domain(host: str) -> str:
-    """`bbc.co.uk` of `news.bbc.co.uk`; an address, or a name without a dot, is its own."""
+    """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host without one,
+    such as an address, is returned unchanged."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -23,10 +24,8 @@ def registrable_domain(host: str) -> str:
 
 
 def third_parties(page: Page) -> dict[str, int]:
-    """Registrable domains other than that of the page's own document, to how many requests go there.
-
-    A site that serves its images from a second domain of its own counts as a third party here.
-    """
+    """Map each registrable domain other than the root resource's to its number of requests, most first. A
+    second domain of the same site, such as one for its images, counts as a third party."""
     own = registrable_domain(page.resources[0].host)
     counts: dict[str, int] = {}
     for resource in page.resources:

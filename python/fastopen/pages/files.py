@@ -1,4 +1,4 @@
-"""Files of users as text: compressed or not, with or without byte order mark, never trusting the name."""
+"""Read users' files as text, with or without gzip and byte order mark. The content decides, not the name."""
 
 import codecs
 import gzip
@@ -26,11 +26,11 @@ _BOMS = (
 
 
 class TextFile(Closing):
-    """The text of a file, piece by piece. A context manager.
+    """The text of a file, read piece by piece. A context manager.
 
-    Raises InputError where it cannot be read, is empty or is damaged gzip; with `lenient`, damaged gzip ends
-    where the damage begins. Bytes that are not UTF-8 become U+FFFD: recorders put bodies of any encoding into
-    their files, and one bad byte in a body that we may not even need is no reason to refuse the recording.
+    Raises InputError if the file cannot be read or is damaged gzip; with `lenient`, damaged gzip ends where
+    the damage begins. Bytes that cannot be decoded become U+FFFD: recorders put bodies of any encoding into
+    their files, and a bad byte in a body, which may not be needed, is no reason to reject the recording.
     """
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
@@ -58,9 +58,10 @@ class TextFile(Closing):
         self._raw.close()
 
     def first(self) -> str:
-        """The first character that is no space. Raises InputError where there is none."""
+        """Return the first character that is not white space, without consuming it. Raises InputError if
+        there is none."""
         while not self._ahead.strip():
-            self._ahead = ""  # which read would give again
+            self._ahead = ""  # read() returns what is here first
             more = self.read(_SNIFFED)
             if not more:
                 raise InputError("is empty", str(self._path))
@@ -68,7 +69,7 @@ class TextFile(Closing):
         return self._ahead.lstrip()[0]
 
     def read(self, size: int) -> str:
-        """About `size` characters; "" at the end."""
+        """Return about `size` characters; "" at the end of the file."""
         if self._ahead:
             ahead, self._ahead = self._ahead, ""
             return ahead
@@ -79,7 +80,7 @@ class TextFile(Closing):
                 return text
 
     def rest(self, limit: int) -> str:
-        """All that is left. Raises InputError where it is longer than `limit` characters."""
+        """Return the rest of the text. Raises InputError if it is longer than `limit` characters."""
         parts: list[str] = []
         left = limit
         while piece := self.read(_PIECE):
@@ -90,7 +91,7 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """`size` bytes, fewer at the end. What comes before damage is there first: hence read1."""
+        """Return `size` bytes, fewer at the end. Uses read1, which returns the bytes that precede damage."""
         parts: list[bytes] = []
         missing = size
         try:
@@ -112,12 +113,12 @@ class TextFile(Closing):
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return how a file begins; nothing if it cannot be read."""
+    """Return the first 4096 bytes of a file; empty if it cannot be read."""
     try:
         with open_file(path) as file:
             return file.read(_SNIFFED)
     except (InputError, OSError):
-        return b""  # whoever reads it says why not
+        return b""  # reading the whole file reports the error
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
@@ -129,7 +130,7 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return the name of a page from this file: the file's name without the suffix of its format."""
+    """Return a name for the page in a file: the name of the file `place` without its format's suffixes."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

@@ -1,6 +1,6 @@
-"""Start the fuzzer of a checkout: `python -m fastopen.pages.fuzz --seconds 600`.
+"""Start the fuzzer of the importers in a checkout: `python -m fastopen.pages.fuzz --seconds 600`.
 
-The fuzzer breaks the samples of the tests, and so is one of them: tests/python/security/fuzzer.py.
+The fuzzer damages the sample files of the tests, so it belongs to them: tests/python/security/fuzzer.py.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""An index of a corpus: facts of every page of many files, one file in memory at a time in each process."""
+"""Index a corpus: collect facts of every page of many files, one file at a time in each process's memory."""
 
 import os
 import signal
@@ -23,22 +23,23 @@ COLUMNS: Final = (
     *("third_parties", "bytes_up", "bytes_down", "body_bytes", "server_think_us", "processing_us"),
     *("processing_us_longest_chain", "load_event_processing_us", "initiators", "digest"),
 )
-# Files that wait for each process, and results that wait for those before them.
+# Files per process that are being read, wait to be read, or have results that wait for an earlier file's.
 AHEAD: Final = 4
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """The result of a file: a row for each of its pages, or its fault."""
+    """The result of reading a file: a row for each of its pages, or an error."""
 
     file: Path
     rows: tuple[dict[str, Any], ...] = ()
-    """By COLUMNS."""
+    """The facts of each page, with COLUMNS as keys."""
     error: str = ""
 
 
 def corpus_files(folders: Sequence[Path]) -> Iterator[Path]:
-    """Every recording and page file in the folders and below, by name. Raises InputError."""
+    """Yield every recording and page file in the folders and below, sorted by name within each folder. Raises
+    InputError if a folder is missing or cannot be read."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError("no such folder", str(folder), "give a folder of recordings or pages")
@@ -56,11 +57,12 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[Indexed]:
-    """Read each file, in several processes or in this one, in order. Raises MachineError if one dies."""
-    if processes == 1:  # starting another takes longer than reading a few files
+    """Read files in several processes (1: only this one); yield the results in the order of the files. Raises
+    MachineError if a process dies."""
+    if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
-    # Runs read this module without indexing anything.
+    # Imported here because runs import this module without indexing anything.
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
@@ -86,7 +88,7 @@ def index_pages(
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C is for the process that reads what comes out."""
+    """Leave Ctrl-C to the parent process, which reads the results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -99,7 +101,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
 
 
 def page_facts(page: Page, file: Path) -> dict[str, Any]:
-    """The row of a page: what is known of it, by COLUMNS."""
+    """Return the row of a page: its facts, with COLUMNS as keys."""
     facts = summary(page)
     facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
     return {name: facts[name] for name in COLUMNS}

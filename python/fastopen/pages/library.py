@@ -1,4 +1,4 @@
-"""Finding pages: by file or folder, whatever kind it is; by URL in a library; by a packaged one's name."""
+"""Find pages by file or folder of any supported format, by URL in a library, or by a packaged page's name."""
 
 import difflib
 import io
@@ -24,21 +24,21 @@ from fastopen.pages.progress import FileProgress, Progress, part_of, silent
 
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
-# A list of 100,000 URLs.
+# Enough for a list of 100,000 URLs.
 MAX_LIST_CHARACTERS = 16 * 2**20
-# The Common Log Format, and its like: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
+# The Common Log Format and similar ones: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
-# Of what is missing in a list.
+# URLs without a page that the error about a list names.
 NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
 class LeftOutWarning(UserWarning):
-    """A file of a folder could not be read, and was left out as `lenient` allows."""
+    """An input could not be read, and was left out: a file of a folder or corpus, or a URL of a list."""
 
 
 def packaged_pages() -> dict[str, Path]:
-    """The pages that come with fastopen: name to file, in order of name."""
+    """Return the pages that come with fastopen: names mapped to files, in order of the names."""
     folder = packaged_folder("pages")
     files = sorted(folder.glob(f"*{PAGE_SUFFIX}")) if folder else []
     return {file.name.removesuffix(PAGE_SUFFIX): file for file in files}
@@ -52,13 +52,14 @@ def load_pages(
     max_unpacked: int = MAX_UNPACKED_BYTES,
     progress: FileProgress | None = None,
 ) -> list[ImportedPage]:
-    """Every page that the arguments name, in their order. Raises InputError.
+    """Return all pages that the arguments name, in their order. Raises InputError.
 
-    An argument is a file or folder (what it is, its content says), a URL to look up, or a packaged page's
-    name. `progress` is called with the file, how much of all arguments is read, and how much they have.
-    `library` are folders in which URLs are looked up, after the folder of a list and before the packaged
-    pages. Each argument may unpack to `max_unpacked` bytes. With `lenient` what is damaged is left out: of
-    files entries and records, of folders whole files where nothing of them can be read (LeftOutWarning).
+    An argument is a file or folder, whose content decides its format; a URL to look up; or a packaged page's
+    name. URLs are looked up in the folder of their list, then in the folders of `library`, then among the
+    packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is called with the argument
+    and with the amounts that are read and that are to be read in all. With `lenient`, damaged entries and
+    records of files are left out, and files of folders and URLs of lists that have no readable page
+    (LeftOutWarning).
     """
     found: list[ImportedPage] = []
     paths = list(paths)
@@ -71,10 +72,10 @@ def load_pages(
 
 
 def missing(argument: Path | str) -> InputError | None:
-    """Return the fault of an argument that is not a file, folder, URL or packaged page."""
+    """Return an error if an argument is not a file, folder, URL or packaged page; otherwise None."""
     name, packaged = str(argument), packaged_pages()
     url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
-    with suppress(OSError, ValueError):  # of names that no file can have
+    with suppress(OSError, ValueError):  # raised for names that no file can have
         if url or name in packaged or Path(argument).exists():
             return None
     remedy = nearest(name, packaged, "fastopen page list lists the packaged pages", "the packaged page ")
@@ -82,7 +83,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the notes of a page that report damage of its file, left out as `lenient` allows."""
+    """Return the notes of a page about damaged parts of its file, which were left out with `lenient`."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -98,7 +99,7 @@ def _load(
         try:
             return import_folder(path, lenient=lenient, progress=progress)
         except NoPageError:
-            # Such as the run of a packaged page, kept in a folder of the page's name.
+            # The folder may be the run of a packaged page, kept under the page's name.
             if str(argument) not in packaged_pages():
                 raise
     elif path.exists():
@@ -115,7 +116,7 @@ def _load(
 def _load_recordings(
     files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
-    """The pages of all files; with `lenient` those that cannot be read are left out, with a warning."""
+    """Return the pages of all files. With `lenient`, unreadable files are left out with a warning."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
     for number, file in enumerate(files):
@@ -144,7 +145,7 @@ def _load_file(
         return records
     with TextFile(path, lenient=lenient, progress=progress) as file:
         if file.first() in ("{", "["):
-            # The importers of recordings have many modules, which runs of packaged pages need not read.
+            # Imported here because the importers have many modules, which runs of packaged pages do not need.
             from fastopen.pages.importers.har.recording import read_har
 
             found = read_har(file.read, str(path), lenient=lenient)
@@ -155,7 +156,7 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """An error of its own for what is likely to be given by mistake."""
+    """Raise a specific InputError for texts of other formats that are likely to be given by mistake."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -191,7 +192,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
 def _all_missing(
     path: Path, entries: Sequence[tuple[str, str]], problems: Sequence[InputError]
 ) -> InputError:
-    """Return the faults of the URLs of a list in one error."""
+    """Return one error for all URLs of a list that have no page."""
     if len(problems) == 1:
         return problems[0]
     urls_of = {place: entry for entry, place in entries}
@@ -202,10 +203,9 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """A `.pages` list: a URL a line, each with its place; blank lines and comments (#) are left out.
-
-    What follows a URL after a space is a name for it, as in lists of sitespeed.io, and is left out too.
-    """
+    """Yield (URL, place) for each line of a `.pages` list, without blank lines and comments (#). If a line
+    begins with a URL with a scheme, text after a space is left out: lists of sitespeed.io have a name for the
+    URL there."""
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):
@@ -214,7 +214,7 @@ def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Library:
-    """Pages by URL, out of folders of page files and HARs, and mirrors; the packaged pages come last."""
+    """Lookup of pages by URL: in folders of page files, HARs and mirrors, then among the packaged pages."""
 
     def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
         packaged = packaged_folder("pages")
@@ -222,12 +222,12 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[str] = []
-        # Those that were come to so far: each is asked again for every URL.
+        # Folders reached so far that may be mirrors. Each is searched again for every URL.
         self._mirrors: list[Path] = []
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """The page of this URL; InputError, naming `place` and near matches, if there is none."""
+        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if there is none."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
@@ -303,7 +303,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the keys of this URL: normalised, with both schemes if it has none. Empty if it is invalid."""
+    """Return the lookup keys of a URL: normalised, with both schemes if it has none; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -1,4 +1,4 @@
-"""The page and its resources, as in docs/dev/contract.md: validated, frozen, read and written as JSON."""
+"""Model of a page and its resources (docs/dev/contract.md): validated, frozen, read and written as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastopen.pages import url as urls
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
-# Limits that no page reaches; they keep sums over 10,000 resources inside 64 bits on both sides.
+# Limits that no page reaches. They keep sums over 10,000 resources within 64 bits, also in Rust.
 MAX_BYTES: Final = 2**40
 MAX_US: Final = 10**12
 MAX_FRESH_S: Final = 10**9
@@ -48,7 +48,7 @@ Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
 HttpVersion = Literal["1.0", "1.1", "2", "3"]
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-# Keys that pages of earlier versions do not have, with what was so before them.
+# Keys that pages of earlier versions lack, with the values that such pages are taken to have.
 _LATER_KEYS: Final[dict[str, object]] = {
     "server_send_us": 0,
     "fresh_s": None,
@@ -65,68 +65,69 @@ def body_is_empty(method: str, status: int) -> bool:
 
 
 class Resource(BaseModel):
-    """One request and its response. Sizes in bytes as on an HTTP/1.1 wire, times in microseconds."""
+    """One request and its response. Sizes are in bytes as HTTP/1.1 sends them, times in microseconds."""
 
     model_config = _CONFIG
 
     url: Url
-    """Absolute, `http` or `https`, without user name and fragment. The host is in lower case; the port, where
-    given, counts; a path is there and percent-encoded. Several resources may have the same URL."""
+    """The absolute `http` or `https` URL, without user name and fragment. The host is in lower case; there is
+    a path, which is percent-encoded; the port is optional. Several resources may have the same URL."""
     method: str = Field(default="GET", pattern=r"^[A-Z][A-Z_-]{0,31}$")
-    """1 to 32 capital letters, after the first also `-` and `_`."""
+    """The request method: 1 to 32 capital letters, after the first also `-` and `_`."""
     status: int = Field(default=200, ge=200, le=599)
-    """Of the response."""
+    """The status code of the response."""
     type: ResourceType
-    """What the browser took it for."""
+    """The resource type, as the browser classified it."""
     mime: Line = "application/octet-stream"
-    """The Content-Type sent."""
+    """The Content-Type of the response."""
     request_header_bytes: Bytes = 400
-    """Request line, headers and blank line, as on an HTTP/1.1 wire; in a job at most 262,144."""
+    """Size of request line, headers and blank line; in a job at most 262,144."""
     request_body_bytes: Bytes = 0
-    """Of the request."""
+    """Size of the request body."""
     response_header_bytes: Bytes = 300
-    """Status line, headers and blank line; in a job at most 262,144."""
+    """Size of status line, headers and blank line; in a job at most 262,144."""
     body_bytes: Bytes
-    """Of the response, as it crosses the wire (compressed where it was); 0 for HEAD, 204 and 304."""
+    """Size of the response body as sent, so after compression; 0 for HEAD, 204 and 304."""
     server_think_us: Microseconds = 0
-    """From the last byte of the request to the first byte of the response, at the server."""
+    """Time at the server from the last byte of the request to the first byte of the response."""
     server_send_us: Microseconds = 0
-    """Over which time the server hands out the body, evenly: its last bytes leave this long after its first,
-    as of a server that makes a document while it sends it."""
+    """Time from the first to the last byte of the body at the server, which sends it evenly. Above 0 if a
+    server generates the body while it sends it."""
     initiator: int | None = Field(ge=0)
-    """Index of the resource that made the client ask, which stands before this one; null for the root
-    alone."""
+    """Index of the resource that made the client request this one; it must be smaller than this resource's
+    own index. null only for the root."""
     initiator_at_bytes: Bytes | None = None
-    """How many body bytes of the initiator, of those that it has, must have arrived before the client can
-    know of this resource; null: all of them."""
+    """Body bytes of the initiator that must have arrived before the client knows of this resource; null: the
+    whole response."""
     pushed: bool = False
-    """In a replay: the server pushed it, so that the loader knows of it when it queues the initiator's
-    request, whatever `initiator_at_bytes` says."""
+    """True if the server pushed it. In a replay, the loader then knows of it when it queues the initiator's
+    request, and ignores `initiator_at_bytes`."""
     processing_us: Microseconds = 0
-    """Client processing between that moment and the moment the request is queued."""
+    """Client processing from the moment at which the client knows of this resource until it queues the
+    request."""
     phase: Phase = "load"
-    """`load`: the load event waits for it, if it is known by then; `async`: begun before the load event but
-    not waited for; `after`: begun after it, and not loaded unless the job says so. The root is `load`; what a
-    resource in `after` asks for is in `after` as well."""
+    """`load`: the load event waits for it, if the client knows of it by then; `async`: begun before the load
+    event, which does not wait for it; `after`: begun after the load event, and loaded only if the job says
+    so. The root is in `load`. Resources with an initiator in `after` are in `after`."""
     redirect_to: Line | None = None
-    """The Location of a 3xx, and of nothing else. The target is a resource of its own: the first whose
-    initiator is this one."""
+    """The Location of a 3xx response; null for other responses. The target is a resource of its own: the
+    first whose initiator is this one."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
-    """For how many seconds after it came a cache may use the response without asking (RFC 9111: max-age less
-    age, Expires, or what a browser concludes from Last-Modified); 0: not at all; null: not known."""
+    """Seconds for which a cache may use the response without revalidation after it arrived (RFC 9111: max-age
+    less age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: not known."""
     validator: bool = False
-    """Whether a cache can have the response validated (it had an ETag or a Last-Modified)."""
+    """True if a cache can revalidate the response, because it had an ETag or a Last-Modified."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
-    """Other URLs, written as `url` is, whose requests get this response with
+    """Other URLs, in the format of `url`, whose requests get this response with
     [recorded bodies](../bodies.md#recorded-bodies): unrecorded choices of the same `srcset` or `picture`, or
-    the names by which texts call a mirror's file."""
+    the URLs with which documents and stylesheets refer to a mirror's file."""
     http: HttpVersion | None = None
-    """The version of HTTP that carried it when it was recorded; null: not known."""
+    """The HTTP version of the recorded response; null: not known."""
     body_offset: Bytes | None = None
-    """In a job only: the recorded body is `body_bytes` long and starts here in the job's `bodies_file`."""
+    """In a job only: offset in the job's `bodies_file` of the recorded body, which has `body_bytes` bytes."""
     head_offset: Bytes | None = None
-    """In a job only: the recorded head of the response starts here in the job's `bodies_file`, as HTTP/1.1
-    writes it, and ends with an empty line."""
+    """In a job only: offset in the job's `bodies_file` of the recorded head of the response, which is in
+    HTTP/1.1 syntax and ends with an empty line."""
 
     @property
     def host(self) -> str:
@@ -138,49 +139,50 @@ class Resource(BaseModel):
 
     @property
     def wire_bytes(self) -> int:
-        """Request and response together, headers included."""
+        """Return the bytes of request and response, headers included."""
         return (
             self.request_header_bytes + self.request_body_bytes + self.response_header_bytes + self.body_bytes
         )
 
 
 class Explanation(BaseModel):
-    """Other think times and places of references that explain a recording as well as the page's own."""
+    """Server think times and reference positions that explain a recording as well as the page's own do."""
 
     model_config = _CONFIG
 
     server_think_us: Annotated[tuple[Microseconds, ...], Field(strict=False)]
-    """By resource."""
+    """`server_think_us` of each resource, in the order of `resources`."""
     initiator_at_bytes: Annotated[tuple[Bytes | None, ...], Field(strict=False)]
-    """By resource."""
+    """`initiator_at_bytes` of each resource, in the order of `resources`."""
 
 
 class Page(BaseModel):
-    """A page: its resources in an order in which every initiator stands before what it initiates."""
+    """A page, whose resources are in such an order that each initiator precedes those that it initiates."""
 
     model_config = _CONFIG
 
     format: Literal["fastopen-page/1"]
     """The version of the format."""
     name: Annotated[Line, Field(min_length=1)]
-    """What tables call it."""
+    """The name of the page in tables and files."""
     url: Url
-    """The URL a person would type; `resources[0].url` is the same or what it is served as."""
+    """The URL that a person would type. `resources[0].url` is this URL or the one that it is served as."""
     source: Line
-    """Where the facts come from."""
+    """The origin of the data, such as a kind of recording and its date."""
     initiators: Initiators
-    """How the initiators are known; declared: written down by the page's author."""
-    # Only the container is lax (a JSON list becomes a tuple); what is in it stays strict.
+    """The way in which the initiators are known; `declared`: the page's author wrote them down."""
+    # Only the container is lax (a JSON list becomes a tuple); its members stay strict.
     notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
-    """What a reader should know: what was missing, guessed, left out."""
+    """Notes for readers: facts that were missing, guessed or left out."""
     load_event_processing_us: Microseconds = 0
     """Client processing between the last byte of the last `load` resource and the load event."""
     resources: Annotated[tuple[Resource, ...], Field(strict=False, min_length=1, max_length=MAX_RESOURCES)]
-    """The first is the root document; every other has an initiator of a smaller index."""
+    """The resources. The first is the root document; every other has an initiator with a smaller index."""
     explanations: Annotated[
         tuple[Explanation, ...], Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_)
     ] = ()
-    """Further explanations that fit a recording as well. A [sample](../vary.md) uses one; jobs have none."""
+    """Other values that explain the recording equally well. A [sample](../vary.md) uses one explanation; jobs
+    have none."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
@@ -201,14 +203,14 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """The page's own think times and places of references."""
+        """Return the page's own think times and reference positions."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """The page by another explanation, and by that alone."""
+        """Return a copy with the values of `explanation`, and without further explanations."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -219,26 +221,25 @@ class Page(BaseModel):
         return self.model_copy(update={"resources": resources, "explanations": ()})
 
     def hosts(self) -> tuple[str, ...]:
-        """Host names in the order in which the page first asks them."""
+        """Return the host names, in the order of their first resources."""
         return tuple(dict.fromkeys(r.host for r in self.resources))
 
     def origins(self) -> tuple[tuple[str, str, int], ...]:
-        """(scheme, host, port) in the order in which the page first asks them."""
+        """Return the origins as (scheme, host, port), in the order of their first resources."""
         return tuple(dict.fromkeys(urls.origin_of(r.url) for r in self.resources))
 
     def body_bytes(self) -> int:
-        """Bytes of all bodies, as they cross the wire."""
+        """Return the bytes of all response bodies, as sent."""
         return sum(r.body_bytes for r in self.resources)
 
     def wire_bytes(self) -> int:
-        """Bytes of all requests and responses, headers included."""
+        """Return the bytes of all requests and responses, headers included."""
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON (all keys, sorted, no spaces), without the offsets of a job.
-
-        Keys that came later are left out where they have their default, so that a page keeps its digest.
-        """
+        """Return the SHA-256 of the canonical JSON (all keys, sorted, no spaces), without a job's offsets.
+        Keys that the format gained later are left out if they have their default, so that older pages keep
+        their digests."""
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )
@@ -251,7 +252,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return the part of an explanation that does not fit the resources; None if all fits."""
+    """Return what is wrong with an explanation of these resources; None if nothing is."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"
@@ -264,7 +265,7 @@ def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str
 
 
 def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -> Iterator[tuple[str, str]]:
-    """(field, what is wrong) where a resource contradicts itself or its initiator."""
+    """Yield (field, problem) for each contradiction in a resource, or between it and its initiator."""
     if body_is_empty(resource.method, resource.status) and resource.body_bytes:
         yield "body_bytes", f"a {resource.method} answered with {resource.status} has no body"
     if resource.redirect_to is not None and not 300 <= resource.status < 400:
@@ -294,7 +295,7 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 
 
 def parse_page(data: object, place: str) -> Page:
-    """Decoded JSON as a page; `place` is the file that errors name."""
+    """Return the page in decoded JSON. Raises InputError, which names the file `place`."""
     if not isinstance(data, Mapping):
         raise InputError(
             "is not a page: not a JSON object", place, f'a page is an object with "format": "{FORMAT}"'
@@ -306,13 +307,13 @@ def parse_page(data: object, place: str) -> Page:
 
 
 def read_page(path: Path | str) -> Page:
-    """Reads a `*.page.json`. Raises InputError for whatever is wrong with it."""
+    """Read a `*.page.json` file. Raises InputError if it cannot be read or is not a valid page."""
     text = read_text(Path(path), "a page file is UTF-8 JSON")
     return parse_page(decode_json(text, str(path)), str(path))
 
 
 def decode_json(text: str, place: str) -> Any:
-    """`json.loads` whose every failure is an InputError with line and column."""
+    """Decode JSON. Raises InputError for every failure, with line and column for errors of syntax."""
     if json_memory.is_too_much(text):
         raise InputError("needs more memory than any page", place)
     try:
@@ -322,12 +323,12 @@ def decode_json(text: str, place: str) -> Any:
         raise InputError(f"malformed JSON: {error.msg}", where) from None
     except RecursionError:
         raise InputError("malformed JSON: nested too deeply", place) from None
-    except ValueError as error:  # an integer of thousands of digits
+    except ValueError as error:  # such as an integer of thousands of digits
         raise InputError(f"malformed JSON: {error}", place) from None
 
 
 def page_json(page: Page) -> str:
-    """The file form: a key a line, a resource a line, defaults left out, so that differences can be read."""
+    """Return the text of a page file: one key or resource per line, without defaults, for readable diffs."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:
@@ -345,7 +346,7 @@ _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes
 
 
 def _sparse(resource: Resource) -> dict[str, Any]:
-    """Return the fields of a resource for a file: all that differ from their defaults, and the sizes."""
+    """Return the fields of a resource for a file: _ALWAYS_WRITTEN and all that differ from their defaults."""
     full = resource.model_dump(mode="json")
     sparse = resource.model_dump(mode="json", exclude_defaults=True)
     return {key: full[key] for key in full if key in sparse or key in _ALWAYS_WRITTEN}
@@ -356,7 +357,7 @@ def _compact(value: object) -> str:
 
 
 def _as_input_error(error: ValidationError, place: str) -> InputError:
-    """The first problem that pydantic found, in our words, with the place in the file."""
+    """Return the first problem that pydantic found, reworded, with its place in the file."""
     problems = problems_of(error)
     first = problems[0]
     if first["type"] != "resource":

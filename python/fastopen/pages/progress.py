@@ -1,15 +1,15 @@
-"""Progress of importers."""
+"""Callbacks that report the progress of importers."""
 
 from collections.abc import Callable
 
-# How many bytes of a file are read, and how many it has.
+# Called with the amount that is read of an input and its total, in bytes or files.
 Progress = Callable[[int, int], None]
-# The same of several: which is being read, and how much of all.
+# Called with the input that is being read, the amount that is read of all inputs, and their total.
 FileProgress = Callable[[str, int, int], None]
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return the progress of one of several files, as if all had the same size. The first has number 0."""
+    """Return the callback for file `number` (from 0) of `parts` files, as if all had the same size."""
 
     def show(done: int, total: int) -> None:
         progress(number * total + done, parts * total)
@@ -18,4 +18,4 @@ def part_of(progress: Progress, number: int, parts: int) -> Progress:
 
 
 def silent(done: int, total: int) -> None:
-    """Says nothing."""
+    """Ignore the progress."""

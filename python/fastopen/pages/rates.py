@@ -1,4 +1,4 @@
-"""The rate of the recorder's access link: the most bytes that arrived within a short time, if it lasted."""
+"""Estimate the rate of the recorder's access link: the highest rate in a short window, if it lasted."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -8,26 +8,27 @@ from typing import Final
 
 from fastopen.pages.recording import RecordedExchange
 
-# Long enough that a millisecond of a recorder's clock is little, short enough to catch a burst. Of 20 to
-# 200 ms any does about as well (docs/measurements/replays.md).
+# Long compared with a recorder's clock resolution of 1 ms, and short enough to catch a burst. Any value from
+# 20 to 200 ms works about as well (docs/measurements/replays.md).
 WINDOW_MS: Final = 50.0
-# A link that is full goes on at its rate for so much longer than the window; a burst does not.
+# A full link keeps 80 % of the rate for eight windows; a burst does not.
 SUSTAINED_WINDOWS: Final = 8
 SUSTAINED_SHARE: Final = 0.8
-# Bytes of a response in one packet of 1500.
+# Bytes of a response in one packet of 1500 bytes.
 SEGMENT_BYTES: Final = 1448
-# What Linux and browsers' servers begin with at least (RFC 6928).
+# Initial congestion window of Linux, and the least that web servers use (RFC 6928).
 WINDOW_SEGMENTS: Final = 10
 
 
 def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
-    """Return the number of rounds that `size` bytes need after the initial window, which doubles in each."""
+    """Return the round trips that slow start needs for `size` bytes after the initial window. The window
+    doubles in each round trip."""
     windows = size / (window_segments * SEGMENT_BYTES)
     return max(0, math.ceil(math.log2(windows + 1)) - 1)
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """The highest rate over any window, if nearly the same was kept up; None: nothing filled the link."""
+    """Return the highest rate in any window, if it was nearly sustained; None if nothing filled the link."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -36,34 +37,31 @@ def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WIN
 
 
 def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
-    """The highest rate over any window; None where nothing was received.
-
-    The bytes of a response are taken to have come evenly between its first and its last. It is a lower bound
-    of what the link can do.
-    """
+    """Return the highest rate in any window, a lower bound of the link's rate; None if nothing was received.
+    The bytes of a response are assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
     total = _Arrived(arrivals)
     edges = sorted({moment for first, end, _ in arrivals for moment in (first, end)})
-    # The bytes in a window grow and shrink linearly between these places: the most is at one of them.
+    # The bytes in a window change linearly between these start times, so the maximum is at one of them.
     begins = [*edges, *(edge - window_ms for edge in edges)]
     most = max((total.by(begin + window_ms) - total.before(begin) for begin in begins), default=0.0)
     return round(most * 8000 / window_ms) or None
 
 
 class _Arrived:
-    """The bytes that had arrived by a moment: a sum of ramps and steps, looked up in order of time."""
+    """The bytes that had arrived by a moment: each response is a ramp, or a step if it arrived at once."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]
         self._steps = _Sums([(first, float(size)) for first, end, size in arrivals if end == first])
         slopes = [(first, end, size / (end - first)) for first, end, size in ramps]
-        # A ramp is a slope that begins at its first byte, less one that begins at its end.
+        # A ramp is a slope that begins at its first byte, minus the same slope from its end.
         changes = [(first, slope) for first, _, slope in slopes] + [(end, -slope) for _, end, slope in slopes]
         self._slopes = _Sums(changes)
         self._offsets = _Sums([(moment, slope * moment) for moment, slope in changes])
 
     def by(self, moment: float) -> float:
-        """Bytes up to and including what came at this moment at once."""
+        """Return the bytes that had arrived by this moment, including steps at this moment."""
         return self._steps.by(moment, inclusive=True) + self._sloped(moment)
 
     def before(self, moment: float) -> float:
@@ -74,7 +72,7 @@ class _Arrived:
 
 
 class _Sums:
-    """Sums of what has happened by a moment."""
+    """Sums of the amounts of all events up to a moment."""
 
     def __init__(self, events: Sequence[tuple[float, float]]) -> None:
         ordered = sorted(events)

@@ -1,56 +1,59 @@
-"""Facts of a recording on its network: per resource, per host, and as a whole."""
+"""Facts of a recording about the recorder's network: for each resource, each host, and as a whole."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""What a connection carries: one request at a time (HTTP/1.x), or many over TCP (HTTP/2) or QUIC (HTTP/3)."""
+"""How a connection carries requests: one at a time (HTTP/1.x), or many over TCP (HTTP/2) or QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """The exchange of a resource on the recorder's network, in ms since the root was requested."""
+    """Times of a resource's exchange on the recorder's network. Moments are in ms since the root was
+    requested; `lookup`, `tcp` and `tls` are durations in ms."""
 
     asked: float
-    """When the page asked for it: waiting for a connection, name and handshake come after."""
+    """When the page requested it, before the wait for a connection, the name lookup and the handshakes."""
     sent: float
     first_byte: float
     end: float
     lookup: float
-    """For the host's name."""
+    """Duration of the lookup of the host's name; 0 if there was none."""
     tcp: float
-    """The handshake of a connection that was opened for this request, without TLS."""
+    """Duration of the TCP handshake; 0 if no connection was opened for this request."""
     tls: float
-    """The rest of that handshake."""
+    """Duration of the TLS handshake of that connection."""
     carrier: Carrier
     received_bytes: int
+    """Size of the response: headers and body."""
     pushed: bool = False
-    """Whether the server sent it without being asked; `asked` is then when it announced it."""
+    """True if the server pushed it; `asked` is then the time of the announcement."""
 
     @property
     def multiplexed(self) -> bool:
-        """Return True if its connection carried several requests at once (HTTP/2, HTTP/3)."""
+        """Return True if the connection can carry several requests at once (HTTP/2, HTTP/3)."""
         return self.carrier != "one at a time"
 
     @property
     def stalled(self) -> float:
-        """Between being asked for and sent, without its own name lookup and handshake."""
+        """Return the time from `asked` to `sent` without name lookup and handshakes, in ms."""
         return max(0.0, self.sent - self.asked - self.lookup - self.tcp - self.tls)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The recorder's network, as far as its file shows it."""
+    """The facts in a recording about the recorder's network."""
 
     exchanges: tuple[RecordedExchange, ...]
-    """By resource of the page."""
+    """The exchange of each resource of the page, in their order."""
     round_trip_ms: Mapping[str, float]
-    """By host of the page."""
+    """The RTT to each host of the page."""
     load_event_ms: float | None
-    """Since the root was asked for."""
+    """Time of the load event since the root was requested; None if unknown."""
     down_bit_per_s: int | None = None
-    """As the recorder says that it limited the rate; None: it does not say."""
+    """The rate to which the recorder limited downloads; None if the recording does not name one."""
     up_bit_per_s: int | None = None
+    """The rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The network as a job has it, where fastopen recorded the load in a world of its own."""
+    """The emulated network, in the format of a job, if fastopen recorded the load in one of its worlds."""

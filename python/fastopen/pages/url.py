@@ -1,4 +1,4 @@
-"""The form of URLs of a page, and the conversion of other URLs into it."""
+"""Check the format of the URLs in a page, and convert other URLs into it."""
 
 import ipaddress
 import re
@@ -7,9 +7,10 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-# Everything the URL standard leaves unescaped somewhere in a path or query; `%` because it starts an escape.
+# All characters that the URL standard leaves unescaped in a path or query; `%` because it starts an escape.
 _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
 # A recording names the same URLs again and again (referers, call stacks), and a run reads its pages again.
@@ -19,7 +20,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @lru_cache(_REMEMBERED)
 def problem_of(url: str) -> str | None:
-    """Why `url` may not stand in a page, or None if it may."""
+    """Return the reason why `url` is not allowed in a page; None if it is allowed."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -47,13 +48,13 @@ def problem_of(url: str) -> str | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def host_of(url: str) -> str:
-    """The host of a valid page URL, without port; IPv6 addresses keep their brackets."""
+    """Return the host of a valid page URL, without port; IPv6 addresses keep their brackets."""
     return _host_of_netloc(urlsplit(url).netloc)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def is_address(host: str) -> bool:
-    """Return True if a host is an IP address, IPv6 in brackets."""
+    """Return True if a host is an IP address; an IPv6 address may have brackets."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -62,7 +63,7 @@ def is_address(host: str) -> bool:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a valid page URL: what connections are kept for."""
+    """Return the origin of a valid page URL as (scheme, host, port). Connections belong to an origin."""
     parts = urlsplit(url)
     return parts.scheme, _host_of_netloc(parts.netloc), parts.port or DEFAULT_PORTS[parts.scheme]
 
@@ -75,8 +76,8 @@ def target_of(url: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
-    """`raw` as a page URL (fragment and user name dropped, host lower case, escapes added), or None if it
-    is no http or https URL. Relative ones are resolved against `base`."""
+    """Return `raw` as a page URL (without fragment and user name, host in lower case, with escapes), or None
+    if it is not an http or https URL. A relative URL is resolved against `base`."""
     text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
     try:
         parts = urlsplit(urljoin(base, text) if base else text)
@@ -97,7 +98,7 @@ def cleaned(raw: str, base: str | None = None) -> str | None:
 
 
 def scheme_of(raw: str) -> str:
-    """The scheme of any URL, in lower case; empty where there is none."""
+    """Return the scheme of any URL, in lower case; empty if it has none."""
     match = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):", raw)
     return match.group(1).lower() if match else ""
 
@@ -110,7 +111,7 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _ascii_host(parts: SplitResult) -> str | None:
-    """The host in lower case and ASCII (international names as in DNS)."""
+    """Return the host in lower case and ASCII (international names as in DNS); None if it is invalid."""
     host = _host_of_netloc(parts.netloc).lower()
     if not host.isascii():
         try:
@@ -121,10 +122,12 @@ def _ascii_host(parts: SplitResult) -> str | None:
 
 
 def _canonical(host: str) -> str | None:
-    """The host as the URL standard writes it (https://url.spec.whatwg.org/#host-parsing), None if it is none.
+    """Return the host as the URL standard writes it, or None if it is invalid.
 
-    A host whose last label is a number is an IPv4 address and nothing else; short forms of it (127.1) are not
-    taken. An international label has to be decodable.
+    See https://url.spec.whatwg.org/#host-parsing.
+
+    A host whose last label is a number must be an IPv4 address of four numbers: short notations (127.1) are
+    rejected. An international label must be decodable.
     """
     if host.startswith("["):
         try:
@@ -154,6 +157,5 @@ def _canonical(host: str) -> str | None:
 
 
 def _escaped(text: str) -> str:
-    """Percent-encodes what may not stand in a request line; lone surrogates become U+FFFD first."""
-    whole = text.encode("utf-8", "replace").decode("utf-8")
-    return quote(whole, safe=_KEPT)
+    """Percent-encode the characters that a request line must not have. Lone surrogates become U+FFFD."""
+    return quote(_LONE_SURROGATE.sub("\ufffd", text), safe=_KEPT)

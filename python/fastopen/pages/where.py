@@ -1,7 +1,7 @@
-"""Conditions on the facts of a page, such as `connections > 20 and hosts < 50`.
+"""Evaluate conditions on the facts of a page, such as `connections > 20 and hosts < 50`.
 
-The grammar is Python's for expressions, and Python's parser reads it. Only this module evaluates it: names of
-facts, numbers, texts, comparisons (also `in`, of texts), `and`, `or`, `not`, `+ - * /`.
+Python's parser reads the condition; this module evaluates it, and accepts only names of facts, numbers,
+texts, comparisons (between texts also `in`), `and`, `or`, `not` and `+ - * /`.
 """
 
 import ast
@@ -16,7 +16,7 @@ from fastopen.common.errors import InputError, nearest
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]
 Reader = Callable[[Facts], Any]
-# Longer than anybody writes, and short enough for the parser's stack.
+# Longer than any condition that a person writes, and short enough for the parser's stack.
 LENGTH_MAX: Final = 2000
 EXAMPLE: Final = "write it like 'connections > 20 and hosts < 50'"
 
@@ -35,7 +35,7 @@ _OF_TEXTS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 
 
 def _ratio(above: float, below: float) -> float:
-    """A ratio to nothing is no number: of what is compared with it, only `!=` holds."""
+    """Return the ratio; NaN if `below` is 0, so that every comparison with it except `!=` is false."""
     return above / below if below else math.nan
 
 
@@ -48,10 +48,10 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 class Where:
-    """A condition that was read and checked; calling it says whether a page with these facts meets it."""
+    """A parsed and checked condition. Call it with the facts of a page."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
-        """`kinds` are the facts that there are. Raises InputError that says what is wrong."""
+        """Parse a condition; `kinds` maps the names of all facts to their kinds. Raises InputError."""
         self.text = text
         self._kinds = kinds
         kind, self._meets = self._read(self._parsed())
@@ -107,7 +107,7 @@ class Where:
         raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
-        """A chain, as `10 < hosts <= 20`."""
+        """Return the reader of a comparison, which may be a chain such as `10 < hosts <= 20`."""
         read = [self._read(node) for node in nodes]
         links = []
         for number, op in enumerate(ops):

@@ -133,3 +133,7 @@ def test_a_cleaned_url_is_one_that_a_page_may_hold_and_stays_as_it_is(raw: str) 
     if cleaned is not None:
         assert urls.problem_of(cleaned) is None
         assert urls.cleaned(cleaned) == cleaned
+
+
+def test_a_lone_surrogate_in_a_path_begins_no_query() -> None:
+    assert urls.cleaned("http://a.test/x\ud800y") == "http://a.test/x%EF%BF%BDy"

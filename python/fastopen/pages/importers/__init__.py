@@ -1,6 +1,6 @@
-"""Recordings into pages. A format is a module here and a row of FILES or FOLDERS.
+"""Import pages from recordings. Each format is a module here and a row of FILES or FOLDERS.
 
-The module has `import_pages(path, lenient=..., progress=...)`; one for folders also has `holds(folder)`.
+The module has `import_pages(path, lenient=..., progress=...)`; a module for folders also has `holds(folder)`.
 """
 
 from importlib import import_module
@@ -12,25 +12,25 @@ from fastopen.pages.files import GZIP, first_bytes, unpacked_start
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 
-# How a file begins, and if it may be gzip. A text file may be a HAR: har/recording.py reads it.
+# First bytes of a file, whether they may be inside gzip, and the module. HARs are text: har/recording.py.
 FILES: Final = ((b"PK\x03\x04", False, "wacz"), (b"WARC/", True, "warc"))
-# Asked in this order if they know a folder.
+# Modules for folders, in the order in which their `holds` is tried.
 FOLDERS: Final = ("mahimahi", "mirror")
 
 
 class NoPageError(InputError):
-    """The folder holds nothing that could be a page."""
+    """The folder contains nothing that could be a page."""
 
 
 def _format(name: str) -> Any:
-    # Their libraries cost a quarter of a second to import, and most runs read none of these.
+    # Imported late: the formats' libraries take a quarter of a second, and most runs read no recordings.
     return import_module(f"{__name__}.{name}")
 
 
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a file that holds records instead of one text; None for everything else."""
+    """Return the pages of a file in one of FILES' formats; None for other files, such as HARs and lists."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
     for beginning, packed, name in FILES:

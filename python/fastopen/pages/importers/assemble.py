@@ -1,4 +1,4 @@
-"""A page out of exchanges, once it is known which asked for which."""
+"""Build a page from exchanges whose initiators are known."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
-# What may ask for a type of resource, other than the document itself.
+# The types of resources that may request a resource of each type, in addition to documents.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -23,14 +23,14 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator of an exchange: its index, and how many of its bytes (None: all) had to come first."""
+    """The initiator of an exchange: its index, and how many of its body bytes (None: all) must arrive."""
 
     by: int | None
     at_bytes: int | None = None
     type: ResourceType | None = None
-    """The type that the place with its name gives it."""
+    """The type of the exchange that the reference to it implies; None if it implies none."""
     way: str = "referenced"
-    """The way in which the initiator is known: a key of the notes."""
+    """The way in which the initiator is known: a key of notes.SENTENCES."""
     processing_us: int = 0
     phase: Phase = "load"
     think_us: int = 0
@@ -57,10 +57,8 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page of the exchanges that `edges` hold, the root first, each after its initiator.
-
-    `notes` are those of the recording; what was found of each exchange is added to them.
-    """
+    """Return the page of the exchanges in `edges`, which has the root first and each after its initiator.
+    `notes` are the notes on the recording; the notes on the page's exchanges are added to them."""
     positions = {index: position for position, index in enumerate(edges)}
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)
@@ -96,7 +94,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Return the type of each. A redirect has the type of its target: its own MIME type tells nothing."""
+    """Return the type of each exchange. A redirect has its target's type: its own MIME type is arbitrary."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     for index, edge in reversed(edges.items()):

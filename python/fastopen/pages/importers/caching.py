@@ -1,4 +1,4 @@
-"""Freshness and validators of a recorded response, as a browser's own cache reads them (RFC 9111)."""
+"""Compute the freshness of a recorded response, as a browser's private cache does (RFC 9111)."""
 
 import re
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from fastopen.pages.importers import fields
 from fastopen.pages.model import MAX_FRESH_S
 
-# A response that says nothing of its age may be used for a tenth of the time for which it had not changed
-# (RFC 9111 section 4.2.2); these statuses only, as Chromium does.
+# A response without an explicit lifetime may be used for a tenth of the time since its last modification
+# (RFC 9111 section 4.2.2); like Chromium, only if it has one of these statuses.
 _HEURISTIC: Final = frozenset([200, 203, 206])
 _HEURISTIC_SHARE: Final = 10
 # Responses of these statuses stay fresh for ever (the same section; RFC 9110 sections 15.4.2 and 15.4.9).
@@ -17,8 +17,8 @@ _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
 class Freshness(NamedTuple):
-    """Seconds for which the response is good from when it came (0: to be asked for again; None: not known),
-    and whether a client that kept it can ask if it still is."""
+    """The seconds for which a response may be used after it arrived (0: not at all; None: not known), and
+    whether a client can revalidate it."""
 
     fresh_s: int | None = None
     validator: bool = False
@@ -30,10 +30,8 @@ UNKNOWN_FRESHNESS: Final = Freshness()
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """From the response's headers (names in lower case); `at_ms` is when it came, in ms since 1970.
-
-    Where none were recorded, or the method is not GET, nothing is known or kept.
-    """
+    """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). `headers`
+    have names in lower case. UNKNOWN_FRESHNESS if there are none, or if the method is not GET."""
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
     control = _directives(headers)
@@ -44,7 +42,7 @@ def freshness_of(
 
 
 def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the directives of all Cache-Control fields; the first of a name holds."""
+    """Return the directives of all Cache-Control fields. The first directive of a name counts."""
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
     found: dict[str, str] = {}
     for name, value in _DIRECTIVE.findall(text):
@@ -55,7 +53,8 @@ def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """RFC 9111 section 4.2, for a cache of one's own: `s-maxage` is for shared ones."""
+    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `s-maxage` is ignored: it is for
+    shared caches."""
     never = "no-cache" in control or (fields.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (fields.header(headers, "pragma") or "").lower()):
         return 0
@@ -68,7 +67,7 @@ def _fresh_s(
         return max(int(control["max-age"]) - age_s, 0)
     expires = fields.header(headers, "expires")
     if expires is not None:
-        # What is no date is over already (section 5.3).
+        # An invalid date counts as a time in the past (section 5.3).
         return max(_seconds(date_ms, fields.moment_ms(expires)) - age_s, 0)
     if status in _FOR_GOOD:
         return MAX_FRESH_S

@@ -1,18 +1,18 @@
-"""Redirects and preflights: which entry's answer made the browser send which other one."""
+"""Link redirects and CORS preflights to the requests that the browser sent because of their responses."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to milliseconds and take several clocks; a follower may seem to start a little too early.
+# Recorders round to milliseconds and use several clocks; the next request may seem to start a bit too early.
 _CLOCK_SLACK_MS = 10.0
-# Chrome lets a request start when the page asks for it and holds it back while its preflight runs.
+# In Chrome a request starts when the page makes it; it may wait this long until its preflight is sent.
 _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of targets of redirects and of preflighted requests; none starts before that has ended."""
+    """Set `before` of redirect targets and of preflighted requests. They start after `before` ends."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
         by_url[entry.url].append(entry)
@@ -27,7 +27,7 @@ def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
     ended = redirect.at.end
     for target in candidates:
         late_enough = target.at.start >= ended - _CLOCK_SLACK_MS or target.at.first_byte >= ended
-        # A page that sets a cookie and reloads leads to itself.
+        # A page may set a cookie and redirect to its own URL: the chain must not lead to its own head.
         if target.before is None and late_enough and target is not head(redirect):
             _put_after(target, redirect)
             return
@@ -51,7 +51,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first entry of the chain that led here, and the steps from there; keep it in `led_by`."""
+    """Return and remember the first entry of the chain that led to this one, and the number of steps."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -63,17 +63,17 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
-    """Sort by start; of those that start at once, a redirect before its target, then as recorded."""
+    """Return a sort key: by start; at the same start a redirect before its target, then as recorded."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first entry of the chain that led here."""
+    """Return the first entry of the chain that led to this one."""
     return _first(entry)[0]
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Return when the last one ended that the answer of each led to, or the entry itself."""
+    """Return for each entry when the last entry that it led to ended, or when it ended itself."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

@@ -1,4 +1,4 @@
-"""A request and its response as they crossed the wire, with times and initiator if they were recorded."""
+"""An exchange: a request and its response as sent, with times and initiator if they were recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastopen.pages.model import HttpVersion, ResourceType
 # The contract's defaults, for headers that were not recorded.
 TYPICAL_REQUEST: Final = 400
 TYPICAL_RESPONSE: Final = 300
-# No known server takes longer headers; what claims to be larger is a body counted as header.
+# No known server accepts longer headers; a larger value is a body that was counted as header.
 MAX_HEADER_BYTES: Final = 256 * 1024
 
 
@@ -25,7 +25,7 @@ class Times:
     """Moments in ms since 1970, durations in ms. None: not recorded."""
 
     start: float
-    """When the browser asked: waiting for a connection, name lookup and handshake come after it."""
+    """When the browser made the request, before the wait for a connection, the name lookup and handshakes."""
     sent: float
     first_byte: float
     end: float
@@ -33,7 +33,7 @@ class Times:
     tcp: float | None = None
     """The TCP handshake, without TLS."""
     connect: float = 0.0
-    """The handshakes as the recorder writes them: TLS may be part of it."""
+    """The handshakes as the recorder writes them, which may include TLS."""
     tls: float = 0.0
     wait: float | None = None
 
@@ -50,7 +50,7 @@ class Times:
 
 @dataclass(eq=False)
 class Exchange:
-    """Sizes in bytes as on the wire. A format fills in what it records; the defaults mean: not recorded."""
+    """A request and its response. Sizes are in bytes as sent. The defaults stand for unrecorded facts."""
 
     url: str
     type: ResourceType
@@ -66,40 +66,40 @@ class Exchange:
     recorded: StoredBody | None = field(default=None, repr=False)
     """The body of `body_bytes` bytes; None: only its size is known."""
     text: StoredBody | None = field(default=None, repr=False)
-    """The body unpacked, if it is kept otherwise than `recorded`."""
+    """The unpacked body, if it was kept separately from `recorded`."""
     head: bytes | None = field(default=None, repr=False)
-    """The head of the response as HTTP/1.1 writes it."""
+    """The head of the response as HTTP/1.1 text."""
     http: HttpVersion | None = None
-    """The version that carried it."""
+    """The HTTP version of the exchange."""
     freshness: Freshness = UNKNOWN_FRESHNESS
     referer: str | None = None
     location: str | None = None
     navigated: bool = False
-    """The browser named the request a navigation of a whole page (Fetch Metadata)."""
+    """True if the browser marked the request as the navigation of a whole page (Fetch Metadata)."""
     times: Times | None = None
     initiators: Sequence[str] = ()
-    """The URLs that the recorder names as initiator; of a script the whole call stack, nearest first."""
+    """The URLs that the recorder names as initiator; for a script, the whole call stack, nearest first."""
     document: str | None = None
-    """The URL of the document that the recorder counts it to."""
+    """The URL of the document to which the recorder assigns the exchange."""
     base_page: bool = False
-    """The recorder names it the page's document."""
+    """True if the recorder marks it as the page's document."""
     embedded: bool = False
-    """The recorder names a script, an element or a frame that asked for it."""
+    """True if the recorder names a script, an element or a frame that requested it."""
     delays_load_event: bool = True
-    """An element or a frame asked for it."""
+    """True if an element or a frame requested it, so that the load event waits for it."""
     pushed: bool = False
     connection: str | None = None
-    """The recorder's name of the connection."""
+    """The recorder's name for the connection."""
     order: int = 0
-    """Its place in the recording."""
+    """The index of the exchange in the recording."""
     before: Exchange | None = field(default=None, repr=False)
-    """The exchange whose answer sent the browser here: a redirect, or the preflight of this request."""
+    """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """An entry of the chain of `before`, and the number of steps from there, once known."""
+    """An exchange of the chain of `before`, and the number of steps from there; None until it is computed."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """The exchange whose initiator is also this one's: of a preflight, the request that it allows."""
+    """The exchange that has the same initiator: for a preflight, the request that it allows."""
     notes: Notes = field(default_factory=Notes, repr=False)
-    """The guesses about it; they count if a page keeps it."""
+    """The guesses about this exchange; a page that contains it reports them."""
 
     @property
     def is_redirect(self) -> bool:
@@ -115,29 +115,29 @@ class Exchange:
 
     @property
     def at(self) -> Times:
-        """The times, of a recording that has them."""
+        """Return the times; the recording must have them."""
         assert self.times is not None
         return self.times
 
 
 @dataclass
 class PageHead:
-    """A page of a file that may hold several."""
+    """The facts that a recording has about a page itself; a file may have several pages."""
 
     id: str
     title: str = ""
     started: float | None = None
-    """ms since 1970."""
+    """When the page started, in ms since 1970."""
     on_load: float | None = None
-    """ms after it started."""
+    """When the load event was, in ms after the page started."""
     inspector_clock: bool = False
-    """`on_load` counts from the start of the recording, not from the start of the page."""
+    """True if the recorder counts `on_load` from the start of the recording, not of the page."""
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network of a load without TCP Fast Open, as a job has it."""
+    """The emulated network in the format of a job, if fastopen recorded the page without TCP Fast Open."""
     members: list[int] = field(default_factory=list)
-    """The places of its entries in the file."""
+    """The indices of the page's entries in the file."""
 
 
 def is_redirect(status: int) -> bool:
@@ -146,6 +146,6 @@ def is_redirect(status: int) -> bool:
 
 
 def head_of(status: int, headers: Pairs) -> bytes:
-    """Return the head of a response as HTTP/1.1 writes it."""
+    """Return the head of a response as HTTP/1.1 text."""
     lines = [f"{name}: {' '.join(value.splitlines())}" for name, value in headers if value]
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode("utf-8", "surrogateescape")

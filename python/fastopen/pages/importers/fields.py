@@ -1,4 +1,4 @@
-"""Values of recordings that may be missing, of another type than the specification says, or nonsense."""
+"""Read values of recordings that may be missing, of a wrong type, or absurd."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _YEAR_9999_MS: Final = 253_402_300_000_000.0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """`value` if it is an object, else an empty one."""
+    """Return `value` if it is a JSON object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -25,7 +25,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """A finite number, also out of a string (WebPageTest writes some so); None for everything else."""
+    """Return a finite number, also from a string, as WebPageTest writes some; None for everything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -36,25 +36,25 @@ def number(value: object) -> float | None:
 
 
 def milliseconds(value: object) -> float | None:
-    """A duration or offset in ms: None where missing, negative (HAR's "does not apply") or absurd."""
+    """Return a duration or offset in ms; None if missing, negative (HAR: "does not apply") or absurd."""
     found = number(value)
     return found if found is not None and 0 <= found <= MAX_MS else None
 
 
 def size(value: object) -> int | None:
-    """A size in bytes: None where missing, negative (HAR's "not available") or absurd."""
+    """Return a size in bytes; None if missing, negative (HAR: "not available") or absurd."""
     found = number(value)
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
 
 
 class Headers(list[tuple[str, str]]):
-    """Fields that were read already. `binary` says that there were pseudo-headers, as in HTTP/2 and 3."""
+    """Header fields in the format of `lowered`. `binary`: they had pseudo-headers, as in HTTP/2 and 3."""
 
     binary = False
 
 
 def has_pseudo_headers(value: object) -> bool:
-    """Return True if HTTP/2's pseudo-headers are among the fields."""
+    """Return True if pseudo-headers, as in HTTP/2, are among the fields of a HAR's list."""
     if isinstance(value, Headers):
         return value.binary
     for member in value if isinstance(value, list) else ():
@@ -65,7 +65,7 @@ def has_pseudo_headers(value: object) -> bool:
 
 
 def headers(value: object) -> list[tuple[str, str]]:
-    """Return the fields of a HAR's list as `lowered` has them; broken members are left out."""
+    """Return the fields of a HAR's list in the format of `lowered`, without broken members."""
     if isinstance(value, Headers):
         return value
     members = value if isinstance(value, list) else ()
@@ -73,10 +73,8 @@ def headers(value: object) -> list[tuple[str, str]]:
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
-    """Return names in lower case and values; HTTP/2 pseudo-headers are left out.
-
-    Chrome joins fields of the same name (Set-Cookie) with line feeds: each line was a field of its own.
-    """
+    """Return (name in lower case, value) of each field, without HTTP/2 pseudo-headers. Chrome joins fields of
+    the same name (Set-Cookie) with line feeds; they are split into separate fields."""
     found: list[tuple[str, str]] = []
     for name, content in pairs:
         if not isinstance(name, str) or not name or name.startswith(":"):
@@ -92,7 +90,7 @@ def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
 
 
 def header(fields: Pairs, name: str) -> str | None:
-    """The first field of this (lower-case) name."""
+    """Return the value of the first field with this name (in lower case); None if there is none."""
     for found, value in fields:
         if found == name:
             return value
@@ -100,7 +98,7 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """A point in time as ms since 1970, out of ISO 8601 in many habits, RFC 5322, or a number; else None."""
+    """Return a point in time in ms since 1970, from a number or a date in ISO 8601 or RFC 5322; or None."""
     if isinstance(value, (int, float)):
         found = number(value)
         return found if found is not None and 0 < found < _YEAR_9999_MS else None
@@ -123,7 +121,7 @@ def moment_ms(value: object) -> float | None:
 
 
 def charset(mime: str) -> str | None:
-    """The charset parameter of a Content-Type, if Python knows it."""
+    """Return the charset parameter of a Content-Type; None if it has none that Python knows."""
     value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
     try:
         b"".decode(value)

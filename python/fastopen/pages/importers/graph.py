@@ -1,4 +1,4 @@
-"""Initiators of exchanges without times: from the root outwards, along what names what."""
+"""Find initiators of exchanges without times: follow references and redirects from the root."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import NameIndex, find_reference, names_in
 
-# (the exchange that holds the reference, the reference as written, the URL that it is relative to) to a URL.
+# Maps (exchange with the reference, reference as written, base URL) to the URL of an exchange, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
@@ -22,7 +22,7 @@ _TEXTS_IN_MEMORY: Final = 32
 
 @dataclass
 class _Picture:
-    """The first of its choices that was recorded, and those that were not."""
+    """The choices of a picture: the first that was recorded, and those that were not recorded."""
 
     recorded: int | None = None
     missing: dict[str, None] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class _Picture:
 
 
 def as_url(_: Exchange, written: str, base: str) -> str | None:
-    """References as the web resolves them."""
+    """Resolve a reference as browsers do; None if it is not an http or https URL."""
     return urls.cleaned(written, base=base)
 
 
 @dataclass
 class Graph:
-    """The exchanges of one recording, in their order, and what they name."""
+    """The exchanges of a recording in their order, and the references between them."""
 
     exchanges: Sequence[Exchange]
     resolve: Resolve = as_url
@@ -49,8 +49,8 @@ class Graph:
     unreadable: set[int] = field(default_factory=set)
     linked: set[int] = field(default_factory=set)
     alternatives: defaultdict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
-    """By exchange: what a browser may ask for and get this in its place. Of pictures, what was not recorded;
-    else how a text names it, where the recording has another name for it (a mirror's file)."""
+    """For each exchange, other URLs that a browser may request to get its response: choices of a picture that
+    were not recorded, and URLs in texts for which the recording has another name, such as a mirror's file."""
 
     def __post_init__(self) -> None:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -63,7 +63,8 @@ class Graph:
         self.nameable = lru_cache(maxsize=None)(self._nameable)
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Return everything that the root leads to by redirects and names, each after its initiator."""
+        """Return all exchanges that the root leads to by redirects, references or URLs in texts. Each comes
+        after its initiator."""
         edges = self.named(root)
         while True:
             news = self._spelled(edges)
@@ -72,13 +73,14 @@ class Graph:
             self.grow(edges, news)
 
     def named(self, root: int) -> dict[int, Edge]:
-        """Return everything that the root leads to by structure only."""
+        """Return all exchanges that the root leads to by redirects and references only."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Go breadth first: what is nearer to the root is asked for sooner."""
+        """Add the exchanges that those in `started` lead to by redirects and references. The search is
+        breadth-first, because resources nearer to the root are requested earlier."""
         waiting = deque(started)
         while waiting:
             index = waiting.popleft()
@@ -94,7 +96,8 @@ class Graph:
                     waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
-        """Return what is only linked to, and all that it names or links to: other pages of a crawl."""
+        """Return `started`, all link targets found so far, and everything that they lead to by references,
+        redirects or links: other pages of a crawl. Empty if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -106,7 +109,7 @@ class Graph:
         return found
 
     def _first_free(self, url: str, edges: dict[int, Edge]) -> int | None:
-        """The first exchange of this URL that is not in the page yet."""
+        """Return the first exchange with this URL that is not in `edges` yet; None if there is none."""
         return next((index for index in self.by_url.get(url, ()) if index not in edges), None)
 
     def _text(self, index: int) -> bytes | None:
@@ -119,7 +122,7 @@ class Graph:
         return text
 
     def _targets(self, index: int) -> list[tuple[int, Edge]]:
-        """Return what the exchange names and the recording holds, in the order of the text."""
+        """Return the exchanges that this one refers to, in text order; also note links and alternatives."""
         exchange = self.exchanges[index]
         text = self.text(index) if exchange.type != "script" else None
         if not text:
@@ -148,17 +151,15 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Bytes on the wire for a place in the text: in proportion, where it was compressed.
-
-        Only documents are used while they arrive; a stylesheet or script is used as a whole.
-        """
+        """Return the body bytes as sent for an offset in the text, in proportion to its length. None unless
+        it is a document: browsers use stylesheets and scripts only as a whole."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Find what a text of the page names and no structure does: scripts put requests together."""
+        """Add and return exchanges whose URL stands in a text of the page, such as a script."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i
@@ -167,7 +168,7 @@ class Graph:
         }
         missing -= {i for i in missing if self._repeats(i)}
         news: list[int] = []
-        # Scripts first: what they ask for is what structure cannot show.
+        # Scripts first: their requests are those that no reference shows.
         order = sorted(edges, key=lambda i: self.exchanges[i].type != "script")
         for index in order:
             text = self.text(index) if missing else None
@@ -180,14 +181,14 @@ class Graph:
         return news
 
     def _repeats(self, index: int) -> bool:
-        """Return True if an earlier exchange got the same URL: that of an earlier visit."""
+        """Return True if an earlier GET had the same URL, so that this one belongs to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index
         )
 
     def _nameable(self, index: int) -> Sequence[int]:
-        """The exchanges whose names may stand in the text of this one."""
+        """Return the exchanges whose URLs the text of this one may contain."""
         return self._names.named_in(self.text(index) or b"")
 
     def _searched(self, index: int, text: bytes, missing: set[int]) -> dict[int, Edge]:
@@ -200,7 +201,7 @@ class Graph:
 
 
 def _unpacked(exchange: Exchange) -> bytes | None:
-    """Return the body as programs see it, or None if it is not kept or cannot be unpacked."""
+    """Return the body without content codings; None if it was not kept or cannot be unpacked."""
     if exchange.text is not None:
         return exchange.text.read()
     return unpacked(exchange.recorded.read(), exchange.coding) if exchange.recorded is not None else None

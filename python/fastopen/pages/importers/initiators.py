@@ -1,4 +1,4 @@
-"""Initiators of exchanges with times: as recorded, else by name in texts, type and time."""
+"""Find initiators of exchanges with times: as recorded, or from URLs in texts, or from type and time."""
 
 from bisect import bisect_right, insort
 from collections import defaultdict
@@ -15,38 +15,39 @@ from fastopen.pages.model import Initiators, ResourceType
 from fastopen.pages.references import NameIndex, find_reference
 
 _CLOCK_SLACK_MS: Final = 1.0
-# While a document arrives, and this long after, its parser asks for things; later ones are a script's doing.
+# A document's parser makes requests while the document arrives and this long after; later, scripts do.
 _PARSING_MS: Final = 50.0
-# A parser that asks this long after its document ended was waiting for something else.
+# A parser that makes a request this long after its document ended was waiting for a script or stylesheet.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
-# To search this many texts takes less time than to index all.
+# Up to this number of searches, searching texts takes less time than indexing all of them.
 _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Find initiators for entries that are given in order of start, the root document first."""
+    """Finder of the initiators of entries, which must be in order of start, the root document first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
-        """`document` is the index of the main document, where the root's redirects lead."""
+        """Prepare the search. `document` is the index of the main document, to which the root redirects."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
         self._by_url: defaultdict[str, list[int]] = defaultdict(list)
         self._by_origin: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
         self._targets: dict[int, int] = {}
-        # (frame, type) to (end, index) of what has started so far, in order of end.
+        # Maps (frame, type) to (end, index) of the entries that have started so far, in order of end.
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
         self._texts = TextIndex(entries)
-        # Index to the text that names it, where no initiator was recorded.
+        # Maps an entry without a recorded initiator to the text that names it.
         self.namings: dict[int, Naming] = {}
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return (initiator or None, how it is known) of each entry, and how they are known in all."""
+        """Return each entry's initiator (None for the root) with the way in which it is known, and the way in
+        which the initiators of the page are known."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -83,7 +84,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """The latest entry of this URL that started before, or where its redirects had led by then."""
+        """Return the latest entry with this URL that started before entry `before`, or the target that its
+        redirects had reached by then; None if there is none."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -91,11 +93,12 @@ class InitiatorResolver:
         while index in self._targets and self._entries[index].is_redirect:
             index = self._targets[index]
         if index != first:
-            self._targets[first] = index  # a later call skips the way
+            self._targets[first] = index  # shortens the way for later calls
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """The recorded initiator. Of a call stack, the resource that arrived last: it was waited for."""
+        """Return the recorded initiator, or None. Of a call stack, return the resource that arrived last
+        before the request, because the request waited for it."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -107,10 +110,11 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the last arrival that a parser waited for, if it asked long after its document ended.
+        """Return the script or stylesheet that arrived last before a parser made a request, if it made the
+        request long after its document ended; otherwise `recorded`.
 
-        A parser stops at scripts, and layout (which requests backgrounds) at stylesheets. Waiting for them
-        depends on the network, and as "processing" it would be the same on every network.
+        A parser waits for scripts, and layout (which requests backgrounds) for stylesheets. This wait depends
+        on the network. If it counted as processing, it would be the same on every network.
         """
         document = self._entries[recorded]
         if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:
@@ -125,13 +129,14 @@ class InitiatorResolver:
     def _latest(
         self, frame: int, kind: ResourceType, entry: Exchange, index: int
     ) -> tuple[float, int] | None:
-        """End and index of the resource of this frame and type that had ended last when `entry` started."""
+        """Return (end, index) of the last resource in this frame and of this type that ended before `entry`
+        started; None if there is none."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (entry.at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """The document that the entry belongs to, out of its referer or what WebPageTest says of it."""
+        """Return the document of the entry, found by its Referer or WebPageTest's `_documentURL`."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -151,7 +156,7 @@ class InitiatorResolver:
         kinds = ASKERS.get(entry.type, OTHER_ASKERS)
         if entry.referer is not None:
             named = self._resolve(entry.referer, index)
-            # Only stylesheets other than documents send a referer of their own.
+            # Apart from documents, only stylesheets appear as the Referer of their requests.
             if named is not None and self._entries[named].type == "stylesheet":
                 return named
         document = self._entries[frame]
@@ -168,14 +173,14 @@ class InitiatorResolver:
 
 @dataclass(frozen=True)
 class Naming:
-    """`owner` (an index) names it after this share of its text."""
+    """A text that names an entry: the text of entry `owner`, in which the name ends after this share."""
 
     owner: int
     share: float
 
 
 class TextIndex:
-    """The texts of entries in order of their start, searched for the names of the others."""
+    """Search of the texts of entries, which are in order of start, for the URLs of other entries."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries
@@ -184,7 +189,8 @@ class TextIndex:
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> Naming | None:
-        """The text that names an entry: the last that had come by its start, else the first started."""
+        """Return the text that names an entry: the last that had arrived when the entry started, otherwise
+        the first that had started by then; None if no text names it."""
         entry = self._entries[index]
         self._searches += len(self._owners)
         owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]
@@ -200,7 +206,7 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """The texts that may name each entry, in order: each text is read once for all entries."""
+        """For each entry, the texts that may name it, in order. Each text is read once for all entries."""
         names = NameIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

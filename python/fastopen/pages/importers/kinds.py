@@ -1,4 +1,4 @@
-"""Types of resources: as recorded, else out of headers, MIME type and name."""
+"""Find the types of resources: as recorded, or from headers, MIME type and file name."""
 
 import re
 from typing import Final
@@ -17,8 +17,8 @@ RECORDED: Final[dict[str, ResourceType]] = {
     "cspviolationreport": "other", "csp-violation-report": "other", "signedexchange": "other",
     "signed-exchange": "other", "prefetch": "other",
 }  # fmt: skip
-# Of these, no element or frame asks for. A load event waits for elements and frames alone (HTML, "delay the
-# load event"), not for XMLHttpRequest, fetch(), beacons and what browsers ask for by themselves.
+# Types that no element or frame requests. The load event waits only for elements and frames (HTML, "delay the
+# load event"), not for XMLHttpRequest, fetch(), beacons and requests that browsers make by themselves.
 _ASKED_FOR_BY_NO_ELEMENT: Final = frozenset([
     "xhr", "fetch", "preflight", "eventsource", "ping", "beacon", "cspviolationreport",
     "csp-violation-report", "manifest", "prefetch", "signedexchange", "signed-exchange",
@@ -45,7 +45,7 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
 def mime_of(declared: str, got: Pairs) -> str:
-    """Return a Content-Type that may be sent: the declared one, that of the response, or a default."""
+    """Return a valid Content-Type: the declared one, or the response's own, or application/octet-stream."""
     listed = fields.header(got, "content-type") or ""
     return next((mime for mime in (declared, listed) if _may_be_sent(mime)), "application/octet-stream")
 
@@ -55,7 +55,7 @@ def _may_be_sent(mime: str) -> bool:
 
 
 def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
-    """Return the type of a resource by its `recorded` type, request headers, MIME type and name."""
+    """Return the type of a resource from its `recorded` type, or from request headers, MIME type and URL."""
     if recorded is not None:
         return RECORDED[recorded]
     destination = destination_of(sent)
@@ -67,7 +67,8 @@ def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) 
 
 
 def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) -> bool:
-    """Return True if an element or a frame asked for it; `of_type` is its type by `type_of`."""
+    """Return True if an element or a frame requested a resource, so that the load event waits for it.
+    `of_type` is the result of `type_of`."""
     if recorded is not None:
         return recorded not in _ASKED_FOR_BY_NO_ELEMENT
     destination = destination_of(sent)
@@ -75,13 +76,13 @@ def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) 
 
 
 def destination_of(sent: Pairs) -> str | None:
-    """Return what the browser says that it asks for (Sec-Fetch-Dest), or None."""
+    """Return the destination of a request (Sec-Fetch-Dest); None if it is missing or unknown."""
     name = (fields.header(sent, "sec-fetch-dest") or "").strip().lower()
     return name if name in _DESTINATIONS else None
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type that the MIME type implies, or None: servers send anything as text/html."""
+    """Return the type that the MIME type implies, or None, as for text/html: servers use it for anything."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":
@@ -98,7 +99,8 @@ def _by_mime(mime: str) -> ResourceType | None:
 
 
 def _by_accept(sent: Pairs) -> ResourceType | None:
-    """Browsers ask for documents, stylesheets and images with Accept headers of their own."""
+    """Return the type that the Accept header implies, or None. Browsers send special Accept headers for
+    documents, stylesheets and images."""
     accept = (fields.header(sent, "accept") or "").strip().lower()
     if accept.startswith(("text/html", "application/xhtml", "application/xml,application/xhtml")):
         return "document"

@@ -1,6 +1,6 @@
-"""Recordings of Mahimahi's mm-webrecord, as mm-webreplay serves them: a folder, a message an exchange.
+"""Import recordings of Mahimahi's mm-webrecord: a folder with a file for each exchange.
 
-The messages' form: `protobufs/http_record.proto` of https://github.com/ravinet/mahimahi
+The format of the files: `protobufs/http_record.proto` of https://github.com/ravinet/mahimahi
 """
 
 import re
@@ -26,7 +26,7 @@ from fastopen.pages.importers.roots import navigated_or_widest
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.progress import Progress, silent
 
-# The first fields of each message are the address and the port, which mm-webrecord always writes.
+# A file begins with the server's address and port, which mm-webrecord always writes.
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
 _HTTPS: Final = 2
 _DEFAULT_PORTS: Final = {1: 80, _HTTPS: 443}
@@ -56,19 +56,20 @@ message_type {
 
 @cache
 def request_response() -> Any:
-    """The class of the messages; text and enumeration are read as bytes and number, the same on disk."""
+    """Return the class of the messages. It declares text as bytes and enumerations as numbers: their encoding
+    is the same."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_FORM, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
 
 
 def holds(folder: Path) -> bool:
-    """Return True for a recording, or a folder of nothing but recordings."""
+    """Return True if the folder is a recording, or if all its subfolders are."""
     return _is_recording(folder) or bool(_recordings(folder))
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the page of a recording, or of each in the folder. Raises InputError."""
+    """Return the pages of a recording, or of each recording in the folder. Raises InputError."""
     inner = [folder] if _is_recording(folder) else _recordings(folder)
     return [page for one in inner for page in _import_recording(one, lenient, progress)]
 
@@ -79,7 +80,7 @@ def _recordings(folder: Path) -> list[Path]:
 
 
 def _is_recording(folder: Path) -> bool:
-    """Return True if one of the first files of the folder begins as such a message."""
+    """Return True if one of the first three files of the folder begins like one of mm-webrecord."""
     return any(_BEGINNING.match(first_bytes(path)) for path in _files(folder)[:3])
 
 
@@ -107,13 +108,13 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
             found.append(exchange)
         progress(number, len(files))
     name, source = stem_of(str(folder.resolve()), ()), "recording of mm-webrecord"
-    # The names of the files are random: nothing tells the order.
+    # The files have random names, so the order of the exchanges is unknown.
     place = str(folder)
     return pages_of(found, name, source, notes, place, find_roots=navigated_or_widest)
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files that mm-webrecord wrote; if none has its names, every file, as mm-webreplay does."""
+    """Return the files with mm-webrecord's names; if there are none, all files, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 
@@ -124,7 +125,7 @@ def _exchange_of(path: Path) -> Any:
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
-    """A message as an exchange, or None where it is no part of a page."""
+    """Return the exchange of a message; None if it cannot be part of a page."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")
     target = rest.rpartition(" ")[0] or rest
@@ -149,7 +150,7 @@ def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
 
 
 def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
-    """Scheme, host and port: the host as it was asked for, else the server's address."""
+    """Return scheme, host and port as a URL. The host is from the Host header, else the server's address."""
     scheme = "https" if message.scheme == _HTTPS else "http"
     lower = [(name.lower(), value) for name, value in sent]
     host = (fields.header(lower, "host") or _text(message.ip)).strip()

@@ -1,4 +1,4 @@
-"""Exchanges out of HTTP messages, as archives keep them."""
+"""Build exchanges from the HTTP messages that archives contain."""
 
 import io
 from typing import Final
@@ -24,7 +24,7 @@ from fastopen.pages.importers.unpack import is_coded
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
 
 _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-# Enough of a body to see if it is coded.
+# Enough of a body to detect whether it is coded.
 _BEGINNING_BYTES: Final = 4096
 _BLOCK: Final = 2**16
 
@@ -44,10 +44,8 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return the exchange, or None if it does not belong to a page (counted in `notes`).
-
-    `body` is as on the wire without chunks' frames; `lost_body_bytes` is its length if it was not kept.
-    """
+    """Return the exchange; None if it cannot be part of a page, which is counted in `notes`. `body` is the
+    body as sent, without chunked framing; `lost_body_bytes` is its length if it was not kept."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:
@@ -89,14 +87,14 @@ def http_exchange(
 
 
 def head_bytes(first_line: str, headers: Pairs) -> int:
-    """Return the bytes of a head as HTTP/1.1 text: first line, fields and the blank line."""
+    """Return the size of a head as HTTP/1.1 text: first line, fields and blank line."""
     written = sum(len(f"{name}: {value}\r\n".encode("utf-8", "replace")) for name, value in headers)
     return len(first_line.encode("utf-8", "replace")) + 2 + written + 2
 
 
 def without_chunks(body: bytes) -> bytes:
-    """Return a body without the frames of its chunks (RFC 9112 section 7.1), if it still has them."""
-    # Each chunk has a line's end; each chunk costs some microseconds.
+    """Return a body without chunked framing (RFC 9112 section 7.1), if it still has it."""
+    # Each chunk takes some microseconds and contains a line end.
     budget.work(body.count(b"\n"))
     reader = ChunkedDataReader(io.BytesIO(body))
     parts = []

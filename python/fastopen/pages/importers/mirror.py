@@ -1,4 +1,4 @@
-"""Mirrors as `wget -p -H` keeps them: a folder a host, in it the files by path, queries in their names."""
+"""Import mirrors by `wget -p -H`: a folder for each host with its files by path, queries in their names."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _INDEX: Final = "index.html"
 _HASHED: Final = re.compile(r"[0-9a-f]{32}\Z")
 _TEXT: Final = re.compile(r"^text/|javascript|json|xml")
 _SCHEMES: Final = ("http", "https")
-# Servers leave small texts as they are: they fill no segment either way.
+# Servers do not compress smaller texts, which fit into one segment anyway.
 _LEAST_PACKED: Final = 1024
 _GZIP: Final = zlib.MAX_WBITS | 16
-# What a file without a telling name begins with.
+# First bytes of files, for names that do not show the type.
 _MAGIC: Final = (
     (b"GIF8", "image/gif"), (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
     (b"wOFF", "font/woff"), (b"wOF2", "font/woff2"), (b"\x00\x01\x00\x00", "font/ttf"),
     (b"CWS", "application/x-shockwave-flash"), (b"FWS", "application/x-shockwave-flash"),
 )  # fmt: skip
-# Comments are matched so that there is one way only: whatever a file begins with, the time is linear.
+# A comment can match in only one way, so that matching any file takes linear time.
 _MARKUP: Final = re.compile(
     rb"\s*(?:<!--(?:[^-]|-(?!->))*-->\s*)*<(?:!doctype html|html|head|body|script|div)", re.IGNORECASE
 )
@@ -50,17 +50,18 @@ _SCRIPT: Final = re.compile(
 
 
 def holds(folder: Path) -> bool:
-    """Return True if its folders have the names of hosts, or a document lies in it."""
+    """Return True if the folder contains a folder named like a host, or an `index.htm*` file."""
     return any(_host_folders(folder)) or any(_documents(folder))
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a mirror: of every document that leads to others. Raises InputError."""
+    """Return the pages of a mirror: each document that leads to at least five other files and belongs to no
+    other page. If there is none, the document that leads to most files is the page. Raises InputError."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
 def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> ImportedPage | None:
-    """The page of a URL, if the mirror holds it. Raises InputError."""
+    """Return the page of a URL; None if the mirror does not have it. Raises InputError."""
     mirror = _read(folder, lenient, silent)
     known = mirror.lookup(url)
     return _pages(mirror, folder, (known,))[0] if known is not None else None
@@ -99,7 +100,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
 
 
 def _host_folders(folder: Path) -> list[tuple[str, Path]]:
-    """(scheme, folder) of each host. With `--protocol-directories` there is a folder a scheme above."""
+    """Return (scheme, folder) of each host. `--protocol-directories` puts hosts into folders of schemes."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -110,7 +111,8 @@ def _host_folders(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _is_host(name: str) -> bool:
-    """Hosts have a dot; wget writes the port after a colon, or a plus where a colon is no file name."""
+    """Return True if a folder's name may be a host: localhost, or a name with a dot. wget writes the port
+    after a colon, or after a plus sign if file names cannot have colons."""
     plain = name.replace("+", ":", 1)
     return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
         urls.cleaned(f"http://{plain}/")
@@ -118,7 +120,7 @@ def _is_host(name: str) -> bool:
 
 
 def _files_below(host: Path, folder: Path) -> Iterator[Path]:
-    """The regular files of a host that lie in the mirror, links resolved: a link may lead to any file."""
+    """Yield the regular files of a host. Symbolic links to files outside the mirror are left out."""
     inside = folder.resolve()
     for path in sorted(host.rglob("*")):
         if path.is_file() and path.resolve().is_relative_to(inside):
@@ -126,7 +128,7 @@ def _files_below(host: Path, folder: Path) -> Iterator[Path]:
 
 
 def _host_of(folder: Path) -> str:
-    """The host of a mirror without folders of hosts (`wget -nH`): the folder's name, if it can be one."""
+    """Return the host of a mirror without host folders (`wget -nH`): the folder's name, if it is a host."""
     name = folder.resolve().name
     return name if _is_host(name) else "mirror.example"
 
@@ -137,7 +139,8 @@ def _documents(folder: Path) -> Iterator[Path]:
 
 @dataclass
 class _Mirror:
-    """The files as exchanges, and under what names they are known. The URL of a file is made of its name."""
+    """The files as exchanges, and the names by which texts may refer to them. The URL of a file is made from
+    its name."""
 
     notes: Notes
     store: BodyStore
@@ -147,7 +150,7 @@ class _Mirror:
     _file_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, origin: str, host: Path, path: Path) -> None:
-        """Takes in a file that lies under the folder of its host."""
+        """Add a file; `host` is the folder of its host."""
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name
@@ -190,7 +193,8 @@ class _Mirror:
         )
 
     def lookup(self, url: str) -> str | None:
-        """The URL under which the file of this one is known: names may be adjusted, or checksums."""
+        """Return the URL of the exchange for `url`; None if there is none. The file's name may have an added
+        suffix, or be a checksum."""
         key = _key(url)
         for known in (key, f"{key}.html", f"{key}.css", f"{key}/"):
             if known in self._by_name:
@@ -205,7 +209,8 @@ class _Mirror:
         return None
 
     def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
-        """A reference as the web has it, else as a path between files, which `wget -k` makes of it."""
+        """Return the URL of the exchange that a reference leads to, or None. The reference is a URL, or a
+        path between files, as `wget -k` writes."""
         url = urls.cleaned(written, base=base)
         found = self.lookup(url) if url is not None else None
         if found is not None or "://" in written:
@@ -216,12 +221,12 @@ class _Mirror:
 
 
 def _key(url: str) -> str:
-    """Return a URL without its scheme and escapes: a mirror seldom has them, or has other ones."""
+    """Return a URL without scheme and escapes, which often differ between references and files."""
     return unquote(url.partition("://")[2])
 
 
 def _mime(url: str, data: bytes) -> str:
-    """Return the MIME type that a server would give a file: by its name, else by its first bytes."""
+    """Return the MIME type that a server would send for a file, from its name or its first bytes."""
     guessed = mimetypes.guess_type(urlsplit(url).path, strict=False)[0]
     if guessed is not None and not _HASHED.search(url):
         return guessed

@@ -1,11 +1,11 @@
-"""Notes of an import on what it left out, guessed or found odd: counted, then turned into sentences."""
+"""Count the facts that an import left out, guessed or found odd, and turn the counts into sentences."""
 
 from collections import Counter
 from typing import Final
 
 # In the order of the output; `{n}` is the count.
 SENTENCES: Final = {
-    # What a recording holds
+    # Content of a recording
     "broken": "broken entries left out: {n}",
     "broken_records": "damaged records left out: {n}",
     "cut": "the file ends early: what follows its last whole entry is missing",

@@ -1,4 +1,4 @@
-"""The requests that the load event waited for, by their times and `onLoad`."""
+"""Find the requests that the load event waited for, from their times and `onLoad`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -9,24 +9,22 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.model import Phase
 
 _CLOCK_SLACK_MS: Final = 1.0
-# Nothing that the load event waits for takes a browser longer than this.
+# The load event fires at most this long after the last request that it waits for has ended.
 _PROCESSED_MS: Final = 2000.0
 _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """The phase of each entry of a page.
-
-    A redirect chain is one fetch, and so are a preflight and its request. Browsers write `onLoad` when the
-    handlers of the load event are done, and requests of these begin before it.
-    """
+    """Finder of the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight
+    and its request. Browsers write the time `onLoad` after the handlers of the load event have run, so
+    requests by these handlers begin before it."""
 
     def __init__(self, entries: Sequence[Exchange], load_at: float | None) -> None:
         self._ends = chains.ends(entries)
         self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
     def __call__(self, entry: Exchange, least: Phase) -> Phase:
-        """The phase of the entry, but never `load` or `async` under an initiator that comes `after`."""
+        """Return the phase of the entry; `after` if `least`, its initiator's phase, is `after`."""
         phase: Phase = "load" if entry.delays_load_event else "async"
         if chains.head(entry).at.start >= self._fired_at:
             phase = "after"
@@ -35,16 +33,17 @@ class Phases:
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
     def _last_needed(self, entries: Sequence[Exchange]) -> float:
-        """Return when the load event fired at the latest: all that it waits for had come by then."""
+        """Return the latest time of an unrecorded load event: 2 s after all that it waits for has ended."""
         needed = [entry for entry in entries if entry.delays_load_event]
         return max(self._ends[entry] for entry in needed or entries) + _PROCESSED_MS
 
     def _fired(self, entries: Sequence[Exchange], load_at: float) -> float:
-        """When the load event fired, at the latest: `load_at`, or when a request began before.
+        """Return when the load event fired at the latest: `load_at`, or the start of an earlier request.
 
-        The moment that the fewest requests of elements speak against: those under way then, which it would
-        have waited for, and those that began later and ended before `load_at`, so that handlers would have
-        asked for them. Of several the last. The root does not count: it is waited for.
+        Choose the moment that the fewest requests of elements contradict: those under way then, as the event
+        would have waited for them, and those that began then or later and ended before `load_at`, as handlers
+        would have made them. Of several moments, choose the last. The root does not count, because the event
+        always waits for it.
         """
         spans = [
             (entry.at.start, self._ends[entry])

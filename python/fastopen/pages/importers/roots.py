@@ -1,4 +1,4 @@
-"""The exchanges that browsers navigated to: by their record, else by what the others refer to."""
+"""Find the exchanges that a browser navigated to: as recorded, or from the references of other exchanges."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from fastopen.pages import url as urls
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.exchange import Exchange
 
-if TYPE_CHECKING:  # it needs the libraries of archives
+if TYPE_CHECKING:  # importing the graph needs the libraries of archives
     from fastopen.pages.importers.graph import Graph
 
 # Parts of a page, which are never a page themselves.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# A single request may name a frame whose own Referer was not recorded.
+# The Referer of a single request may be a frame whose own Referer was not recorded.
 _LEAST_REFERRERS: Final = 2
-# What leads to more others is a page and not the frame of an advertisement.
+# A document that leads to more exchanges (itself included) is a page and not an advertisement's frame.
 _LEAST_REACH: Final = 5
 
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
-    """Return the document that was navigated to, behind its redirects, of exchanges in order of start.
-
-    `titled` is the page's own URL, which Chrome writes as the page's title. Certificate checks, the browser's
-    own services and beacons may come first: nothing refers to them.
-    """
+    """Return the document that the browser navigated to, after its redirects, of exchanges in order of start.
+    `titled` is the page's URL, which Chrome writes as the page's title. Certificate checks, beacons and the
+    browser's own services may precede the document, but no other request refers to them."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
     documents = [e for e in ends if e.type == "document"]
@@ -52,7 +50,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
         lambda _: True,
     )
     found = next(one for rule in rules for one in by_start if rule(one))
-    # A document that sends the browser on, as a challenge or a splash page does, is where the load began.
+    # If an earlier document led here, such as a challenge or a splash page, the load began there.
     for earlier in reversed(by_start[: by_start.index(found)]):
         if earlier.type == "document" and earlier.url == found.referer:
             found = earlier
@@ -60,7 +58,8 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
 
 
 def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
-    """Return how many name each URL as their Referer, or as their document; origins count for their root."""
+    """Return how many exchanges name each URL as their Referer or document. A bare origin in a Referer counts
+    for every document of that origin."""
     named: Counter[str] = Counter()
     for one in exchanges:
         for url in {one.referer, one.document} - {None, one.url}:
@@ -74,18 +73,20 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return what browsers marked as a navigation (Sec-Fetch-Dest, since 2020), else the first document."""
+    """Return the exchanges marked as navigations (Sec-Fetch-Dest, since 2020), or the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or [_head(graph, first)]
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return what was marked as a navigation, else what leads to most: for recordings without an order."""
+    """Return the exchanges marked as navigations, or the document that leads to most others. For recordings
+    without an order."""
     return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
 
 
 def all_wide(graph: Graph) -> list[int]:
-    """Return documents that lead to five others and belong to no other page: mirrors may hold many pages."""
+    """Return the documents that lead to at least five exchanges and belong to no other page. If there are
+    none, return the document that leads to most. For mirrors, which may contain many pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -102,17 +103,17 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """(how many it leads to, index) of each document that may be a root: widest first, then shortest URL."""
+    """Return (number of exchanges reached, index) of documents that may be roots, the widest first."""
     exchanges = graph.exchanges
     documents = [i for i, one in enumerate(exchanges) if one.type == "document" and not one.location]
-    # Only what people went to has no Referer.
+    # Only documents to which a person navigated have no Referer.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
     found = [(len(graph.named(i)), i) for i in free]
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
 
 
 def _head(graph: Graph, index: int) -> int:
-    """Return where the redirects began that led here."""
+    """Return the first exchange of the redirects that led to this one."""
     exchanges = graph.exchanges
     by_target = {e.location: i for i, e in reversed(list(enumerate(exchanges))) if e.location is not None}
     seen = {index}

@@ -1,4 +1,4 @@
-"""The time that servers took to think and to send, as far as the network does not explain it."""
+"""Find the times that servers took to think and to send, as far as the network does not explain them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,32 +7,31 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
 from fastopen.pages.recording import RecordedExchange
 
-# Over which time the highest rate of a recording is taken.
+# The window for the highest rate of a recording.
 _WINDOW_MS: Final = 200.0
-# A body that comes for less than this is not told from what a network does.
+# If a body arrives in less time than this, the network may be the reason.
 _SLOW_MS: Final = 500.0
-# A server sends slowly if its body leaves so much of the time unexplained, and of the link unused.
+# The network explains a time if it accounts for at least this share of it.
 _UNEXPLAINED: Final = 0.5
 
 
 class Servers:
-    """The link of a recording, and what of each exchange it explains. Times in ms."""
+    """The link of a recording, and the part of each exchange's time that it explains. Times in ms."""
 
     def __init__(
         self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], *, known: bool = False
     ) -> None:
-        """If the network is `known`, calibration over it replaces the bound by the link."""
+        """Estimate the link's rate. If the network is `known`, `thinking` does not subtract time on the link:
+        calibration over that network does."""
         self._hosts = [one.host for one in entries]
         self._exchanges = exchanges
         self._filled = None if known else link_bit_per_s(exchanges, _WINDOW_MS)
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
     def thinking(self, index: int, wait_ms: float, round_trip_ms: float) -> float:
-        """Return how long the server of an exchange thought: its wait without a round trip, and without the
-        time in which its connection carried other answers over a link that they filled.
-
-        Requests that wait together on one connection cannot each think while the others' bodies come.
-        """
+        """Return the server think time of an exchange: its wait without a round trip, and without the time in
+        which multiplexed connections to its host carried other responses over a full link. If requests wait
+        together on a connection, the bodies of the others explain a part of each wait."""
         thought = max(0.0, wait_ms - round_trip_ms)
         one = self._exchanges[index]
         if self._filled is None or not one.multiplexed:
@@ -46,7 +45,7 @@ class Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _UNEXPLAINED * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return over how long the server sent its body; 0 where slow start and the link explain the time."""
+        """Return the time in which the server sent the body; 0 if slow start and the link explain it."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_MS or self._reached is None:
@@ -60,7 +59,7 @@ class Servers:
 
 
 def _overlap(exchange: RecordedExchange, begin: float, end: float) -> float:
-    """Return the share of an answer that came between two moments, as if it had come evenly."""
+    """Return the share of a response that arrived between two moments, if it arrived evenly."""
     lasted = exchange.end - exchange.first_byte
     if lasted <= 0:
         return float(begin <= exchange.first_byte <= end)

@@ -1,4 +1,4 @@
-"""Pages of recordings with times: who asked for what, processing, think times, phases, the network."""
+"""Build pages from recordings with times: initiators, processing, think times, phases and the network."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,18 @@ from fastopen.pages.model import Phase
 from fastopen.pages.recording import Carrier, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A request that seems to be sent this much before the last answer ended came after it.
+# A request that seems to be sent this long before the previous response ended was sent after it.
 _OVERLAP_SLACK_MS: Final = 2.0
 _SLOW_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
-# Of clocks that disagree, a document may seem to end this long before its page begins.
+# Since clocks disagree, a document may seem to end this long before its page begins.
 _AHEAD_MS: Final = 20.0
 
 
 def page_with_times(
     exchanges: Sequence[Exchange], head: PageHead, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges; `head` is what the file says of the page itself."""
+    """Return the page of these exchanges; `head` has the file's facts about the page itself."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
@@ -70,7 +70,7 @@ def page_with_times(
             send_us=_us(servers.sending(index, round_trip)),
         )
     ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
-    # A load event that the cap on processing made unreachable is nothing to compare with.
+    # If the cap on processing makes the load event unreachable, there is no page load time to compare with.
     reached = load_at is not None and load_at - ended <= _MAX_EVENT_MS
     plt_ms = load_at - ordered[0].at.start if load_at is not None and reached else None
     return page_of(
@@ -94,7 +94,8 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the root, then the others by start; and the place of the main document."""
+    """Return the root and then the others by start, and the index of the main document. Exchanges that
+    started before the root are moved to its start."""
     by_start = sorted(exchanges, key=chains.in_time)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
@@ -107,7 +108,7 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
 
 
 def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, notes: Notes) -> float | None:
-    """Return when the load event was, or None if the file does not say so, or contradicts itself."""
+    """Return when the load event was, in ms since 1970; None if that is missing or contradicts the file."""
     began = ordered[0].at.start
     started, on_load = head.started, head.on_load
     if on_load is None:
@@ -131,7 +132,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Let a document that came before its page began start with the page, as the browser counts."""
+    """Move a document that arrived before its page began to the start of the page, as browsers count."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -141,9 +142,9 @@ def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
 def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float]:
     """Return the RTT in ms that the recording implies for each host.
 
-    The shortest handshake, but not more than the 10th percentile of the waits, since every answer takes a
-    round trip. A host without a recorded connection has only that percentile; if it has fewer than three
-    waits, not more than the median of the hosts with a connection.
+    It is the shortest handshake, but at most the 10th percentile of the waits, since every response takes a
+    round trip. For a host without a recorded connection it is that percentile; with fewer than three waits,
+    it is at most the median RTT of the hosts with a connection.
     """
     connects: defaultdict[str, list[float]] = defaultdict(list)
     waits: defaultdict[str, list[float]] = defaultdict(list)
@@ -165,14 +166,15 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield how each crossed the recorder's network: lookup, handshakes, shared connection."""
+    """Yield the times of each exchange on the recorder's network. An exchange on a shared connection without
+    a recorded HTTP version gets HTTP/2."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:
         at = one.at
         if one.http is None and one.connection in shared:
             one.http = "2"
-        # What came before the request was sent, at most: redirects and broken clocks move the start.
+        # Lookup and handshakes must fit before `sent`: redirects and broken clocks move the start.
         room = max(0.0, at.sent - at.start)
         tcp = min(at.tcp or 0.0, room)
         # TLS is a part of `connect`, but not with every recorder: see har/entry.py, _tcp.
@@ -193,7 +195,7 @@ def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
 
 
 def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
-    """Return the connections that carried a request while another was on its way."""
+    """Return the connections that carried several requests at once."""
     spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in exchanges:
         if one.connection is not None:
@@ -202,7 +204,7 @@ def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
 
 
 def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
-    """Return True if two of them, in order of their beginnings, were on their way at once."""
+    """Return True if two exchanges overlapped; `carried` has (sent, end) in order of `sent`."""
     ended = carried[0][1]
     for sent, end in carried[1:]:
         if sent < ended - _OVERLAP_SLACK_MS:
@@ -212,11 +214,9 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Return how many bytes of the initiator had come at the start (None: all), and the processing since.
-
-    `named_after` is the share of a document's text after which its name stands, if that is known. Else the
-    bytes between first and last are taken to have come evenly.
-    """
+    """Return the bytes of the initiator that had arrived at the start (None: all), and the processing since.
+    `named_after` is the share of a document's text after which the resource is named, if it is known.
+    Otherwise bytes are assumed to arrive evenly from the first to the last."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, start - ended)

@@ -1,4 +1,4 @@
-"""Bodies as programs see them: content codings undone, so that texts can be searched for references."""
+"""Undo the content codings of bodies, so that their texts can be searched for references."""
 
 import zlib
 from collections.abc import Callable
@@ -9,16 +9,14 @@ import zstandard
 
 from fastopen.pages import budget
 
-# What a larger text names beyond this does not matter, and a small body may unpack to any size.
+# References beyond this size are left out, because a small body may unpack to any size.
 MAX_TEXT_BYTES: Final = 16 * 2**20
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
-    """`body` without the codings that Content-Encoding lists; None where that cannot be done.
-
-    What came before a body was cut short counts. A body that is not coded, whatever its header says (some
-    archivers unpack), is returned as it is.
-    """
+    """Return `body` without the codings that Content-Encoding lists; None if it cannot be decoded. Of a body
+    that was cut short, return the part before the cut. Return a text that is not coded unchanged: some
+    archivers unpack bodies, but keep the header."""
     for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
         if coding == "identity":
             continue
@@ -34,7 +32,8 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body that begins so has the codings of its Content-Encoding: some archivers unpack."""
+    """Return True if a body with these first bytes has the last coding of its Content-Encoding. It does not
+    if the archiver unpacked it. An unknown coding counts as present."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
     if decode is None or not body:
@@ -47,7 +46,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return True if this may be markup or a program: coded bodies have control characters soon."""
+    """Return True if this may be markup or a program: coded bodies have control characters early on."""
     return bool(body) and not any(byte < 9 for byte in body[:512])
 
 
@@ -57,7 +56,7 @@ def _gzip(body: bytes) -> bytes:
 
 
 def _deflate(body: bytes) -> bytes:
-    """With zlib's frame, as RFC 9110 has it, or without, as some servers do."""
+    """Decode deflate with zlib's header, as RFC 9110 requires, or without it, as some servers send it."""
     try:
         return _gzip(body)
     except zlib.error:

@@ -1,4 +1,4 @@
-"""Pages of recordings without times: roots, what belongs to each, who asks for what nothing names."""
+"""Build pages from recordings without times: roots, the exchanges of each page, and missing initiators."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES
 
-# What documents seldom name themselves: its askers come first if nothing names it.
+# Types that documents seldom name. If nothing names such a resource, its initiator is one of ASKERS.
 _SELDOM_NAMED: Final = ("font", "xhr", "document")
 
 
@@ -28,10 +28,10 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return a page for each of `roots` (URLs) that is recorded, else for each that `find_roots` finds.
+    """Return a page for each of `roots` (URLs) that was recorded, or else for each root of `find_roots`.
 
-    With `complete`, everything recorded was asked for by a page: what nothing names belongs to the page whose
-    root was recorded last before it. Raises InputError where nothing can be a page.
+    With `complete`, every exchange is part of a page load: one that nothing names belongs to the page of its
+    Referer, or to the page whose root was recorded last before it. Raises InputError.
     """
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
@@ -48,7 +48,8 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Give what no page names to the page of its Referer or of its place; other pages' parts are left out."""
+    """Add exchanges that no page names to the page of their Referer, or to the page before them. Parts of
+    other pages, and requests that another visit repeated, are left out."""
     placed = set().union(*grown)
     others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
@@ -57,15 +58,15 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
             continue
         edges = _page_at(index, exchange, graph, heads, grown)
         if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
-            continue  # another visit asked for it again
+            continue  # another visit requested it again
         edges[index] = _guess(graph, edges, exchange)
-        # What it names in its turn belongs to the page as well.
+        # The exchanges that it names belong to the page as well.
         graph.grow(edges, [index])
         placed |= edges.keys()
 
 
 def _other_pages(graph: Graph) -> set[int]:
-    """Return the documents without a Referer: a browser names the document that asks for a frame."""
+    """Return the documents without a Referer. Frames have one: the document that embeds them."""
     return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
 
 
@@ -80,7 +81,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess by the Referer, if it is a stylesheet or document of the page; else by type."""
+    """Guess the initiator: the Referer, if it is a stylesheet or document of the page; otherwise by type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")
@@ -94,7 +95,7 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 def _page(
     graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges; `edges` hold each after its initiator."""
+    """Return the page of the exchanges in `edges`, which has each after its initiator."""
     check_size(len(edges), place)
     notes = Notes(common)
     if len(edges) < len(graph.exchanges):

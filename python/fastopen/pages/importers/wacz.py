@@ -1,4 +1,4 @@
-"""WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
+"""Import WACZ: a ZIP of WARC files and a list of the recorded pages (https://specs.webrecorder.net/wacz/)."""
 
 import io
 import json
@@ -25,28 +25,29 @@ from fastopen.pages.importers.warc import Archive
 from fastopen.pages.model import Resource
 from fastopen.pages.progress import Progress, silent
 
-# ValueError and struct.error: zipfile passes on what it cannot decode of names, dates and extra fields.
+# zipfile raises ValueError and struct.error for names, dates and extra fields that it cannot decode.
 _DAMAGE: Final = (
     *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
     *(ValueError, struct.error),
 )
 # A list of 50,000 pages has some 10 MB.
 MAX_LIST_BYTES: Final = 16 * 2**20
-# What fastopen record keeps in addition to the archive: a HAR without bodies.
+# A HAR without bodies, which `fastopen record` adds to the archive.
 _HAR: Final = "recording.har"
 MAX_HAR_BYTES: Final = 64 * 2**20
 _REMEDY: Final = "fetch or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Every page that `pages/pages.jsonl` lists and the archives hold. Raises InputError."""
+    """Return the pages that `pages/pages.jsonl` lists and the archives contain; without any, the pages that
+    the exchanges show. The pages of a HAR in the ZIP take precedence. Raises InputError."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:
             names = [n for n in container.namelist() if n.startswith("archive/") and ".warc" in n]
             hars = [n for n in container.namelist() if n.lower().endswith(".har")]
             if not names and len(hars) == 1:
-                # A recorder zipped it with bodies beside it, as Playwright does.
+                # Some recorders, such as Playwright, zip a HAR with its bodies in separate files.
                 return _har(container, hars[0], str(path), lenient)
             if not names:
                 message = "is a ZIP file with neither archive/*.warc.gz nor exactly one HAR in it"
@@ -73,7 +74,8 @@ def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> 
 def _timed(
     container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
-    """The pages of `fastopen record`: times and initiators of its HAR, sizes and responses of the archive."""
+    """Return the pages of a WACZ by `fastopen record`. Times and initiators are from its HAR, body sizes and
+    responses from its archive."""
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
@@ -93,7 +95,7 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """The page with these responses, and as many bytes of bodies as they have."""
+    """Return the page with the bodies, heads and body sizes of these responses, and with this name."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)
@@ -111,7 +113,8 @@ def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str
 def _read(
     archive: Archive, container: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
 ) -> None:
-    """Takes in one WARC of the ZIP, out of an unnamed file: records are looked for by their place."""
+    """Read one WARC of the ZIP, through a temporary file because the WARC reader needs random access. With
+    `lenient`, read the part before damage."""
     with temporary_file() as file:
         try:
             with container.open(name) as packed:
@@ -126,7 +129,7 @@ def _read(
 
 
 def _listed(container: zipfile.ZipFile) -> list[str]:
-    """The URLs of the pages, in their order; lines that cannot be read list nothing."""
+    """Return the URLs of the listed pages in their order. Lines that cannot be read are ignored."""
     try:
         with container.open("pages/pages.jsonl") as file:
             text = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES).decode(

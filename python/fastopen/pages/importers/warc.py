@@ -1,4 +1,4 @@
-"""WARC archives (ISO 28500), as browsers, crawlers and wget write them, into pages; warcio reads the records.
+"""Import WARC archives (ISO 28500) by browsers, crawlers and wget. warcio reads the records.
 
 The specification: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
@@ -38,9 +38,9 @@ from fastopen.pages.progress import Progress, silent
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
-# It warns of spaces in URLs on standard error, where a bar may stand.
+# warcio warns of spaces in URLs on standard error, where a progress bar may be shown.
 logging.getLogger("warcio").addHandler(logging.NullHandler())
-# By the names of WARC-Protocol (those of ALPN), and of status lines.
+# Keys are values of WARC-Protocol (names of ALPN), and of status lines.
 _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/1.0": "1.0",
     "h2": "2",
@@ -50,20 +50,20 @@ _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/3": "3",
 }
 _KINDS: Final = ("request", "response", "resource", "revisit")
-# What warcio raises at damage; the last four where its own code takes fields for granted.
+# Errors that warcio raises at damage. The last four come from code of warcio that expects certain fields.
 _DAMAGE: Final = (
     ArchiveLoadFailed, StatusAndHeadersParserException, zlib.error, ValueError, EOFError, OSError,
     AttributeError, KeyError, TypeError, OverflowError,
 )  # fmt: skip
 _BLOCK: Final = 2**16
-# Enough for a record's own head, and little of what follows it.
+# Enough for the head of a record, and not much more.
 _HEAD_BYTES: Final = 1024
 _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass
 class _Record:
-    """The parts of a record that matter: `body` without chunks' frames, `head` the parsed HTTP head."""
+    """The parts of a record that are used. `body` has no chunked framing; `head` is the parsed HTTP head."""
 
     kind: str
     id: str
@@ -83,7 +83,7 @@ class _Record:
 
 @dataclass
 class Archive:
-    """The exchanges of one or more WARC files, and what was said of them."""
+    """The exchanges of one or more WARC files, and notes on them."""
 
     store: BodyStore = field(default_factory=BodyStore)
     notes: Notes = field(default_factory=Notes)
@@ -94,7 +94,7 @@ class Archive:
     _bodies: dict[object, StoredBody] = field(default_factory=dict)
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
-        """Takes in every record of a file. Raises InputError where it is damaged and not read leniently."""
+        """Add every record of a file. Raises InputError if it is damaged, unless `lenient`."""
         if _packed_as_one(file):
             with temporary_file() as plain:
                 _unpack(file, plain, place, lenient, self.notes)
@@ -125,7 +125,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Responses with their requests, in the order of their dates."""
+        """Return the exchanges: responses with their requests, in order of their dates."""
         by_id = {r.id: r for r in self._requests if r.id}
         by_response = {r.concurrent: r for r in self._requests if r.concurrent}
         by_url: dict[str, list[_Record]] = {}
@@ -179,7 +179,7 @@ class Archive:
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """The pages of a WARC file, compressed or not. Raises InputError."""
+    """Return the pages of a WARC file, compressed or not. Raises InputError."""
     archive = Archive()
     with path.open("rb") as file:
         archive.read(file, str(path), lenient, progress)
@@ -187,7 +187,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the whole file was compressed at once, and not record by record, as a WARC should be."""
+    """Return True if the file is compressed as a whole. A WARC should be compressed record by record."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -208,10 +208,9 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Requests, responses and what stands for them; the name of the software, where the archive tells it.
-
-    Read leniently, a damaged record is left out, and reading goes on at the next one that can be found.
-    """
+    """Yield the records of _KINDS, and for each warcinfo record the name of its software (may be empty). With
+    `lenient`, skip a damaged record and continue at the next one that can be found. Otherwise raises
+    InputError."""
     if not file.seek(0, io.SEEK_END):
         return  # an empty file cannot be mapped
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -236,7 +235,7 @@ def _records(
                 return
             except _DAMAGE as error:
                 reached = start + iterator.offset
-                if reached > at:  # it is the next one that could not be started
+                if reached > at:  # the damage is in the head of the next record
                     at, url = reached, _url_at(mapped, reached)
                 if not lenient:
                     named = f" ({url})" if url else ""
@@ -250,7 +249,7 @@ def _records(
 
 
 def _said(error: Exception) -> str:
-    """Return what is wrong, without the damaged bytes."""
+    """Return a description of the damage, without the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "it cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -259,7 +258,7 @@ def _said(error: Exception) -> str:
 
 
 class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
-    """warcio's reader, which writes to standard error where a record is longer than it says."""
+    """warcio's reader, without its message on standard error about records that are longer than declared."""
 
     INC_RECORD = ""
 
@@ -269,10 +268,9 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's reader of gzip, within the budget; it would print that data is damaged, and end there.
-
-    Its lines are those of heads.
-    """
+    """warcio's gzip reader, limited by the budget. On damaged data it raises `zlib.error`; warcio prints a
+    message and returns no more data. Only record heads are read by line, so `readline` charges the budget for
+    a header line."""
 
     def readline(self, length: int | None = None) -> bytes:
         budget.work(budget.LINE_STEPS)
@@ -290,7 +288,7 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
 
 
 class _Window(io.RawIOBase):
-    """The part of a mapped file after a place, as a file."""
+    """The part of a mapped file from `start` on, as a file."""
 
     def __init__(self, mapped: mmap.mmap, start: int) -> None:
         self._mapped, self._at, self._start = mapped, start, start
@@ -309,7 +307,7 @@ class _Window(io.RawIOBase):
 
 
 def _url_at(mapped: mmap.mmap, start: int) -> str:
-    """The URL of a record that cannot be read, if its first bytes can be."""
+    """Return the URL of a damaged record; empty if its first bytes do not show it."""
     head = mapped[start : start + _BLOCK]
     if head.startswith(GZIP):
         head = unpacked_start(head[:_HEAD_BYTES], _HEAD_BYTES)
@@ -356,7 +354,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
         kind=raw.rec_type,
         id=headers.get_header("WARC-Record-ID") or "",
         concurrent=headers.get_header("WARC-Concurrent-To") or "",
-        # Some writers put the URI into angle brackets, as an older version of the specification had it.
+        # Some writers put the URI into angle brackets, as in an older version of the specification.
         url=(headers.get_header("WARC-Target-URI") or "").strip("<>"),
         moment=fields.moment_ms(date) or 0.0,
         digest=headers.get_header("WARC-Payload-Digest") or "",
@@ -374,7 +372,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return the content of a record, within a limit: a packed record may unpack to any size."""
+    """Return the content of a record, within a limit, because a compressed one may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
@@ -385,7 +383,7 @@ def _body(raw: Any) -> bytes:
 
 
 def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
-    """Status and header fields; a `resource` record has neither, but its own type."""
+    """Return status and header fields. A record without an HTTP head has only the type of its content."""
     if response.head is None:
         return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
     code = response.head.get_statuscode()
@@ -393,7 +391,7 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """The URL with the host that was asked for, where the archive has the address that it was asked at."""
+    """Return the URL; if its host is an IP address, with the host name in the request's Host header."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url
@@ -406,7 +404,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """Return the version of HTTP of a response; None if unknown: status lines of HTTP/1 prove little."""
+    """Return the HTTP version of a response; None if unknown, as HTTP/1.1 in a status line proves little."""
     line = "" if response.head is None else str(response.head.protocol).lower()
     named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
     return next((version for version in named if version is not None), None)
@@ -415,5 +413,5 @@ def _http_version(response: _Record) -> HttpVersion | None:
 def _method(request: _Record | None) -> str:
     if request is None or request.head is None:
         return "GET"
-    # warcio takes the first word of the first line for the protocol: of a request, it is the method.
+    # warcio takes the first word of the first line as the protocol; in a request, it is the method.
     return str(request.head.protocol) or "GET"

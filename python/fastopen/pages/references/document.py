@@ -1,4 +1,7 @@
-"""References in HTML, and the bytes after which a parser knows them: a real parser is fed bit by bit."""
+"""Find the references in HTML, and the number of bytes after which a parser knows each.
+
+An HTML parser gets the text in small steps, as a browser does.
+"""
 
 import codecs
 import re
@@ -14,9 +17,9 @@ from fastopen.pages.model import ResourceType
 from fastopen.pages.references.named import Named, Names
 from fastopen.pages.references.stylesheet import names_in_stylesheet
 
-# How exact the places are: a small part of what a segment carries.
+# The resolution of the positions: small compared with the payload of a TCP segment.
 _STEP_BYTES: Final = 128
-# What a browser that runs scripts does not load from.
+# Elements whose content a browser that runs scripts does not load from.
 _SILENT: Final = frozenset(["noscript", "template"])
 _PRELOADED: Final[dict[str, ResourceType]] = {
     "style": "stylesheet", "script": "script", "image": "image", "font": "font", "fetch": "xhr",
@@ -41,7 +44,7 @@ _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
     "td": (("background", "image"),),
     "th": (("background", "image"),),
 }
-# Attributes that name several pictures, of which a browser takes one.
+# Attributes that list several images, of which a browser loads one.
 _CHOICES: Final = frozenset(["srcset", "imagesrcset"])
 _LINKS: Final = ("a", "area")
 _BETWEEN: Final = re.compile(r"[\s,]*")
@@ -50,7 +53,7 @@ _REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+
 
 
 def names_in_document(text: bytes, charset: str | None = None) -> Names:
-    """Everything that a document names, comments and what stands for browsers without scripts left out."""
+    """Return the references in a document, without those in comments, `noscript` and `template` elements."""
     names = _Collector()
     parser = etree.HTMLParser(target=names, encoding=_known(charset), huge_tree=True)
     try:
@@ -59,12 +62,12 @@ def names_in_document(text: bytes, charset: str | None = None) -> Names:
             parser.feed(text[start : start + _STEP_BYTES])
         parser.close()
     except (etree.LxmlError, ValueError, UnicodeError):
-        pass  # what it read until then counts: browsers do not give up on a document either
+        pass  # keep the references found so far: browsers do not give up on a broken document either
     return Names(names.found, names.base)
 
 
 def _known(charset: str | None) -> str | None:
-    """Return the charset in a spelling that libxml2 knows, or None: then the document's own counts."""
+    """Return the charset's name in a spelling that libxml2 knows; None to use the document's own charset."""
     for name in _spellings(charset) if charset else ():
         try:
             etree.HTMLParser(encoding=name)
@@ -75,17 +78,15 @@ def _known(charset: str | None) -> str | None:
 
 
 def _spellings(charset: str) -> Iterator[str]:
-    """The header's own, then Python's, whose codecs know more names of the same charset."""
+    """Yield names of a charset: as given, then Python's name for it, as its codecs know more aliases."""
     yield charset
     with suppress(LookupError, ValueError):
         yield codecs.lookup(charset).name
 
 
 def _candidates(srcset: str) -> Iterator[str]:
-    """The URLs of a srcset: words, each with what says when to take it up to the next comma.
-
-    Source: https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute
-    """
+    """Yield the URLs of a srcset. After each URL, skip its descriptors (such as `2x`) up to the next comma.
+    Source: https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute"""
     at = 0
     while True:
         between = _BETWEEN.match(srcset, at)
@@ -101,7 +102,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """lxml's parser target: it is told tags as they come."""
+    """Collector of references. It is the parser target whose methods lxml calls for each tag."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -144,10 +145,10 @@ class _Collector:
             self._style.append(text)
 
     def comment(self, text: str) -> None:
-        """Comments name nothing."""
+        """Ignore comments."""
 
     def close(self) -> None:
-        """All is told."""
+        """Do nothing at the end of the document; lxml requires the method."""
 
     def _in_css(self, text: str) -> Iterator[Named]:
         return (Named(url, self.at, kind) for url, kind in names_in_stylesheet(text))

@@ -1,4 +1,4 @@
-"""References of a document or stylesheet by its structure."""
+"""Find the references of a document or stylesheet by its syntax."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,9 @@ from fastopen.pages.model import ResourceType
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A reference as it is written. `at` is after how many bytes of the text a parser knows of it.
-
-    `type` is what the browser will take it for, None where that is not said. People alone follow a `link`.
-    Of those with the same `picture` a browser takes one; None: it is no choice of a picture.
-    """
+    """A reference as written in a text. A parser knows of it after `at` bytes of the text. `type` is the type
+    of resource that the markup implies; None if it implies no type. A `link` is followed only by people. Of
+    references with the same `picture`, a browser loads one; None if there is no choice."""
 
     url: str
     at: int
@@ -23,7 +21,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Names:
-    """All references of a text in its order, and the base that a document declares for them."""
+    """All references of a text in their order, and the base URL that a document declares for them."""
 
     found: Sequence[Named] = ()
     base: str | None = None
@@ -31,7 +29,7 @@ class Names:
 
 def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
     """Return the references of a `document` or `stylesheet`; empty for other kinds."""
-    # The parsers cost a tenth of a second to import, and most inputs never need them.
+    # Importing the parsers takes a tenth of a second, and most inputs do not need them.
     if kind == "document":
         from fastopen.pages.references.document import names_in_document
 

@@ -1,4 +1,7 @@
-"""Searches for the names of URLs in texts: each text is read once for all URLs, so the time is linear."""
+"""Search texts for URLs, in the spellings that texts use.
+
+NameIndex reads each text once for all URLs, so that the time is linear.
+"""
 
 import html
 import posixpath
@@ -16,10 +19,11 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """The first byte after the name of `url` in a text served from `base`, or None.
+    """Return the offset after the first spelling of `url` in a text served from `base`; None if not found.
 
-    The whole URL first, then the path alone (scripts put hosts together), then the path without what changes
-    from load to load (queries, the parameters of advertisers after `;`), then as relative to `base`.
+    Spellings are tried in this order: the whole URL; the URL without the parts that change from load to load
+    (queries, and advertisers' parameters after `;`); the path only, as scripts assemble host names, first
+    whole, then without these parts; the path relative to `base`. None also if the search budget is used up.
     """
     last = _in_every_spelling(url)
     if last is not None and last not in text:
@@ -36,7 +40,7 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """The last part of the path, where it has nothing that texts write in several ways."""
+    """Return the last part of the path; None if it has characters that texts may write in several ways."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
@@ -55,7 +59,7 @@ def _spellings(url: str, base: str) -> list[bytes]:
 
 
 def _relative(path: str, url: str, base: str) -> list[str]:
-    """The path as a stylesheet or document of the same host may write it."""
+    """Return spellings of the path that a stylesheet or document of the same host may use."""
     here = urlsplit(base)
     if here.netloc != urlsplit(url).netloc or len(path) < 2:
         return []
@@ -63,7 +67,7 @@ def _relative(path: str, url: str, base: str) -> list[str]:
     return [f"({relative}", f'"{relative}', f"'{relative}", f"({path}", f'"{path}', f"'{path}"]
 
 
-# What no spelling of a URL changes: neither percent-encoding, nor HTML's escapes, nor those of strings.
+# Characters that are the same in every spelling of a URL: percent-encoded, or escaped in HTML or a string.
 _RUN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SPACES_BETWEEN: Final = bytes(byte if _RUN.fullmatch(chr(byte)) else 0x20 for byte in range(256))
 _BYTES_A_STEP: Final = 64
@@ -71,7 +75,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class NameIndex:
-    """URLs by the last word of their path, which every text that names them holds."""
+    """Index of URLs by the longest word in the last part of their path, which every spelling contains."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._with_word: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -81,14 +85,14 @@ class NameIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def named_in(self, text: bytes) -> list[int]:
-        """Numbers of the URLs that the text may name, ascending; no other URL is named in it."""
+        """Return the numbers of the URLs that the text may name, ascending. It names no other URL."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
 
 
 def _word(url: str) -> bytes:
-    """The longest run in the last part of the path that all spellings share; empty where there is none."""
+    """Return the longest part of the path's last segment that all spellings share; empty if there is none."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()

@@ -1,4 +1,4 @@
-"""References in CSS: imports, fonts and images."""
+"""Find references in CSS: imports, fonts and images."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ from fastopen.pages.model import ResourceType
 
 _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 _MAX_DEPTH: Final = 50
-# Its values take a hundred times their bytes; what a longer one names beyond this does not matter.
+# The parsed values take a hundred times the memory of the text; references after this limit are left out.
 MAX_BYTES: Final = 2 * 2**20
 _BYTES_A_STEP: Final = 2
 
 
-# A URL as the stylesheet writes it, and what it is for.
+# A URL as the stylesheet writes it, and the type of resource that it loads.
 InStylesheet = tuple[str, ResourceType]
 
 
@@ -29,7 +29,7 @@ def names_in_stylesheet(text: str) -> list[InStylesheet]:
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[InStylesheet]:
-    """`kind` is what URLs are for here: an at-rule says so until its block or semicolon ends."""
+    """Yield the URLs in `nodes`. Their type is `kind`, except in at-rules that imply another type."""
     here = kind
     for node in nodes:
         if node.type == "at-keyword":
@@ -54,6 +54,6 @@ def _in_function(node: Any, kind: ResourceType, depth: int) -> Iterator[InStyles
     if node.lower_name == "url" or node.lower_name in _SETS:
         yield from ((one.value, kind) for one in node.arguments if one.type == "string")
     if depth < _MAX_DEPTH:
-        # @import takes layers and conditions in addition to its URL: strings in them are no URLs.
+        # @import takes layers and conditions in addition to its URL; strings in these are not URLs.
         inner = "image" if kind == "stylesheet" else kind
         yield from _walk(node.arguments, inner, depth + 1)

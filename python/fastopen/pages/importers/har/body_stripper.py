@@ -1,4 +1,4 @@
-"""HAR entries without what no page needs: bodies go to a store, equal headers are shared, the rest goes."""
+"""Reduce HAR entries to the parts that pages need: move bodies to a store, and share equal headers."""
 
 import binascii
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.importers import fields
 
-# A tuple of two strings that a set holds, and what each of them has in addition to its characters.
+# Memory of a header in `_seen`, without its characters: a tuple, two strings and a dictionary entry.
 _PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 
 @dataclass
 class BodyStripper:
-    """Strips the entries of one file; headers that repeat are kept in memory once."""
+    """Stripper for the entries of one file. Headers that repeat are kept in memory once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
-        """A copy with what matters; what is no entry stays as it is."""
+        """Return a reduced copy of an entry; return any value that is not an object unchanged."""
         if not isinstance(raw, dict):
             return raw
         found = {key: value for key, value in raw.items() if key not in _DROPPED}
@@ -51,7 +51,7 @@ class BodyStripper:
         return found
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
-        """The content as bytes; None where it cannot be decoded."""
+        """Store the content as bytes and return its place; None if it cannot be decoded."""
         text = content["text"]
         if not isinstance(text, str):
             return None

@@ -1,4 +1,4 @@
-"""An entry of a HAR as an exchange, whatever its maker's habits."""
+"""Read an entry of a HAR as an exchange, in the variants that different programs write."""
 
 import json
 import re
@@ -22,7 +22,7 @@ _METHODS: Final = frozenset(
 )
 
 
-# Of requests and responses of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
+# MIME types of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
 _CERTIFICATE_CHECKS: Final = frozenset([
     "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
     "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
@@ -46,7 +46,8 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange, or None if it crossed no network. `previous`: when the last entry started."""
+    """Return the exchange of an entry; None, counted in `notes`, if a load cannot repeat it. `previous` is
+    the start of the entry before it. Raises InputError."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = _parts(raw, place)
@@ -71,7 +72,7 @@ def read_entry(
     text = kept if isinstance(kept, StoredBody) else None
     size = sizes.sizes_of(raw, url, method, status, guessed)
     if size.body <= 1:
-        # What a body whose first byte is its last took to receive is the browser's, before what follows.
+        # The browser, not the network, took the time after the first byte, which is also the last.
         times.end = times.first_byte
     recorded = _recorded_type(raw)
     of_type = kinds.type_of(url, mime, sent, recorded)
@@ -125,7 +126,7 @@ def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[
 
 
 def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
-    """Return why an entry is no request of a page that a load can repeat, as a key of the notes."""
+    """Return the reason (a key of the notes) why a load cannot repeat an entry; None if it can."""
     scheme = urls.scheme_of(raw["request"]["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
@@ -146,7 +147,7 @@ def _recorded_type(raw: Mapping[str, Any]) -> str | None:
 
 
 def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
-    """Return True if the browser verified a certificate by it: OCSP, a CRL or an issuer's certificate."""
+    """Return True if the browser checked a certificate: OCSP, a CRL or an issuer's certificate."""
     request, response = raw["request"], raw["response"]
     declared = (
         fields.text(fields.mapping(request.get("postData")).get("mimeType")),
@@ -157,13 +158,13 @@ def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_event_stream(raw: Mapping[str, Any]) -> bool:
-    """Return True for a stream of server-sent events, which stays open and which no load event waits for."""
+    """Return True for server-sent events: they stay open, and the load event does not wait for them."""
     declared = kinds.essence(fields.text(fields.mapping(raw["response"].get("content")).get("mimeType")))
     return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
 
 
 def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
-    """Return the version of HTTP that carried an entry, or None if the recorder does not name it."""
+    """Return the HTTP version of an entry; None if the recorder does not name it."""
     named = [fields.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
         if any(map(pattern.match, named)):
@@ -177,7 +178,7 @@ def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
 
 
 def _connection(raw: Mapping[str, Any]) -> str | None:
-    """Return what the recorder calls the connection, or None. Chrome's 0 is none."""
+    """Return the recorder's name for the connection, or None. Chrome writes 0 for none."""
     for key in ("connection", "_socket"):
         value = raw.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -209,7 +210,7 @@ def _times(
         end = start + max(spent, lasted)
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
-        # chrome-har writes when the request left the browser's own queue; the browser asked for it before.
+        # chrome-har writes when the request left the browser's queue, after the time `_queued` in it.
         found = Times(start - (timings.get("_queued") or 0.0), sent, first_byte, end)
     found.lookup = timings.get("dns") or 0.0
     found.tcp = _tcp(raw, timings, url, writer)
@@ -220,17 +221,18 @@ def _times(
 
 
 def _spent(timings: Mapping[str, float | None]) -> float:
-    """The parts of an entry's time together, in ms; ssl is a part of connect."""
+    """Return the sum of the parts of an entry's time, in ms. `ssl` is a part of `connect`."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
     return sum(timings.get(name) or 0.0 for name in names)
 
 
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
-    """WebPageTest's startedDateTime is when the request was sent; what came before has fields of its own.
+    """Return the times of an entry by WebPageTest; None for other entries.
 
-    All are ms since the page started. `_created` is when the browser asked, in recordings since about 2019;
-    before, name lookup and handshake tell it, where they ended when the request was sent (else they belonged
-    to a connection that was opened ahead of time). 0 and -1 mean: did not happen.
+    Its startedDateTime is when the request was sent. Other times have fields of their own, in ms since the
+    page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when the browser
+    made the request. Without `_created`, that is the start of name lookup and handshakes, if they ended when
+    the request was sent; otherwise they belonged to a connection that was opened ahead of time.
     """
     sent, waited = fields.milliseconds(raw.get("_load_start")), fields.milliseconds(raw.get("_ttfb_ms"))
     if page_start is None or sent is None or waited is None:
@@ -250,12 +252,11 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
 def _tcp(
     raw: Mapping[str, Any], timings: Mapping[str, float | None], url: str, writer: Writer
 ) -> float | None:
-    """The TCP handshake in ms: one RTT. HAR 1.2 counts TLS into connect, and gives it as ssl too.
+    """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
-    Firefox does not: its entries last as long as all parts together, ssl included.
-
-    0 means a connection of before. An https connection whose TLS was not written down spent at least one more
-    RTT on it, so that half of it bounds the RTT from above.
+    In HAR 1.2, `connect` includes TLS, and `ssl` repeats it. Firefox does not include it: the time of its
+    entries is the sum of all parts and `ssl`. Unrecorded TLS of an https connection took at least one more
+    RTT, so half of `connect` is an upper bound of the RTT.
     """
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
@@ -269,7 +270,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the recorded content, in the charset of the wire, if it is as long as the body was there."""
+    """Return the recorded content in the body's charset, if it is as long as the body as sent; else None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
@@ -285,11 +286,12 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
-    """Return True if the recorder's cache answered. `timed`: other entries of the file have network times.
+    """Return True if the response is from the recorder's cache.
 
-    Chrome marks it (`_fromCache`) or writes a transfer of no bytes with a content of some; its oldest
-    versions write neither a time for sending nor one for waiting. Safari marks it (`_fetchType`). Firefox
-    writes times of 0 and no transferred size, or the stored size, headers of 0 bytes and no server address.
+    Chrome marks such entries (`_fromCache`), or writes a content but a transfer of 0 bytes; its oldest
+    versions write no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of
+    0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`:
+    the file has entries with network times.
     """
     response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
@@ -313,7 +315,7 @@ def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
 
 
 def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
-    """Return True if all that is written of times and headers is 0, and something is."""
+    """Return True if all times and both header sizes of an entry are recorded as 0."""
     headers = [
         fields.number(fields.mapping(raw.get(side)).get("headersSize")) for side in ("request", "response")
     ]
@@ -322,11 +324,9 @@ def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
 
 
 def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
-    """The URLs that an entry's maker names as initiator; for a script the whole call stack, nearest first.
-
-    Chrome writes an object into `_initiator`, chrome-har the same as a string into `_initiator_detail`,
-    WebPageTest and chrome-har a URL into `_initiator`.
-    """
+    """Return the URLs that an entry names as initiator; for a script, the whole call stack, nearest first.
+    Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
+    `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`."""
     found: list[str] = []
     for key in ("_initiator", "_initiator_detail"):
         value = raw.get(key)
@@ -346,7 +346,7 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _stack_urls(stack: object) -> Iterator[str]:
-    """The URL of every frame, then of those that the call was scheduled from."""
+    """Yield the URL of every frame of a call stack, then of the stacks that scheduled the call."""
     seen = 0
     while isinstance(stack, dict) and seen < _MAX_STACK:
         frames = stack.get("callFrames")

@@ -1,4 +1,4 @@
-"""A whole HAR into pages: which entries belong together, in what order, when the load event was."""
+"""Import a whole HAR: find the entries of each page, their order, and the time of the load event."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +19,11 @@ from fastopen.pages.importers.har.writers import Writer, writer_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
 
-# Recorders write that a document began some milliseconds before its page.
+# A recorder may write that a document started some milliseconds before its page.
 _PAGE_SLACK_MS: Final = 10.0
-# Nothing was under way for this long before a navigation: scripts insert frames sooner.
+# Before a navigation, no request was under way for this long. Scripts insert frames sooner.
 _IDLE_MS: Final = 5_000.0
-# Notes on entries that were left out, as reasons for which a file has nothing to load.
+# Keys of notes on entries that were left out, with words for the error that a file has nothing to load.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
     "failed": "failed or got no final answer",
@@ -39,7 +39,8 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Every page of a HAR out of text that `read` gives in pieces; any other JSON object as it is."""
+    """Return the pages of a HAR; any other JSON object as it is. `read` returns the text in pieces. Raises
+    InputError."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -51,7 +52,7 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """The pages of a HAR whose entries have lost their bodies. `notes` holds the file's notes so far."""
+    """Return the pages of a HAR whose entries were stripped. `notes` has the notes on the file so far."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -77,7 +78,7 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     for number, (page, of_page, page_notes) in enumerate(usable, start=1):
         name = stem if len(usable) == 1 else f"{stem}#{number}"
         source = _source(log, entries[of_page[0].order])
-        # Pages that were one page of the file share its notes.
+        # Pages that are split from one page of the file share its notes.
         pages.append(page_with_times(of_page, page, name, source, Notes(page_notes + notes), place))
     return pages
 
@@ -85,7 +86,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 def _split(
     page: PageHead, entries: Sequence[Exchange], notes: Notes
 ) -> list[tuple[PageHead, list[Exchange]]]:
-    """Return the page, or a page for each navigation: a document that nothing asked for, after a pause."""
+    """Return the page, or a page for each navigation in it. A navigation is a document that was requested
+    after a pause, and by no script, element or frame."""
     ordered = sorted(entries, key=chains.in_time)
     starts = [0]
     ended = ordered[0].at.end
@@ -112,7 +114,7 @@ def _split(
 
 
 def _is_navigation(entry: Exchange) -> bool:
-    """Return True for the document of a window that no script or element asked for."""
+    """Return True for a document that no script, element or frame requested."""
     return entry.type == "document" and entry.before is None and not entry.embedded
 
 
@@ -122,7 +124,7 @@ def _is_timed(entry: object) -> bool:
 
 
 def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
-    """Return the refusal of a file without a request that a load could repeat, with the reasons."""
+    """Return the error for a file without a request that a load could repeat, with the reasons."""
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
@@ -134,7 +136,7 @@ def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
 def _with_documents(
     pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
 ) -> list[tuple[PageHead, list[Exchange], Notes]]:
-    """Return the pages that have a document; of a file with none all of them, if that is allowed."""
+    """Return the pages that have a document. If none has, return all with `lenient`, or raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
         if len(found) < len(pages):
@@ -150,13 +152,13 @@ def _with_documents(
 
 
 def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
-    """Return True if something among the entries may be a document, or is named as the page."""
+    """Return True if an entry may be a document, or if the recorder names it as the page."""
     titled = urls.cleaned(page.title)
     return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """The declared pages, or those that the entries name, or one for all; each with its entries."""
+    """Return the declared pages, or those that entries name, or one page for all, with their `members`."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
@@ -168,7 +170,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
         pages = {ref: PageHead(ref) for ref in refs if ref is not None}
     if not pages:
         return [PageHead("", members=list(range(len(entries))))]
-    # The first of several that start at once comes last: bisection finds it.
+    # Of several pages that start at once, the first comes last, so that bisection finds it.
     listed = [(page.started, -number, page.id) for number, page in enumerate(pages.values())]
     starts = sorted((started, number, name) for started, number, name in listed if started is not None)
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
@@ -181,7 +183,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
 
 
 def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
-    """A member of `log.pages`; `fallback` is its name where it has none."""
+    """Return the facts of a member of `log.pages`; `fallback` is its id if it has none."""
     identity = page.get("id")
     timings = fields.mapping(page.get("pageTimings"))
     return PageHead(
@@ -197,13 +199,14 @@ def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead
 
 
 def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The network of a load that fastopen wrote; None where data in SYNs made round trips fewer."""
+    """Return the emulated network of a load by fastopen; None for other loads and for loads with TFO, which
+    saves round trips."""
     network = load.get("network")
     return network if isinstance(network, dict) and load.get("cookies") is None else None
 
 
 def _rate(kbit_per_s: object) -> int | None:
-    """WebPageTest writes the rates of its emulated link in kbit/s, 0 for none."""
+    """Return a rate in bit/s from WebPageTest's field in kbit/s; None if the link was not emulated (0)."""
     found = fields.number(kbit_per_s)
     return round(found * 1000) if found is not None and 0 < found < 1e7 else None
 
@@ -214,7 +217,7 @@ def _pageref(entry: object) -> str | None:
 
 
 def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
-    """The page that had started last when the entry did; None where none had."""
+    """Return the page that had started last when the entry started; None if none had."""
     start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
     number = 0 if start is None else bisect_right(starts, start + _PAGE_SLACK_MS, key=itemgetter(0))
     return starts[number - 1][2] if number else None
@@ -223,7 +226,7 @@ def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> st
 def _read(
     page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """The page's entries that crossed the network, redirects linked, in file order."""
+    """Return the page's entries that crossed the network, in file order, with linked redirects; and notes."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -246,7 +249,7 @@ def _read(
 
 
 def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
-    """A start a day and more from most of the others' is a broken clock; the entry before gives it."""
+    """Move entries that start over a day from the median (a broken clock) to the previous entry's start."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
@@ -258,7 +261,7 @@ def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Leaves out what a cache answered; but the document itself stays, since without it there is no page."""
+    """Return the entries without those from a cache; but keep the root document, which every page needs."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]
@@ -279,7 +282,7 @@ def _source(log: Mapping[str, Any], first: object) -> str:
         maker = fields.mapping(log.get(key))
         creator = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
         makers.append("".join(c for c in creator if c.isprintable())[:80])
-    by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is both
+    by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is creator and browser
     day = fields.text(fields.mapping(first).get("startedDateTime"))[:10]
     source = f"HAR by {by}" if by else "HAR"
     return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source

@@ -1,4 +1,4 @@
-"""Bytes of a recorded request and its response on the wire, as HTTP/1.1 sends them."""
+"""Find the bytes of a recorded request and its response, as HTTP/1.1 sends them."""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from fastopen.pages.model import body_is_empty
 
 _COMPRESSED: Final = ("gzip", "br", "deflate", "zstd", "compress", "x-gzip")
 _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
-# Text compresses to about a third under gzip and brotli (the HTTP Archive's Web Almanac 2022, chapter
+# gzip and brotli compress text to about a third (the HTTP Archive's Web Almanac 2022, chapter
 # Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
 _COMPRESSED_SHARE: Final = 3
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of one entry, headers as HTTP/1.1 text."""
+    """Sizes of one entry in bytes, with headers as HTTP/1.1 text."""
 
     request_header: int
     request_body: int
@@ -32,7 +32,7 @@ class Sizes:
 
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
-    """Return True for HTTP/2 or later, whose compressed headers are no measure for HTTP/1.1."""
+    """Return True for HTTP/2 or later: the size of its compressed headers cannot be used for HTTP/1.1."""
     request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
     versions = (entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     if any(_is_binary(fields.text(version)) for version in versions):
@@ -46,7 +46,7 @@ def _is_binary(version: str) -> bool:
 
 
 def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: Notes) -> Sizes:
-    """The sizes of an entry, with every fallback counted in `notes`."""
+    """Return the sizes of an entry. Every fallback is counted in `notes`."""
     request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
     sent, got = fields.headers(request.get("headers")), fields.headers(response.get("headers"))
     binary = is_written_out(entry)
@@ -89,9 +89,9 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """The recorded size where it was HTTP/1.1 text, else the headers written out, else what is typical."""
+    """Return the recorded size of HTTP/1.1 headers, or that of the listed headers as text, or `typical`."""
     recorded = fields.size(side.get("headersSize"))
-    # Old Chrome writes the size of a status line alone for what it did not see.
+    # Old versions of Chrome write the size of only a status line if they did not see the headers.
     least = written // 2 if listed else written + 8
     if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
         recorded = None
@@ -110,7 +110,8 @@ def _written(listed: Pairs) -> int:
 
 
 def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
-    """Recorded size, else Content-Length, else the recorded text or form fields; nothing for GET and HEAD."""
+    """Return the recorded size, or Content-Length, or the size of recorded text or form fields. 0 for GET and
+    HEAD without recorded data."""
     recorded = fields.size(request.get("bodySize"))
     if recorded:
         return recorded
@@ -135,14 +136,14 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 def _body(
     entry: Mapping[str, Any], response: Mapping[str, Any], got: Pairs, method: str, status: int, notes: Notes
 ) -> int:
-    """The body on the wire: what was recorded, made exact by Content-Length where both mean the same."""
+    """Return the size of the body as sent: as recorded, or Content-Length if it is slightly smaller."""
     if body_is_empty(method, status):
         return 0
     content = fields.mapping(response.get("content"))
     length = fields.size(fields.header(got, "content-length"))
     recorded = _recorded_body(entry, response, content)
     if recorded is not None:
-        # Chrome counts the compressed headers of HTTP/2 to the body; chunked ones have no Content-Length.
+        # Chrome adds the compressed headers of HTTP/2 to the body. Chunked bodies have no Content-Length.
         if length is not None and length < recorded <= length + 4096:
             return length
         whole = fields.size(content.get("size"))
@@ -155,7 +156,7 @@ def _body(
 def _recorded_body(
     entry: Mapping[str, Any], response: Mapping[str, Any], content: Mapping[str, Any]
 ) -> int | None:
-    """bodySize, or WebPageTest's object size; 0 with a content that is not empty means unknown."""
+    """Return bodySize or WebPageTest's object size; None if unknown, which 0 with a content also means."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
         found = fields.size(value)
         empty = not fields.size(content.get("size")) and not content.get("text")
@@ -179,7 +180,7 @@ def _guessed_body(
             notes.add("body_transfer")
             return max(0, transferred - head)
     if whole:
-        # Old Chrome writes more than the whole as saved where it does not know.
+        # Old versions of Chrome write a saving larger than the content if they do not know it.
         saved = fields.size(content.get("compression")) or 0
         if saved > whole:
             saved = 0

@@ -1,4 +1,4 @@
-"""A HAR out of a file that is read piece by piece, entry by entry. Damage is named and skipped."""
+"""Parse a HAR piece by piece, one entry at a time. Damage is reported, or skipped with `lenient`."""
 
 import json
 import re
@@ -12,27 +12,27 @@ from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.importers.notes import Notes
 
-# How much text is read at once, in characters, and where it is much already.
+# The least and the largest number of characters that are read at once; long values are read in larger pieces.
 PIECE: Final = 2**18
 _LARGEST_PIECE: Final = 16 * 2**20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _OBJECT: Final = re.compile(r'\{\s*"')
-# The longest thing whose beginning json refuses: -Infinity, or an escaped pair of surrogates.
+# Length of the longest token that json rejects if it is cut off: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
-# Where an entry is looked for, what is tried in vain has its price: json reads so many characters in a step.
+# Failed attempts to find the next entry cost work: one step for this many characters that json reads.
 _CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
 
 class DamageError(InputError):
-    """JSON that is none; `ended` says whether the text ended too early."""
+    """Invalid JSON. `ended`: the text ended too early."""
 
     ended = False
 
 
 class Scanner:
-    """JSON values out of text that comes in pieces. `read` gives the next piece, "" at the end."""
+    """Parser of JSON values from text in pieces. `read` returns the next piece, "" at the end."""
 
     def __init__(self, read: Callable[[int], str], place: str) -> None:
         self._read = read
@@ -40,25 +40,25 @@ class Scanner:
         self._text = ""
         self._at = 0
         self._whole = False
-        # That were read, of the whole text.
+        # Characters read so far.
         self.characters = 0
-        # Where the kept text begins in the file: lines before it, and characters of its first line before it.
+        # Position of the kept text in the file: lines before it, and characters before it in its first line.
         self._lines = 0
         self._columns = 0
 
     def _more(self) -> None:
-        """Read on, as much again as is kept. Raises InputError if a value is too long or takes too much."""
+        """Read as much again as is kept. Raises InputError if a value needs too much text or memory."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
         self._columns = len(gone) - gone.rfind("\n") - 1 if lines else self._columns + len(gone)
         remedy = "export it without content, or leave that request out"
-        # A text with one character beyond Latin-1 has two or four bytes for each.
+        # A text with a character beyond Latin-1 takes two or four bytes per character.
         if sys.getsizeof(kept) > MAX_PIECE_BYTES:
             message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
             raise InputError(message, self._place, remedy)
         size = min(max(PIECE, len(kept)), _LARGEST_PIECE)
-        # What is in a text that is no longer than this need not be counted.
+        # is_too_much does not need to estimate the memory of a text of at most LITTLE characters.
         if PIECE <= json_memory.LITTLE - len(kept) < size:
             size = json_memory.LITTLE - len(kept)
         piece = self._read(size)
@@ -70,7 +70,7 @@ class Scanner:
             raise InputError(message, self._place, remedy)
 
     def peek(self) -> str:
-        """The next character that is no space; "" at the end."""
+        """Return the next character that is not white space; "" at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -81,13 +81,13 @@ class Scanner:
             self._more()
 
     def take(self, expected: str, fault: str) -> None:
-        """Goes past a character that has to be here."""
+        """Skip the expected next character. Raises DamageError with `fault` if another follows."""
         if self.peek() != expected:
             raise self.fault(fault, self._at)
         self._at += 1
 
     def value(self) -> Any:
-        """The value that begins here, whole."""
+        """Return the whole value that begins here. Raises DamageError or InputError."""
         self.peek()
         while True:
             try:
@@ -97,21 +97,21 @@ class Scanner:
                     raise self.fault(error.msg, error.pos) from None
             except RecursionError:
                 raise InputError("malformed JSON: nested too deeply", self._place) from None
-            except ValueError as error:  # an integer of thousands of digits
+            except ValueError as error:  # such as an integer of thousands of digits
                 raise InputError(f"malformed JSON: {error}", self._place) from None
             else:
-                # A number may go on: "1" may be the beginning of "1.5" or of "1e-5".
+                # A number may continue in the next piece: "1" may be the beginning of "1.5" or of "1e-5".
                 if end < len(self._text) - _LONGEST_LEFT or self._whole:
                     self._at = end
                     return found
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the text that is not read yet may put it right."""
+        """Return True if the error may only mean that the value continues in text that is not read yet."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """An error at a place of the kept text, with line and column of the file."""
+        """Return an error at an offset of the kept text, with line and column in the file."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
@@ -124,7 +124,7 @@ class Scanner:
         return error
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that begins here; whoever gets one takes its value before the next."""
+        """Yield the keys of the object that begins here. The caller reads each value before the next key."""
         self.take("{", "Expecting value")
         if self.peek() == "}":
             self._at += 1
@@ -141,7 +141,8 @@ class Scanner:
             self.take(",", "Expecting ',' delimiter")
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
-        """Yield the values of a list. `damaged` returns True to go on with the next entry of a HAR."""
+        """Yield the values of a JSON array, such as a HAR's entries. For a damaged value, `damaged` is called
+        with its index and the error. If it returns True, continue at the next HAR entry; otherwise stop."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
@@ -164,14 +165,14 @@ class Scanner:
             index += 1
 
     def _find_entry(self, skipped: int) -> bool:
-        """Goes to the next object with a request in it; False if there is none."""
+        """Skip to the next object that has a request and a response. Return False if there is none."""
         self._at += skipped
         while True:
             candidate = _OBJECT.search(self._text, self._at)
             if candidate is None:
                 if self._whole:
                     return False
-                # The pattern may lie across the end of what is read.
+                # The pattern may begin at the end of the text read so far.
                 self._at = max(self._at, len(self._text) - _LONGEST_TOKEN)
                 self._more()
                 continue
@@ -198,10 +199,8 @@ class Scanner:
 
 
 class _Memory:
-    """Takes the memory of what is kept of a document off the budget.
-
-    Values are walked through only once the text read so far can have become more than there is room for.
-    """
+    """Accounting for the memory of a document: charges the budget for the values that are kept. Values are
+    measured only after the text read so far is long enough to need more than the budget's room."""
 
     def __init__(self, scanner: Scanner, document: dict[str, Any]) -> None:
         self._scanner = scanner
@@ -221,10 +220,8 @@ class _Memory:
 def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
-    """The document; of a HAR the entries are stripped of their bodies as they come. Raises InputError.
-
-    With `lenient`, damaged entries are left out and counted, and a file that ends early has ended.
-    """
+    """Return the JSON document; if it is a HAR, `strip` is applied to each entry. With `lenient`, damaged
+    entries are left out and counted, and a file may end early after an entry. Raises InputError."""
     if scanner.peek() != "{":
         found = scanner.value()
         scanner.end()
@@ -258,7 +255,7 @@ def read_json(
                     log[inner] = memory.kept(scanner.value())
         scanner.end()
     except DamageError as error:
-        # What follows the entries is of no use without them, and of little with them.
+        # The data after the entries is of little use, so damage in it is ignored if there are entries.
         found = whole.get("log")
         if not lenient or not isinstance(found, dict) or not found.get("entries"):
             raise

@@ -1,4 +1,4 @@
-"""Habits of programs that write HARs, with the evidence."""
+"""Deviations of programs that write HARs, with the evidence for them."""
 
 import re
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from fastopen.pages.importers import fields
 
 @dataclass(frozen=True)
 class Writer:
-    """The habits of a program, by the name of the HAR's creator."""
+    """A program that writes HARs, recognised by the name of the HAR's creator, and its deviations."""
 
     name: str
-    """A regular expression that the creator's name matches."""
+    """A regular expression for the creator's name."""
     evidence: str
-    """The source that shows the habits."""
+    """The source that shows the deviations."""
     tls_counted_twice: bool = False
-    """Its `connect` holds TLS, as the format has it, and its `time` adds `ssl` once more."""
+    """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
     load_event_of_inspector: bool = False
-    """It counts `onLoad` from the start of its own recording, not from the start of the page."""
+    """True if `onLoad` counts from the start of the recording, not from the start of the page."""
 
 
 UNKNOWN: Final = Writer("", "HAR 1.2")
