@@ -13,7 +13,7 @@ class Explanation(NamedTuple):
 
     meaning: str
     cause: str
-    remedy: str = "This should not happen: report it with the run (CONTRIBUTING.md)."
+    remedy: str = "This is a fault of fastopen: report it with the run (CONTRIBUTING.md)."
 
 
 EXPLANATIONS: Final[Mapping[InvalidKind, Explanation]] = {
