@@ -127,10 +127,20 @@ impl Observations<'_> {
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
     ) -> impl Iterator<Item = &ConnectionRecord> {
         let asked = self.tcp.blackhole_timeout_s > 0;
-        self.connections.iter().filter(move |one| {
-            let silent = self.effect_on(one).is_some_and(|effect| !effect.answered);
-            asked && silent && end(one).is_some_and(|end| end.syn_data_acked)
-        })
+        self.connections
+            .iter()
+            .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
+    }
+
+    /// Returns true if the path keeps from this end all packets that answer its SYN with data, or, at a host,
+    /// its response.
+    fn is_silent(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
+        let Some(effect) = self.effect_on(connection) else { return false };
+        if end.syn_data_acked {
+            !effect.answered
+        } else {
+            !effect.connects && connection.handshake_us.is_none()
+        }
     }
 
     /// Each end must suspect a black hole once for each connection with three timeouts in a row
@@ -163,17 +173,23 @@ impl Observations<'_> {
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
-                let (Some(effect), Some(end)) = (self.effect_on(one), one.client) else { return false };
-                let silent = if end.syn_data_acked { !effect.answered } else { !effect.connects };
-                silent && end.retransmits >= least && one.handshake_us.is_none()
+                let silent = |end| self.is_silent(one, end) && one.handshake_us.is_none();
+                one.client.is_some_and(|end| silent(end) && end.retransmits >= least)
             });
             of_silent.count() as i64
         };
+        // Whether such a socket used Fast Open is not known.
+        let lost_hello = |one: &&ConnectionRecord| {
+            let drops = self.path.behaviour == Behaviour::DropSplitHello;
+            let affected = self.hosts.get(&one.host).is_some_and(|address| self.path.affects(*address));
+            drops && affected && one.client.is_some_and(|end| end.retransmits > 0)
+        };
+        let lost_hellos = self.connections.iter().filter(lost_hello).count() as i64;
         let failed =
             self.failed_at_client(|effect| effect.fail.is_some(), &[DATA_NOT_ACKED, SYN_RETRANSMITTED]);
         // The counter grows with the timeouts of a socket that sent SYN data, accepted or not
         // (`tcp_write_timeout`). Loss probes retransmit segments, too.
-        failed + silent(MOST_SENT_AGAIN)..=failed + silent(1)
+        failed + silent(MOST_SENT_AGAIN)..=failed + silent(1) + lost_hellos
     }
 
     /// Returns the number of connections whose SYN data a host accepted and whose SYN-ACK never arrived.

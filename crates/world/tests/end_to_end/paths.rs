@@ -123,6 +123,9 @@ fn a_path_that_cannot_take_a_hello_of_two_segments_delays_or_ends_those_alone() 
         assert_eq!(found, Err("incomplete".into()), "{path}");
         assert!(number(&load["link"]["up"]["dropped_path"]) > 0, "{path}");
         assert_eq!(grown(&load, "client", "TCPTimeouts") > 0, path == "drop-split-hello", "{path}");
+        let warm = with_hello(path, share, "tls-warm").map(|(load, _)| load["invalid"].clone());
+        let reasons: Vec<_> = warm.iter().flat_map(list).map(|reason| &reason["kind"]).collect();
+        assert_eq!(reasons, ["incomplete"], "{path}");
     }
     // After the acknowledgement of the first segment, the second is retransmitted by the timer: 200 ms and
     // what it has measured. A SYN held more of the hello, and its round trip was measured earlier.
@@ -177,12 +180,24 @@ fn each_setting_of_both_ends_shows_what_linux_makes_of_it_and_the_load_is_valid(
 /// A path over which no page loads, the seconds for which black holes turn Fast Open off, and counters.
 type Never = (&'static str, u64, &'static [(&'static str, u64)], &'static [(&'static str, u64)]);
 
-const NEVER: [Never; 4] = [
+const NEVER: [Never; 5] = [
     ("rst-syn-data", 0, &[("AttemptFails", 1)], &[]),
     (
         "drop-synack",
         0,
         &[("TCPFastOpenActiveFail", 1), ("TCPSynRetrans", 10), ("TCPTimeouts", 10)],
+        &[("TCPFastOpenPassive", 1), ("TCPSynRetrans", 16), ("TCPTimeouts", 6)],
+    ),
+    // Detection counts the timeouts of SYNs, too.
+    (
+        "drop-synack",
+        3600,
+        &[
+            ("TCPFastOpenActiveFail", 1),
+            ("TCPFastOpenBlackhole", 1),
+            ("TCPSynRetrans", 10),
+            ("TCPTimeouts", 10),
+        ],
         &[("TCPFastOpenPassive", 1), ("TCPSynRetrans", 16), ("TCPTimeouts", 6)],
     ),
     (
