@@ -56,12 +56,12 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder itself if it is a run's, else the runs in it, by name."""
+    """Return the folder itself if it holds a run, else the runs in it, by name, without hidden folders."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
         return []
-    return sorted(one for one in folder.iterdir() if holds_run(one))
+    return sorted(one for one in folder.iterdir() if not one.name.startswith(".") and holds_run(one))
 
 
 @dataclass(frozen=True)

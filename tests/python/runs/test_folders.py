@@ -1,11 +1,12 @@
 """Kept runs are listed with what tells them apart, and removed with nothing but what is theirs."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from fastopen.common.errors import InputError
-from fastopen.runs import list_runs, remove_run
+from fastopen.runs import list_runs, remove_run, run_folders
 from fastopen.runs.database import FolderLock
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -44,3 +45,8 @@ def test_neither_is_a_run_that_is_being_written_nor_a_folder_without_one(run: Pa
     lock.close()
     with pytest.raises(InputError, match="not a kept run"):
         remove_run(tmp_path)
+
+
+def test_a_hidden_folder_is_a_copy_under_way_and_no_run(run: Path) -> None:
+    shutil.copytree(run, run.parent / f".{run.name}")
+    assert run_folders(run.parent) == [run]
