@@ -1,4 +1,4 @@
-"""The place of files that come with fastopen: in an installed wheel, or in a source checkout."""
+"""Find the files that come with fastopen, in a wheel or a source checkout, and the user's cache folder."""
 
 import os
 from importlib import resources

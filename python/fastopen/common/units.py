@@ -1,4 +1,4 @@
-"""Quantities with units, as people write them: `20ms`, `4mbit`, `96kB`, `1%`."""
+"""Parse and format quantities with units, as people write them: `20ms`, `4mbit`, `96kB`, `1%`."""
 
 import re
 from collections.abc import Mapping
