@@ -1,5 +1,5 @@
-"""Runs one command with TCP Fast Open; which `fastopen exec` becomes.
+"""Run one command with TCP Fast Open. `fastopen exec` and `fastopen shell` replace themselves by this.
 
-A process of its own kind: it takes signals one by one, which works only where no library has started threads
-before. So it imports next to nothing.
+This program takes signals one by one, which works only if no library has started threads before. Therefore it
+imports almost nothing.
 """
