@@ -1,4 +1,4 @@
-"""`fastopen explain`: what a kind of invalid load means, and what to do about it."""
+"""Define `fastopen explain`: explain the kinds of invalid loads and the remedies."""
 
 import difflib
 from typing import Annotated, Final
