@@ -3,8 +3,7 @@
 from typing import Final, TypeVar
 
 Cell = TypeVar("Cell")
-# Spreadsheets evaluate text that begins with one of these, or skip it before a formula (OWASP, CSV
-# injection).
+# Spreadsheets evaluate text that begins with one of these, or ignore it before a formula (OWASP).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 

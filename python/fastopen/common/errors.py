@@ -97,7 +97,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE
 
 
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
-    """Return the error for a file or folder that could not be written."""
+    """Return the error for a file or folder that cannot be written: MachineError if the disk is full."""
     message = f"cannot be written: {error.strerror or error}"
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")

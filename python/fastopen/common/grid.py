@@ -52,7 +52,7 @@ class Column:
 
     @property
     def is_head(self) -> bool:
-        """Return True if the column names the subject of its row."""
+        """Return True for keys and factors, which together name the subject of a row."""
         return self.kind in ("key", "factor")
 
 

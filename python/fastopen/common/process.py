@@ -71,7 +71,7 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program with standard error to `log`. Wait for it after the block; kill its group on errors."""
+    """Run a program with stderr to `log`. The block's end waits for it; an exception kills its group."""
     process = None
     try:
         with interrupts_held_back():
@@ -110,7 +110,7 @@ def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, s
 
 def pipe(commands: Sequence[Command], log: IO[bytes], cwd: Path) -> None:
     """Run programs as a pipeline. Raises StepFailedError if one of them fails."""
-    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz reads with one thread by default
+    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz decompresses with one thread by default
     started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
         for number, command in enumerate(commands, 1):

@@ -39,7 +39,7 @@ class Layout:
     merged: bool = False
     """True if all factors but the last share one column of words, on two lines if necessary."""
     numbered: bool = False
-    """True if numbers replace the words of the merged column, which go below the table."""
+    """True if numbers replace the merged column's words, which are listed below the table."""
     bare: bool = False
     """True if columns of evidence are left out."""
     split: bool = False
