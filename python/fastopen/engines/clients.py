@@ -39,7 +39,7 @@ def with_programs(job: Job) -> Job:
     if client.command is None:
         return job
     program = program_of(client)
-    # A client that fastopen knows and the system installed needs none of the user's files.
+    # A system's client that fastopen knows needs none of the user's files, so it runs isolated.
     known = bool(client.type.executables) and program.is_relative_to("/usr")
     settings = {
         "command": [str(program), *client.command[1:]],

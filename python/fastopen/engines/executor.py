@@ -73,7 +73,7 @@ class ExecutorEngine:
     """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Make an engine. `parallel` is the number of parallel tasks if the executor does not report it."""
+        """Make an engine. `parallel` is the number of parallel tasks, by default the executor's workers."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0

@@ -135,7 +135,7 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait for output, exits or `deadline`. Return new events, and the worlds that ended, closed."""
+        """Wait for output, exits or `deadline`. Return new events, and ended worlds, which are closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()

@@ -63,7 +63,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """The records of a job's world and loads, each without its beginning, which names the job."""
+    """The records of a job's world and loads, each without the job's name at its beginning."""
 
     maker: str
     """The digest of the maker."""
@@ -123,7 +123,7 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def head_of(files: ResultFiles, name: str) -> str | None:
-    """Read only the head of a result and return its maker; None if it is damaged. Raises OSError."""
+    """Read only the head of a result and return its maker's digest; None if it is damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -204,7 +204,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Store a result that is small, new and undisputed. Raises MachineError if the stored one differs."""
+        """Store a result if small, new and undisputed. Raises MachineError if the stored one differs."""
         if result.size > MAX_BYTES:
             return
         started = time.perf_counter()
@@ -222,7 +222,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare a result with the stored one. Replace that if damaged; raise MachineError if it differs."""
+        """Compare with the stored result, and replace this if damaged. Raises MachineError if they differ."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:
@@ -235,7 +235,7 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; check others with fastopen store verify")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Remove a result that was not reproduced, and return where both are kept. Raises OSError."""
+        """Stop using a result that was not reproduced, and return the places of both. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
@@ -247,7 +247,7 @@ class ResultsStore:
 
 
 def without_name(raw: str, kind: str, job: str) -> str:
-    """Return a record without its beginning, which names the job. Raises ValueError if it has another."""
+    """Return a record without the job's name at its beginning. Raises ValueError if it begins differently."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])

@@ -14,7 +14,7 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if a job of the virtual engine gives the same bytes each time, and only records."""
+    """Return True if a job of the virtual engine gives only records, and the same bytes each time."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 

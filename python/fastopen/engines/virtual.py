@@ -64,7 +64,7 @@ def _content(job: Job) -> object:
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """Yield the jobs of each kernel, so that `parallel` cores are busy; one job each if not deterministic."""
+    """Yield each kernel's jobs for `parallel` cores. A job that is not deterministic gets its own kernel."""
     jobs = sorted(asked, key=_work, reverse=True)
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
         of_kind = list(alike)

@@ -1,7 +1,6 @@
 """Run one world program: send its jobs, read its records, and detect its end and its faults.
 
-Bytes and times are arguments: the module reads no clock and waits for nothing, so that every fault can be
-tested.
+Bytes and times are arguments: the module reads no clock and never waits, so that every fault can be tested.
 """
 
 import os
@@ -160,7 +159,7 @@ class WorldProcess:
         self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return why loads are missing, for people, or None. Call this after the process ended."""
+        """Return why loads are missing, in words; None without a fault. Call this after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

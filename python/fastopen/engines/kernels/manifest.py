@@ -14,7 +14,7 @@ from fastopen.common.atomic import write_atomic
 
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
-# The folder of packetdrill scripts from the kernel's own source, beside the program.
+# The folder of packetdrill scripts from the kernel's own source, next to the program.
 SCRIPTS: Final = "packetdrill"
 FORMAT: Final = 1
 
@@ -48,7 +48,7 @@ class Manifest(BaseModel):
     """The digest of the program."""
     hz: Annotated[int, Field(ge=100, le=1000)]
     arguments: list[str]
-    """Arguments that this kernel needs on its command line, in addition to those of all kernels."""
+    """Arguments that this kernel needs on its command line, in addition to the common arguments."""
     built: str
     """The time of the build: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]

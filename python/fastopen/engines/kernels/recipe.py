@@ -33,7 +33,7 @@ class Recipe:
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:
-        """Copy the recipe's files to `folder`, where nobody edits them during a build; return the copy."""
+        """Copy the recipe's files to `folder`, safe from edits during a build, and return the copy."""
         (folder / "patches").mkdir(parents=True)
         for path in (self.config, self.unused, self.trial, self.headers):
             shutil.copyfile(path, folder / path.name)

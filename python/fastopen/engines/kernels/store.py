@@ -36,7 +36,7 @@ def installed() -> list[Kernel]:
 
 
 def find_all() -> tuple[list[Kernel], list[Damaged]]:
-    """Return the usable kernels, best first, and the damaged ones, both including the package's kernel."""
+    """Return the usable kernels, best first, and the damaged ones, from the cache and the package."""
     usable: list[Kernel] = []
     damaged: list[Damaged] = []
     for folder in _folders():
@@ -51,8 +51,8 @@ def find_all() -> tuple[list[Kernel], list[Damaged]]:
 def find(name: str | None = None) -> Kernel:
     """Return the kernel with this name, unique beginning of a name, or path (if it contains a slash).
 
-    Without `name`, FASTOPEN_KERNEL gives it, or the best kernel is used. Raises MachineError if there is
-    none, if several match, or if its bytes have changed.
+    The default is FASTOPEN_KERNEL, or else the best kernel. Raises MachineError if there is none, if several
+    match, or if its bytes have changed.
     """
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked)) if asked and "/" in asked else _named(asked)
