@@ -1,8 +1,7 @@
 """Guard the pages of `fastopen browse`: answer only requests from this machine that carry the token.
 
-A page of another site cannot read our responses: it has no cookie, its host name is not in `Desk.hosts`
-(which prevents DNS rebinding), and no frame may show our pages. Text in a run cannot become a script, because
-the Content-Security-Policy allows only scripts from our own address.
+Pages of other sites cannot read our responses: they have no cookie, and the Host header must name this
+machine (against DNS rebinding). No frame may show our pages. No text of a run runs as an inline script.
 """
 
 import hmac

@@ -90,7 +90,7 @@ class Kept:
         self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
 
     def find(self, name: str) -> Path:
-        """Return the folder of a run, only by a name of the list. Raises InputError."""
+        """Return the folder of a run by its name in the list of runs. Raises InputError if there is none."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")

@@ -39,7 +39,7 @@ class Progress:
 
 
 def read_progress(run: RunReader) -> Progress:
-    """Read the figures one after another, so that they may differ by a load."""
+    """Read the progress. The figures are read one after another, so they may differ by a load."""
     status, done, asked = run.status, run.loads_done(), run.loads_asked()
     attempts = run.attempts_done()
     recent = run.listed(Listing(), max(0, attempts - PACE_OF))

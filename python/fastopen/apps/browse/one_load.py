@@ -27,7 +27,7 @@ class OneLoad:
     row: LoadRow
     cell: Cell
     name: str
-    """Such as `wikipedia-2018 at 20 ms, warm, repeat 3`."""
+    """The name of the load, such as `wikipedia-2018 at 20 ms, warm, repeat 3`."""
     page: Page
     record: LoadRecord
     path: CriticalPath | None

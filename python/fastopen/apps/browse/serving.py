@@ -25,8 +25,7 @@ async def serve(
 ) -> None:
     """Serve the runs of a folder until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
 
-    With `port` 0, use a free port. `announce` gets the address, with its token, when the server is ready.
-    Raises InputError if the port is in use or may not be used, MachineError if no port is free.
+    `announce` gets the address of the ready server. Raises InputError if `port` (0: any) cannot be used.
     """
     try:
         listening = socket.create_server((ADDRESS, port))
