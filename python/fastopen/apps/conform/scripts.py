@@ -79,7 +79,7 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy the scripts of packetdrill and of an installed kernel to `to`. Raises InputError."""
+    """Copy packetdrill's scripts and an installed kernel's to `to`, and return them. Raises InputError."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
@@ -151,7 +151,7 @@ KNOWN: Final = (
 
 
 def known_reason(script: str, complaint: str, linux: str) -> Known | None:
-    """Return the known reason why this script fails so on this version; None if there is none."""
+    """Return the known reason for this complaint of a script on this version; None if there is none."""
     name = script.rpartition("/")[2]
     fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
     return next((known for known in fitting if known.applies_to(linux)), None)
