@@ -54,11 +54,10 @@ def codename(os_release: Path = OS_RELEASE) -> str:
 
 
 def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
-    """Return rounds of archives to search for a kernel's source until it is new enough.
+    """Return the archives to search in each round, until the source of a new enough kernel is found.
 
-    The first round has the backports to this release and to newer ones: short lists with the newest kernels.
-    The second adds all others: the machine's own archives and the newer releases. Suites that do not exist do
-    no harm.
+    First the backports to this release and to newer ones: short lists with the newest kernels. Then also all
+    others: the machine's own archives and the newer releases. Suites that do not exist do no harm.
     """
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)

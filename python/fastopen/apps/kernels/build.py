@@ -57,8 +57,7 @@ PREFIX: Final = ".build-"
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
     """Yield a new folder inside `folder`, under a lock. If another build has it, call `waiting` and wait.
 
-    Remove what killed builds have left, and the new folder at the end. Raises MachineError if `folder` cannot
-    be written.
+    Remove what killed builds have left. Raises MachineError if `folder` cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +87,7 @@ SHOWN_LINES: Final = 3
 
 @dataclass(frozen=True)
 class Request:
-    """The kernel to build: from `source`, or else from apt: the newest, or that of a `series` such as `6.12`.
+    """The kernel to build: from `source`, or else the newest from apt, or the newest of a `series` (`6.12`).
 
     `force` rebuilds an installed kernel. `if_missing` accepts any installed kernel of this recipe.
     """
@@ -109,7 +108,7 @@ class Built:
 
 
 def build_kernel(request: Request, watch: Watcher) -> Built:
-    """Build, test and install a kernel in the user's cache, unless it was built from the same inputs before.
+    """Build, test and install a kernel in the user's cache, or return one built from the same inputs.
 
     Raises InputError if the given source cannot be used, MachineError if this machine cannot build a kernel.
     """
@@ -184,7 +183,7 @@ def _source(job: _Job) -> Source:
 
 
 def _unpack(job: _Job, source: Source, tree: Path) -> None:
-    """Unpack the source into `tree`. Raises InputError if a given file is damaged or has a link out of it."""
+    """Unpack the source into `tree`. Raises InputError if a given source is damaged or links elsewhere."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:

@@ -39,7 +39,7 @@ DEFINED: Final = re.compile(r"^#\s*(?:define|undef)\s+(\w+)", re.MULTILINE)
 
 
 def prepare_names(tree: Path) -> bool:
-    """Define each file's own names after the first header. Return False if this kernel's make differs.
+    """Define the macros OWN_NAMES only after the first header. Return False if this kernel's make differs.
 
     Call this before anything is compiled.
     """
@@ -77,7 +77,7 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, so that later compilations read all. It keeps its time, for make."""
+    """Empty the precompiled header, so that it is not used. Its time stays, since objects depend on it."""
     target = tree / f"{FIRST}.gch"
     before = target.stat()
     target.write_bytes(b"")
@@ -100,7 +100,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield the files that define a macro before one of their headers."""
+    """Yield the files that define a macro before one of their headers, so cannot use the precompiled one."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:
