@@ -171,7 +171,7 @@ def _virtual_kernel() -> Check:
 
 
 def _filled(text: str, indent: str, target: Console) -> str:
-    """Wrap the text for a terminal; in files and pipes it stays in one line, where it can be searched."""
+    """Wrap the text for a terminal. In files and pipes it stays on one line, so that searches find it."""
     width = target.width if target.is_terminal else sys.maxsize
     return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 

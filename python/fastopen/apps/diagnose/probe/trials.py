@@ -1,4 +1,4 @@
-"""Try connections to one server, one after another, and conclude how TCP Fast Open fares."""
+"""Try connections to one server, one after another, and conclude how it handles TCP Fast Open."""
 
 import socket
 import time
@@ -134,7 +134,7 @@ def _is_decided(fastopens: Sequence[Trial]) -> bool:
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time to a response: the others include other delays. None without a response."""
+    """Return the shortest time to a response, since longer ones include other delays; None without any."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 

@@ -43,7 +43,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Machine:
-    """A network namespace at one moment."""
+    """The state of a network namespace at one moment."""
 
     settings: Mapping[str, int]
     """The values of the SETTINGS that this kernel has."""
