@@ -1,4 +1,4 @@
-"""Define `fastopen exec -- COMMAND`: run a program with TCP Fast Open, and report the kernel's use of it."""
+"""Define `fastopen exec -- COMMAND`: run any program with TCP Fast Open, and report its use."""
 
 import json as json_text
 import os

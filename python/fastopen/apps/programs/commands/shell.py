@@ -154,7 +154,7 @@ def command(
         _greet(imported, network, tfo=tfo)
     tcp = setup.tcp
     if servers and "listener_fastopen" not in tcp.model_fields_set:
-        # Servers that do not request Fast Open have it as well.
+        # 0x402 also gives Fast Open to servers that do not request it.
         tcp = tcp.model_copy(update={"listener_fastopen": "0x402"})
     job = _job(imported, network, tcp, tfo=tfo, isolate=isolate, seed=seed, packets=pcap is not None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]

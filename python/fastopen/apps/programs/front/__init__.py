@@ -1,5 +1,5 @@
-"""Run one command with TCP Fast Open. `fastopen exec` and `fastopen shell` replace themselves by this.
+"""Run one command with TCP Fast Open. `fastopen exec` and `shell` replace themselves by this program.
 
-This program takes signals one by one, which works only if no library has started threads before. Therefore it
-imports almost nothing.
+It takes signals one by one, which works only if no library has started threads before. Therefore it imports
+almost nothing.
 """

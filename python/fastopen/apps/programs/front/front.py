@@ -60,8 +60,7 @@ def run_supervised(
     """
     # Some programs start others with SIGCHLD ignored, and then wait() gives no status of children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # Signals are blocked first, so that `attend` gets those that come now. The supervisor unblocks them again
-    # for its command.
+    # Block the signals first, so that `attend` gets them. The supervisor unblocks them for its command.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
@@ -128,8 +127,7 @@ class _Session:
                 self._supervisor.wait()
                 raise CommandError(record["message"], record["remedy"], record["code"])
             case "stopped":
-                # Stop this process, so that the shell sees it. When the shell continues it, continue the
-                # command.
+                # Stop this process, as the shell expects. When the shell continues it, continue the command.
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.kill(self._supervisor.pid, signal.SIGCONT)
             case "captured":
