@@ -52,8 +52,7 @@ class Recorder(Closing):
     ) -> None:
         """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
 
-        With `netlog`, bodies are written to that file when the browser ends, and are not in the result of
-        `record`. Raises MachineError.
+        With `netlog`, bodies are in that file when the browser has ended, and not in `Loaded`.
         """
         try:
             from playwright.sync_api import sync_playwright

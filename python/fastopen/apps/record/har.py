@@ -171,8 +171,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
-    # A browser does not keep all bodies, for example broken pictures. Their size is at least that on the
-    # wire.
+    # A browser does not keep all bodies, such as broken pictures: count at least the bytes on the wire.
     content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text
