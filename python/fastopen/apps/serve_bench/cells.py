@@ -85,7 +85,7 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield jobs in rounds of all cells, each in its own order. The job `CELL#ROUND` is named by numbers."""
+    """Yield jobs in rounds of all cells, each in its own order. A job's id is `CELL#ROUND`, in numbers."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))

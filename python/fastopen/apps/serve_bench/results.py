@@ -45,7 +45,7 @@ class Figure:
 
 
 def figure(values: Sequence[float], seed: int) -> Figure | None:
-    """Return the median of the values; None if there are none."""
+    """Return the median of the values with its interval; None if there are no values."""
     return Figure(median(values), median_interval(values, seed), len(values)) if values else None
 
 
