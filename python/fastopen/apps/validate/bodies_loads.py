@@ -26,7 +26,7 @@ class BodiesValidation(TwoTimes):
     matched: int
     """The number of the browser's requests that the recording answers."""
     nearest: int
-    """The number of these whose port or query differs from the recorded one."""
+    """The number of matched requests whose port or query differs from the recorded one."""
     unmatched: tuple[str, ...]
     """The browser's requests that the recording does not answer: method and URL."""
     recorded_bytes: int

@@ -1,4 +1,4 @@
-"""Compare clients: the requests and load times of the browser with those of the loader."""
+"""Compare clients: the requests and load times of the browser and of the loader."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

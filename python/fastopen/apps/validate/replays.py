@@ -41,7 +41,7 @@ class RecordingsByDefault(TyperGroup):
     """A group of commands in which an argument that is not a command is a recording."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the command's name if none is given."""
+        """Insert the command `recordings` if the first argument is not a command."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [RECORDINGS, *args]
         return super().parse_args(ctx, args)

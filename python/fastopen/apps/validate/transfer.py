@@ -1,4 +1,4 @@
-"""Define `fastopen validate transfer`: predict a page's loads over other networks, and load it there."""
+"""Define `fastopen validate transfer`: predict a page's loads over other networks, and compare with loads."""
 
 from typing import Annotated
 

@@ -187,7 +187,7 @@ def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of the central 90 % of the values, or of all if they are few; None if too few."""
+    """Return the range of the central 90 % of the values; of all below FULL_MIN, None below VALUES_MIN."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None
