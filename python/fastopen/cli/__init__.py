@@ -1,4 +1,4 @@
-"""Run the command line. Each module in a folder `commands`, here or of an app, is a command."""
+"""Run the command line. Each module in `cli/commands` and `apps/*/commands` is a command."""
 
 import gc
 import sys
@@ -18,6 +18,6 @@ def main() -> None:
 
         app.main()
     except KeyboardInterrupt:
-        # Interrupted commands print their own message, but this one came before them.
+        # Commands print their own message if they are interrupted. This interrupt came before the command.
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)

@@ -40,7 +40,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; the entry point of the installed program."""
+    """Run the command line. Errors are printed in one line and set the exit code (EXIT_HELP)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
             signal.signal(number, _interrupt)

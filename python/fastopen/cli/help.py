@@ -16,7 +16,7 @@ from fastopen.common.phrases import listed
 HELP: Final = "--help"
 ALL: Final = "all"
 ASKED: Final = "fastopen.help_topic"
-"""The key of the requested topic in a context's `meta`. Unset without --help or with few options."""
+"""The key of the requested help topic in a context's `meta`; unset without --help or with few options."""
 
 TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "Network": ("combine", "network"),
@@ -34,7 +34,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Options by topic, except those of factors, whose topic is the part of a job that they belong to."""
+"""Options by topic. Options of factors are not listed: their topic is the part of a job that they change."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",
@@ -68,7 +68,7 @@ class TopicCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters as TyperCommand does, but in help by topic only those of the topic."""
+        """Return the parameters as TyperCommand does; for help by topic, only the parameters of the topic."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:

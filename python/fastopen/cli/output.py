@@ -51,12 +51,12 @@ def errors_console() -> Console:
 
 
 def print_line(line: str | Text, style: str = "") -> None:
-    """Print a result on standard output in one line, which only a terminal breaks."""
+    """Print a result on standard output in one line, which only a terminal wraps."""
     console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def print_message(line: str | Text, style: str = "") -> None:
-    """Print progress or a complaint on standard error in one line, which only a terminal breaks."""
+    """Print progress or a complaint on standard error in one line, which only a terminal wraps."""
     errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 

@@ -76,9 +76,8 @@ class LiveBar(Closing):
 class RunWatcher(LiveBar):
     """Shows the progress of a run. Without a `pace`, each remaining load counts as the mean one so far.
 
-    If a run will take longer than `expected_s`, the estimate that was printed, it prints this once its pace
-    is known, followed by the text that `shorter` returns for the number of seconds. The remaining time shown
-    is at most that of `limit`.
+    If a run takes much longer than `expected_s`, the printed estimate, print a new one once the pace is
+    known, with what `shorter` returns for it. The remaining time shown is at most the rest of `limit`.
     """
 
     def __init__(

@@ -130,7 +130,7 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results. `others` are further RunOptions.
 
-        `named` are the factors that the user has given, by default KEPT. `quick` does not shorten them.
+        `named` are the factors that the user has given, by default all. `quick` does not shorten them.
         """
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")

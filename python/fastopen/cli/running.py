@@ -162,7 +162,7 @@ def _estimates(run: StartedRun) -> tuple[float, float]:
 
 
 def _ways(run: StartedRun, seconds: float) -> str:
-    """Return ways to shorten the run, to follow its duration."""
+    """Return ways to shorten the run, as text to print after its duration; empty for a shard."""
     return "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
 
 

@@ -38,7 +38,7 @@ def command(
 
 
 def _known(kind: str) -> InvalidKind:
-    """Return the kind of this name. Raises InputError."""
+    """Return the kind with this name. Raises InputError if there is none."""
     names = [one.value for one in InvalidKind]
     if kind in names:
         return InvalidKind(kind)
