@@ -71,7 +71,7 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program with stderr to `log`. The block's end waits for it; an exception kills its group."""
+    """Run a program with stderr to `log`. Wait for it after the block; kill its process group on errors."""
     process = None
     try:
         with interrupts_held_back():

@@ -12,7 +12,7 @@ from fastopen.common.errors import InputError
 MOST_LISTED: Final = 20_000
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""A list that stops at its first error. Many `{}` would otherwise give an error for each missing key."""
+"""A list whose validation stops at the first error: many `{}` would give an error for each missing key."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
