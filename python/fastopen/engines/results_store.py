@@ -235,7 +235,7 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; check others with fastopen store verify")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Stop using a result that was not reproduced, and return the places of both. Raises OSError."""
+        """Stop using a result that was not reproduced; return the places of both results. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
