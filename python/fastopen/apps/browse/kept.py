@@ -21,7 +21,7 @@ from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folder
 from fastopen.runs.schema import FILE
 
 Result = TypeVar("Result")
-# Threads that read runs share one interpreter lock: more threads make each request slower and all no faster.
+# Threads that read runs share one interpreter lock: more threads make each request slower and none faster.
 THREADS: Final = 4
 
 
