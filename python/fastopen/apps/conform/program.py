@@ -20,7 +20,7 @@ TIME: Final = Path(__file__).with_name("passing_time.h")
 
 
 def packetdrill(folder: Path) -> Path:
-    """Return the program built from this source, cached if possible. Raises InputError, MachineError."""
+    """Build packetdrill from this source unless cached; return its path. Raises InputError, MachineError."""
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"

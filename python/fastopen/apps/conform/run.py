@@ -37,9 +37,9 @@ class Result:
     """Empty if the script passed; otherwise packetdrill's message, or the known reason."""
     took_ms: int | None = None
     syn_data_acked: int | None = None
-    """The handshakes that acknowledge data of a SYN, by the script's text. None: the script did not pass."""
+    """The number of handshakes that acknowledge SYN data in the script's text; None unless it passed."""
     syn_data_acked_read: int | None = None
-    """The same number by fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
+    """The same number according to fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
     unread: int = 0
     """Sockets whose counts were cleared by a disconnect."""
 
