@@ -1,4 +1,4 @@
-"""Download the distribution's kernel source with apt, without root, using separate lists and cache."""
+"""Download the distribution's kernel source with apt, without root and with separate lists and cache."""
 
 import os
 import re
