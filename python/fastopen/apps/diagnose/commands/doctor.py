@@ -117,7 +117,7 @@ def _fast_open_here() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Yield checks of settings that can forbid worlds to ordinary users. The first two do not stop root."""
+    """Yield checks of settings that can keep users from building worlds. The first two do not stop root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:

@@ -27,7 +27,7 @@ class Opening(StrEnum):
 
 
 class ClientFail(StrEnum):
-    """`tcpi_fastopen_client_fail`: the reason why the SYN had no data, or why its data failed."""
+    """`tcpi_fastopen_client_fail`: the reason why the SYN had no data, or its data was not acknowledged."""
 
     NONE = "none"
     COOKIE_UNAVAILABLE = "cookie unavailable"
