@@ -16,7 +16,7 @@ from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
-"""The number of results to repeat together, for which kernels are started."""
+"""The number of results that are repeated together, in the same kernels."""
 
 
 @dataclass
