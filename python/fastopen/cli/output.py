@@ -28,7 +28,7 @@ class _PlainConsole(Console):
     """A console on which text by others cannot move the cursor, hide other text, or set titles."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render like Console. Segments of text get no control characters, except Rich's own segments."""
+        """Render like Console, but replace control characters in all segments except Rich's own."""
         for text, style, control in super().render(renderable, options):
             yield Segment(
                 text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), style, control
