@@ -1,1 +1,1 @@
-"""Features beside the main question, one folder each."""
+"""Features in addition to running experiments, each in a folder."""

@@ -1,10 +1,10 @@
-"""The command line. A module in `cli/commands` is a command."""
+"""Run the command line. Each module in `cli/commands` and `apps/*/commands` is a command."""
 
 import gc
 import sys
 
-# Modules, models and records are made by the ten thousand and kept. Looking for garbage cycles among them at
-# CPython's usual threshold takes a good part of a short command's processor time.
+# Commands create and keep tens of thousands of modules, models and records. At CPython's usual threshold, the
+# search for garbage cycles among them takes much of a short command's processor time.
 GARBAGE_THRESHOLD = 100_000
 INTERRUPTED = 130
 
@@ -13,11 +13,11 @@ def main() -> None:
     """Run the command line; the entry point of the installed program."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
-        # Reading the program takes a good part of a second.
+        # Importing the program takes a large part of a second, and may be interrupted.
         from fastopen.cli import app
 
         app.main()
     except KeyboardInterrupt:
-        # Commands have said so themselves.
+        # Commands print their own message if they are interrupted. This interrupt came before the command.
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""`--allow-command`: what a file of somebody else would execute is shown, and done when it is allowed."""
+"""Define `--allow-command`: commands in a file of somebody else are shown, and run only if allowed."""
 
 import sys
 from typing import Annotated
@@ -17,7 +17,7 @@ AllowCommandOption = Annotated[
 
 
 def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
-    """Asks for leave to run the commands of clients and servers. Raises InputError where it is not given."""
+    """Ask for permission to run the clients and servers in a file. Raises InputError if it is not given."""
     commands = [] if allowed else foreign_commands(experiment)
     if not commands:
         return

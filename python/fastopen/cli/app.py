@@ -1,4 +1,4 @@
-"""The commands of `fastopen` put together, and how errors and signals leave the program."""
+"""Assemble the commands of `fastopen`, and turn errors and signals into messages and exit codes."""
 
 import signal
 import sys
@@ -40,9 +40,9 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; the entry point of the installed program."""
+    """Run the command line. Errors are printed in one line and set the exit code (EXIT_HELP)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup and the like stay as they are
+        if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
             signal.signal(number, _interrupt)
     try:
         app()
@@ -64,5 +64,5 @@ def _complain(message: str) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is Python's
-    """End in the same orderly way as after Ctrl-C."""
+    """End the program in the same orderly way as after Ctrl-C."""
     raise KeyboardInterrupt

@@ -1,8 +1,8 @@
 """Find the commands: each is a module in a folder `commands`, of this package or of an app.
 
 `commands/serve_bench.py` makes `fastopen serve-bench` from its `command`: a function, or a Typer group, to
-which several apps may add. A module is read when its command is asked for: `fastopen ls` needs no figures and
-no browser.
+which several apps may add commands. A module is imported only when its command is requested, so `fastopen ls`
+needs no figures and no browser.
 """
 
 import difflib
@@ -26,11 +26,11 @@ from fastopen.common.errors import InputError
 COMMANDS: Final = "commands"
 # The headings of the help, in their order. A command's module names one of them as its PANEL.
 PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
-# Narrower terminals have help without frames, whose columns would cut names of options.
+# Narrower terminals get help without frames, whose columns would cut names of options.
 FRAMES_MIN: Final = 120
 
 
-# What Typer raises for a command line that it cannot read; Click's name for it is not in Typer's API.
+# Typer raises this for a command line that it cannot read. It is a class of Click, which Typer's API lacks.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -55,12 +55,12 @@ class Commands(TyperGroup):
         return params
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
-        """The names by panel; reads each module."""
+        """Return the names of the commands by panel. Imports all of them."""
         made: list[tuple[str, Any]] = [*self.commands.items()]
         return [name for panel in PANELS for name, one in made if one.rich_help_panel == panel]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands under their panels, in help without frames, too."""
+        """Write the commands under their panels, also in help without frames."""
         every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         width = formatter.width - 6 - max(len(name) for name, _ in every)
         for panel in PANELS:
@@ -71,9 +71,9 @@ class Commands(TyperGroup):
 
 @contextmanager
 def _in_one_line() -> Iterator[None]:
-    """Makes an InputError of a command line that cannot be read, so that it is one line like all others.
+    """Convert usage errors into InputErrors, which are printed in one line like all others.
 
-    A command that is interrupted, and has nothing of its own to say of it, says so.
+    If a command is interrupted and prints nothing itself, print this and exit.
     """
     try:
         yield
@@ -97,7 +97,7 @@ def _in_one_line() -> Iterator[None]:
 
 
 class _OnDemand(UserDict[str, Any]):
-    """Commands by name, each made when it is looked up first."""
+    """Commands by name, each made when it is first looked up."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
@@ -109,7 +109,7 @@ class _OnDemand(UserDict[str, Any]):
 
 @cache
 def modules() -> dict[str, list[str]]:
-    """Return the modules of each command by its name. Reads none of them."""
+    """Map the name of each command to its modules, without importing them."""
     found: dict[str, list[str]] = {}
     package = Path(fastopen.__file__).parent
     for folder in (package / "cli" / COMMANDS, *sorted((package / "apps").glob(f"*/{COMMANDS}"))):
@@ -143,7 +143,7 @@ def _parts(found: Any) -> list[Any]:
 
 
 def _fit(found: Any) -> Any:
-    """A command, or those of a group, with help that has frames where the terminal has room for them."""
+    """Give the help of a command, or of a group's commands, frames if the terminal is wide enough."""
     mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
     for command in _parts(found):
         command.rich_markup_mode = mode

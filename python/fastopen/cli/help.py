@@ -1,7 +1,7 @@
-"""The help of commands: of one with many options those that matter first, and the others by topic.
+"""Format the help of commands. If there are many options, show the first ones, and the others by topic.
 
 A command's module names its FIRST_OPTIONS and EXAMPLES; `--help TOPIC` shows the options of a topic, and
-`--help all` every one.
+`--help all` shows all options.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,7 @@ from fastopen.common.phrases import listed
 HELP: Final = "--help"
 ALL: Final = "all"
 ASKED: Final = "fastopen.help_topic"
-"""The key in a context's `meta`: the topic that the help is asked for; none: no help, or that of a command
-with few options."""
+"""The key of the requested help topic in a context's `meta`; unset without --help or with few options."""
 
 TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "Network": ("combine", "network"),
@@ -35,7 +34,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Options by topic, besides those of factors, which have the part of a job that they belong to as theirs."""
+"""Options by topic. Options of factors are not listed: their topic is the part of a job that they change."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",
@@ -46,17 +45,17 @@ PLACEHOLDERS: Final = {
     "file": "FILE",
     "directory": "DIR",
 }
-"""Instead of the names of Python's types."""
+"""Placeholders in help, by the names of Python types."""
 
 
 class TopicCommand(TyperCommand):
-    """A command whose help without frames has headings, too, and may be asked for by topic."""
+    """A command with help by topic, which has headings even without frames."""
 
     first_options: Sequence[str] = ()
     examples: Mapping[str, str] = {}  # set again for a command, never changed
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """See TyperCommand. Raises InputError where help is asked for by a topic that is not known."""
+        """Parse arguments as TyperCommand does. Raises InputError for help with an unknown topic."""
         own = args[: args.index("--")] if "--" in args else args
         if self.first_options and HELP in own:
             at = own.index(HELP)
@@ -69,7 +68,7 @@ class TopicCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """See TyperCommand; of help by topic only what belongs to it."""
+        """Return the parameters as TyperCommand does; for help by topic, only the parameters of the topic."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:
@@ -111,7 +110,7 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
 
 
 def without_types(command: Any) -> None:
-    """Have help show what to write for each option, and not the name of a Python type."""
+    """Make the command's help show placeholders instead of names of Python types."""
     own = command.get_help_option
 
     def help_option(ctx: Any) -> Any:
@@ -124,7 +123,7 @@ def without_types(command: Any) -> None:
 
 
 def show_placeholders(params: Sequence[Any]) -> None:
-    """Have help show what to write for each of these, and not the name of a Python type."""
+    """Make help show placeholders for these parameters instead of names of Python types."""
     for param in params:
         param.display_type_rich = MethodType(_placeholder, param)
 

@@ -1,4 +1,4 @@
-"""Options of factors, made from their registry, and from what they say to an experiment."""
+"""Make command options from the registry of factors, and change experiments by given values."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -34,9 +34,9 @@ Written = dict[str, object]
 def with_factors(
     factors: Iterable[Factor], defaults: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command an option for each factor.
+    """Give a command an option for each factor.
 
-    Its argument `written` is what was given, by the factors' names; `defaults` are this command's own.
+    Its argument `written` maps factors' names to given values. `defaults` are this command's defaults.
     """
     listed = list(factors)
     own_defaults = dict(defaults or {})
@@ -60,7 +60,7 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
-    """An option as typer reads it from a signature."""
+    """Return the option of a factor as a parameter of a signature, which typer reads."""
     usual = default or factor.otherwise
     option: Any = typer.Option(
         factor.flag,
@@ -78,17 +78,17 @@ def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     )
 
 
-# Clients that need no command line besides their name.
+# Clients that need no command line in addition to their name.
 NAMED_CLIENTS: Final = tuple(kind for kind in KINDS if kind != COMMAND.label)
 
 
 def engines_asked(text: str) -> list[AskedEngine]:
-    """`host,virtual` as a list. Raises InputError."""
+    """Parse `host,virtual` into a list of engines. Raises InputError."""
     return read_asked({ENGINE.name: text}, COMMAND_LINE).engines()
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """The experiment's setups with the named clients instead of its own. Raises InputError."""
+    """Return the experiment's setups with the named clients instead of its own. Raises InputError."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:
@@ -98,7 +98,7 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
 
 
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """The experiment with other values, validated again. Raises InputError naming the option."""
+    """Return the experiment with other values, validated again. Raises InputError, which names the option."""
     try:
         return Experiment(**{**dict(experiment), **changes})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Consoles, exit codes and JSON, the same for all commands."""
+"""Define consoles, exit codes and JSON output for all commands."""
 
 import json
 import os
@@ -17,18 +17,18 @@ EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_MACHINE: Final = 3
 EXIT_INTERRUPTED: Final = 130
-# Files and pipes have no width; unless COLUMNS says one, tables are made to fit this one.
+# The width of tables in files and pipes, which have no width, unless COLUMNS sets one.
 PLAIN_WIDTH: Final = 100
 LEAST_WIDTH: Final = 40
-# But for tabs and ends of lines: what terminals obey (C0 and C1), and what turns the direction of text.
+# Control characters (C0 and C1) except tabs and line ends, and characters that change the text's direction.
 CONTROLS: Final = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class _PlainConsole(Console):
-    """Shows what others wrote: nothing of it moves the cursor, hides what stands there, or sets titles."""
+    """A console on which text by others cannot move the cursor, hide other text, or set titles."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """See Console. A segment without control codes of rich's own is text."""
+        """Render like Console, but replace control characters in all segments except Rich's own."""
         for text, style, control in super().render(renderable, options):
             yield Segment(
                 text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), style, control
@@ -36,7 +36,7 @@ class _PlainConsole(Console):
 
 
 def console() -> Console:
-    """For what was asked for: standard output. Colours only on a terminal and without NO_COLOR."""
+    """Return the console for results: standard output, with colours only on a terminal without NO_COLOR."""
     return _PlainConsole(width=None if sys.stdout.isatty() else _piped_width(), highlight=False, emoji=False)
 
 
@@ -46,22 +46,22 @@ def _piped_width() -> int:
 
 
 def errors_console() -> Console:
-    """For progress and complaints: standard error."""
+    """Return the console for progress and errors: standard error."""
     return _PlainConsole(stderr=True, highlight=False, emoji=False)
 
 
 def print_line(line: str | Text, style: str = "") -> None:
-    """Print a result on standard output in one line, which only a terminal breaks."""
+    """Print a result on standard output in one line, which only a terminal wraps."""
     console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def print_message(line: str | Text, style: str = "") -> None:
-    """Print progress or a complaint on standard error in one line, which only a terminal breaks."""
+    """Print progress or a complaint on standard error in one line, which only a terminal wraps."""
     errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
-    """`+0.1`, `0.0` without a sign; `-` where it is not known."""
+    """Format a number: `+0.1` if `sign`, but `0.0` without a sign; `-` for None."""
     if value is None:
         return "-"
     rounded = round(value, digits) or 0.0
@@ -70,7 +70,7 @@ def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
 
 @contextmanager
 def nothing_to_compare_when_interrupted() -> Iterator[None]:
-    """Ends a command that has nothing to print before all loads are done."""
+    """Exit with EXIT_INTERRUPTED on Ctrl-C, in commands that print nothing before all loads are done."""
     try:
         yield
     except KeyboardInterrupt:
@@ -85,5 +85,5 @@ def print_json(document: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """A document on standard output as it is, without what terminals obey."""
+    """Print a document on standard output unchanged, except that control characters are replaced."""
     typer.echo(CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), nl=False)

@@ -1,4 +1,4 @@
-"""The facts of a page for people: totals, a table of its hosts, and the tree of its resources."""
+"""Render the facts of a page for people: totals, a table of its hosts, and the tree of its resources."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,11 +17,11 @@ from fastopen.pages.model import Page, Resource
 SHOWN_URL: Final = 76
 SHOWN_NAME: Final = 32
 LABEL: Final = 14
-"""Columns of a terminal for the name of a fact."""
+"""The width of the column with the names of facts."""
 
 
 def page_renderables(page: Page, width: int, *, tree: bool = False) -> Iterator[RenderableType]:
-    """Yield the summary; with `tree` every resource below the one that makes the browser ask for it."""
+    """Yield the summary and, with `tree`, every resource below its initiator."""
     facts = summary(page)
     yield Text(f"{facts['name']}  {facts['url']}", style="bold")
     for label, value in _facts(facts).items():
@@ -83,7 +83,7 @@ def page_list(pages: list[dict[str, Any]]) -> Grid:
 
 
 def _resource_tree(page: Page) -> Tree:
-    """Iterative, since chains of initiators may be longer than Python's stack."""
+    """Return the tree of initiators, without recursion: chains may be longer than Python's stack."""
     branches: list[Tree] = []
     for index, resource in enumerate(page.resources):
         label = _label(index, resource)
@@ -113,7 +113,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _name(url: str) -> str:
-    """The last part of the path, or the host where there is none."""
+    """Return the last part of a URL's path, or the host if the path has none."""
     name = urls.target_of(url).partition("?")[0].rpartition("/")[2] or urls.host_of(url)
     return name if len(name) <= SHOWN_NAME else name[: SHOWN_NAME - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""Progress bars on standard error."""
+"""Show progress bars on standard error."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,17 +15,17 @@ from fastopen.runs import RunProgress, TimeLimit
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
-# A run that is expected to take so long is announced before it starts, or when its pace is known.
+# A run that is expected to take this long is announced before it starts, or when its pace is known.
 ANNOUNCED_S: Final = 60.0
-# From so many loads and seconds on it is known.
+# The pace is known after this many loads and seconds.
 PACE_LOADS: Final = 5
 PACE_AFTER_S: Final = 5.0
-# An estimate that was so many times too short is put right.
+# An estimate that was too short by this factor is corrected.
 LONGER: Final = 1.5
 
 
 class LiveBar(Closing):
-    """A live bar on a terminal, else a line every ten seconds; shown after `after_s`, unless `quiet`."""
+    """A live bar on a terminal, or else a line every ten seconds; shown after `after_s`, unless `quiet`."""
 
     def __init__(
         self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
@@ -38,7 +38,7 @@ class LiveBar(Closing):
         self._bar: Progress | None = None
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -51,11 +51,11 @@ class LiveBar(Closing):
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it was made."""
+        """Return the seconds since this object was made."""
         return self._clock() - self._started
 
     def update(self, text: str, done: int, total: int | None, *, now: bool = False) -> None:
-        """Shows how much is done of what is known to be all; `now`: also where a line is not due yet."""
+        """Show that `done` of `total` are done (None: unknown). `now` prints a line before it is due."""
         if self._quiet or self.elapsed_s < self._after_s:
             return
         if self._console.is_terminal:
@@ -74,10 +74,10 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """Shows how far a run is. Where no `pace` knows its loads, the mean one so far is that to come.
+    """Shows the progress of a run. Without a `pace`, each remaining load counts as the mean one so far.
 
-    A run that takes longer than `expected_s`, the estimate that was shown of it, says so once its pace is
-    known, with what `shorter` has to say of so many seconds. What is left of it is no more than of `limit`.
+    If a run takes much longer than `expected_s`, the printed estimate, print a new one once the pace is
+    known, with what `shorter` returns for it. The remaining time shown is at most the rest of `limit`.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class RunWatcher(LiveBar):
         self._shorter = None if quiet else shorter
 
     def __call__(self, progress: RunProgress) -> None:
-        """Takes what has just happened."""
+        """Show the progress after an event of the run."""
         reported = progress.done + progress.again
         left_s = self.elapsed_s * progress.left / reported if reported else None
         if self._pace is not None:
             if progress.finished is not None:
                 self._pace.finished(progress.finished.job, progress.finished.id)
-            # Once all were done, some are done again: as many as are invalid, as far as is known.
+            # After all loads were done once, the loads known to be invalid so far are repeated.
             left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.asked else left_s
         if self._limit is not None and left_s is not None:
             left_s = min(left_s, self._limit.left_s)
@@ -116,7 +116,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Says once how long the run takes, where nobody was told."""
+        """Print once how long the run takes, if no estimate was printed or it was much too short."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"
@@ -127,11 +127,11 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function that gives each page, loaded one after the other, a watcher."""
+    """Yield a function that returns a watcher for each page. The pages are loaded one after another."""
     with ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:
-            bars.close()  # of the page before
+            bars.close()  # the bar of the previous page
             if not quiet and not errors_console().is_terminal:
                 print_message(f"loading {page}")
             return bars.enter_context(RunWatcher(errors_console(), quiet))
@@ -140,7 +140,7 @@ def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
 
 
 def shown_duration(seconds: float) -> str:
-    """`40 s`, `3 min 20 s`, `1 h 05 min`."""
+    """Format a duration: `40 s`, `3 min 20 s`, `1 h 05 min`."""
     total_s = int(seconds + 0.5)
     if total_s < 60:
         return f"{total_s} s"

@@ -1,4 +1,4 @@
-"""Reading pages out of what the user gives, with a bar where that takes long. On standard error."""
+"""Read pages from the user's inputs, with a bar on standard error if this takes long."""
 
 import sys
 import warnings
@@ -17,12 +17,12 @@ from fastopen.pages import Choice, ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning, damage_notes
 
-# What is read within this needs no bar.
+# Reading that ends within this time needs no bar.
 BAR_AFTER_S: Final = 0.5
 
 
 def _bytes(text: object) -> int:
-    """A size, or none: any. Raises InputError."""
+    """Parse a size, or `none` for no limit. Raises InputError."""
     try:
         size = parse_size_bytes(str(text))
     except UnitError as error:
@@ -56,7 +56,7 @@ class Reading:
         *,
         quiet: bool = False,
     ) -> list[ImportedPage]:
-        """`load_chosen`, with progress unless `quiet`."""
+        """Load the chosen pages, with progress unless `quiet`. Print notes on damage and files left out."""
         with (
             warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out,
             LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar,
@@ -85,7 +85,7 @@ class CalibrationOptions:
     def calibrated(self, imported: list[ImportedPage], *, quiet: bool = False) -> list[ImportedPage]:
         if self.as_imported:
             return imported
-        # Imported late: loading needs many modules, and `--as-imported` none of them.
+        # Imported here, because calibration needs many modules and `--as-imported` needs none of them.
         from fastopen.workflows.calibrate import calibrated
 
         with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:

@@ -1,4 +1,4 @@
-"""Options that `fastopen run` and `fastopen reproduce` share: repeats, output, and keeping."""
+"""Define options that `fastopen run` and `fastopen reproduce` share: repeats, output, and keeping."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -128,9 +128,9 @@ class RunSettings:
         named: Collection[str] | None = None,
         **others: Any,
     ) -> None:
-        """Runs and prints the experiment; `others` are further RunOptions.
+        """Run the experiment and print its results. `others` are further RunOptions.
 
-        `named` are the factors that somebody asked for, all if not given: those `quick` does not shorten.
+        `named` are the factors that the user has given, by default all. `quick` does not shorten them.
         """
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
@@ -165,7 +165,7 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Raises InputError where shards of it would not be parts of one run."""
+        """Return the shard; None for the whole run. Raises InputError if its shards could not be merged."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)

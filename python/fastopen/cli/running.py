@@ -1,4 +1,4 @@
-"""Runs an experiment or resumes a run for a command: progress, results, exit code."""
+"""Run an experiment or resume a run for a command: show progress, print results, set the exit code."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_en
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
-# What makes a load be done again, in words.
+# The reasons for which loads are repeated, in words.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "a world failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
@@ -49,7 +49,7 @@ DISTURBED: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Printing:
-    """The output of a run, and whether to write its report and draw its ladder."""
+    """The kind of output of a run. `report` writes its report, and `plot` draws bars of page load times."""
 
     json: bool
     quiet: bool
@@ -60,7 +60,7 @@ class Printing:
 def run_and_print(
     experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, printing: Printing
 ) -> None:
-    """Runs the experiment and prints its results; raises typer.Exit where that is not simply 0."""
+    """Run the experiment and print its results. Raises typer.Exit if the exit code is not 0."""
     named = kernels_named(options.kernel)
     if not named:
         _print(
@@ -79,7 +79,7 @@ def _run_on_kernels(
     options: RunOptions,
     printing: Printing,
 ) -> None:
-    # Comparing has many modules, which other runs need not read.
+    # Comparisons need many modules, which other runs need not import.
     from fastopen.analysis.comparison import Side, side_of
     from fastopen.cli.commands.compare import print_kernels
 
@@ -102,7 +102,7 @@ def _run_on_kernels(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """The options with the workers of a scheduler, where one is named."""
+    """Yield the options, with the workers of the scheduler at `address` unless this is None."""
     if address is None:
         yield options
         return
@@ -111,7 +111,7 @@ def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]
 
 
 def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:
-    """Does what a kept run still owes, and prints its results as `run_and_print` does."""
+    """Finish a kept run, and print its results as `run_and_print` does."""
     _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
 
 
@@ -135,7 +135,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the duration if it is long. Returns the longest duration that was printed."""
+    """Print the engine, and the duration if it is long. Return the longest printed duration, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -155,14 +155,14 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _estimates(run: StartedRun) -> tuple[float, float]:
-    """Seconds that the whole plan takes on an idle machine, and with what else runs on this one."""
+    """Return the seconds that the whole plan takes on an idle machine, and on this machine as it is now."""
     parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
     slower = slower_now(parallel) if run.engines.workers is None else {}
     return estimated_s(run.plan, parallel), estimated_s(run.plan, parallel, slower)
 
 
 def _ways(run: StartedRun, seconds: float) -> str:
-    """Return ways to shorten the run, to follow its duration."""
+    """Return ways to shorten the run, as text to print after its duration; empty for a shard."""
     return "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
 
 
@@ -191,7 +191,7 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
 
 
 def _conclude(run: ExecutedRun) -> None:
-    """The verdict in a line, and where to look for what it rests on; nothing where nothing was loaded."""
+    """Print the verdict in one line and the command that explains it; nothing if no load was done."""
     if not any(cell.loads for cell in run.results.cells):
         return
     name = _name(run.store)
@@ -201,7 +201,7 @@ def _conclude(run: ExecutedRun) -> None:
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:
-    """Prints what came out."""
+    """Print the results as JSON or tables, or the progress of a shard."""
     if printing.json:
         print_json(results_document(results))
     elif store.shard is not None:
@@ -211,7 +211,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
 
 
 def _of_shard(store: RunStore) -> str:
-    """A shard has no table: its cells lack what other shards load."""
+    """Return the progress of a shard, which has no table: its cells lack the loads of other shards."""
     loads = store.loads()
     invalid = sum(not load.valid and not load.superseded for load in loads)
     words = f", {invalid} invalid" if invalid else ""
@@ -221,7 +221,7 @@ def _of_shard(store: RunStore) -> str:
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
-    """Says how the run went and where it is, writes the report; returns the exit code."""
+    """Print the faults and the place of a run, write its report, and return the exit code."""
     faults = {} if run.outcome is None else run.outcome.faults
     for reason, jobs in faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
@@ -258,7 +258,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """Why a limit of time left a question open, and what answers it; nothing where it is answered."""
+    """Print why a time limit left a question open, and what would answer it; nothing if it is answered."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):

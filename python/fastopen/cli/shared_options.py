@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Define options that several commands have."""
 
 import inspect
 from collections.abc import Callable
@@ -59,7 +59,7 @@ KernelOption = Annotated[
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each field of those of its parameters that are dataclasses."""
+    """Give a command an option for each field of its parameters that are dataclasses."""
     kept: list[inspect.Parameter] = []
     kinds: dict[str, Any] = {}
     for one in inspect.signature(command).parameters.values():

@@ -1,1 +1,1 @@
-"""Errors, units, files, tables as data (`Grid`), and phrases for figures."""
+"""Helpers for all packages: errors, units, files, tables as data (`Grid`), and phrases for figures."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically: a reader never sees part of a file."""
 
 import os
 import tempfile

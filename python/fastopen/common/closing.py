@@ -1,4 +1,4 @@
-"""Closes objects that are no longer needed, also after an interrupt."""
+"""Close resources at the end of a block, and delay signals while a process is started."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closing:
-    """A context manager that ends with `close`."""
+    """A context manager that calls `close` at its end."""
 
     def close(self) -> None:
         """Free the resources."""
@@ -23,7 +23,7 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Deliver SIGINT and SIGTERM at the end of the block, since Popen may lose a process to them."""
+    """Delay SIGINT and SIGTERM until the block ends, so that they cannot make Popen lose its new process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

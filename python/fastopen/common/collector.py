@@ -1,4 +1,4 @@
-"""A pause of Python's cyclic garbage collector."""
+"""Pause Python's cyclic garbage collector."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector. For a million loads it takes seconds to find that they have no cycles."""
+    """Pause the garbage collector in the block. With a million loads it searches for seconds in vain."""
     enabled = gc.isenabled()
     gc.disable()
     try:

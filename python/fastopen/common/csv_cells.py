@@ -1,17 +1,17 @@
-"""Cells of CSV files: foreign text never becomes a formula."""
+"""Escape text in CSV cells, so that spreadsheets do not evaluate it as a formula."""
 
 from typing import Final, TypeVar
 
 Cell = TypeVar("Cell")
-# Spreadsheets take these for the beginning of a formula, or skip them before one (OWASP, CSV injection).
+# Spreadsheets evaluate text that begins with one of these, or ignore it before a formula (OWASP).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 def inert(value: Cell) -> Cell | str:
-    """Return the value, with an apostrophe before text that a spreadsheet would take for a formula."""
+    """Return the value, with an apostrophe before text that a spreadsheet would evaluate as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def as_written(cell: str) -> str:
-    """Return the text from which `inert` made this cell."""
+    """Return the original text of a cell that `inert` returned."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell

@@ -1,4 +1,4 @@
-"""Errors for bad input and for limits of the machine, in one line with place and remedy."""
+"""Define errors for bad input and for limits of the machine: one line with place, fault and remedy."""
 
 import difflib
 import errno
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class InputError(Exception):
-    """Unusable input from the user. The command line prints it and exits with 2.
+    """Unusable input from the user. The command line prints the error and exits with 2.
 
     `place` names the file and the entry in it (`my.har: log.entries[17].request.url`). `message` describes
     the fault. `remedy` is an action for the user, or empty if the message implies it.
@@ -26,7 +26,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several unusable inputs, one a line."""
+    """Several InputErrors in one. The text has a line for each; the fields are copied from the first."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -39,7 +39,7 @@ class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
 
 @contextmanager
 def collected(problems: list[InputError]) -> Iterator[None]:
-    """Append an InputError of the block to `problems`, so that the caller can check further input."""
+    """Catch an InputError of the block and append it to `problems`, so that the caller can check the rest."""
     try:
         yield
     except InputError as error:
@@ -53,7 +53,7 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return a remedy: the known name most like it, after `kind` (`the packaged page `), or `otherwise`."""
+    """Return a remedy: `did you mean` with `kind` and the most similar known name, or else `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1) or (begun if len(begun) == 1 else [])
@@ -78,7 +78,7 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 class MachineError(Exception):
-    """A request that this machine cannot satisfy. The command line prints it and exits with 3.
+    """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
     `message` names the missing thing. `remedy` is a way to get it, or empty if there is none.
     """
@@ -97,7 +97,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE
 
 
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
-    """Return the error for a file or folder that could not be written."""
+    """Return the error for a file or folder that cannot be written: MachineError if the disk is full."""
     message = f"cannot be written: {error.strerror or error}"
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")

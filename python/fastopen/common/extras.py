@@ -1,4 +1,4 @@
-"""Remedies for missing optional dependencies."""
+"""Return the command that installs a missing optional dependency."""
 
 import shlex
 import sys
@@ -7,6 +7,6 @@ import sys
 def pip_install(package: str) -> str:
     """Return the command that installs `package` into the environment that runs fastopen.
 
-    fastopen's own extras are no remedy: no package index has fastopen.
+    The command does not use fastopen's extras, because no package index has fastopen.
     """
     return shlex.join([sys.executable, "-m", "pip", "install", package])

@@ -1,4 +1,4 @@
-"""Tables as typed cells, which terminal, HTML, Markdown, LaTeX and CSV render in their own ways."""
+"""Define tables as typed cells. Terminal, HTML, Markdown, LaTeX and CSV render them in their own ways."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,15 @@ class Entry:
     text: str
     tone: Tone = ""
     aside: str = ""
-    """An addition to a figure, such as its interval, which goes below if space is short."""
+    """An addition to a figure, such as its interval. It goes below the figure if space is short."""
     mark: str = ""
-    """A mark after a figure, for a note."""
+    """A mark after a figure that refers to a note."""
     short: str = ""
-    """A replacement of the text if space is short."""
+    """The text to use instead if space is short."""
     phrase: str = ""
-    """A replacement of the text in a merged column of factors."""
+    """The text to use instead in a merged column of factors and in the subtitle."""
     value: Value = None
-    """The exact value, for programs."""
+    """The exact value, for output that programs read."""
 
     def __str__(self) -> str:
         return f"{self.text}{self.mark} {self.aside}".rstrip()
@@ -38,7 +38,7 @@ class Column:
     """The header. Only a terminal keeps its line breaks."""
     kind: Kind = "figure"
     short: str = ""
-    """A replacement of the header if space is short."""
+    """The header to use instead if space is short."""
     answer: bool = False
     """True for a column that readers look for first."""
     wraps: bool = False
@@ -52,13 +52,13 @@ class Column:
 
     @property
     def is_head(self) -> bool:
-        """Return True if the column names the subject of its row."""
+        """Return True for keys and factors, which together name the subject of a row."""
         return self.kind in ("key", "factor")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table."""
+    """A table, independent of its output format."""
 
     title: str
     columns: tuple[Column, ...]
@@ -67,20 +67,20 @@ class Grid:
     subtitle: str = ""
     """The properties that all rows share."""
     grouped: bool = False
-    """True if rows with the same first entry belong together."""
+    """True if consecutive rows with the same first entry form a group."""
 
     def answer_first(self) -> "Grid":
-        """Return the table with the columns that readers look for first right behind the heads."""
+        """Return the table with the columns that readers look for first right after the keys and factors."""
         ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
     def picked(self, numbers: Sequence[int]) -> "Grid":
-        """Return the table with these columns, in this order."""
+        """Return the table with only the columns `numbers`, in this order."""
         rows = (tuple(row[number] for number in numbers) for row in self.rows)
         return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
-        """Return the table with the factors that all rows share above it. Rows keep at least one head."""
+        """Return the table with common factors moved to the subtitle, but at least one key or factor kept."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number
@@ -114,6 +114,6 @@ def entries(*texts: str, tone: Tone = "") -> tuple[Entry, ...]:
 
 
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[Entry | str]], title: str = "") -> Grid:
-    """Return a table of entries, or of plain texts."""
+    """Return a table from rows of entries or plain texts."""
     made = (tuple(Entry(one) if isinstance(one, str) else one for one in row) for row in rows)
     return Grid(title, tuple(columns), tuple(made))

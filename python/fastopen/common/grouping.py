@@ -1,4 +1,4 @@
-"""Groups of values that share a key."""
+"""Group values that share a key."""
 
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values of each key, both in the order of the pairs."""
+    """Map each key to its values; keys and values keep the order of the pairs."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)

@@ -1,28 +1,28 @@
-"""The memory of decoded JSON: a byte of text can become thirty (`[],` is a list of 56 bytes)."""
+"""Estimate the memory of decoded JSON, which is up to 48 bytes for each character of the text."""
 
 import re
 import sys
 from typing import Any, Final
 
-# The limit for one text of any origin. The largest record of a load is estimated at 158 MiB (see
+# The limit for one JSON text from any source. The largest record of a load is estimated at 158 MiB (see
 # runs/limits.py), a page of 10,000 resources at 20 MB. If every value is invalid, pydantic's errors take
-# twice as much again.
+# twice as much in addition.
 MAX_BYTES: Final = 160 * 2**20
-# The most bytes that a character becomes: two characters of `[[…]]` are a list with room for four values,
-# eight of `{"":[0]}` an object, a list and a number (44 bytes a character).
+# The maximum number of bytes for one character of text: two characters of `[[…]]` are a list with room for
+# four values; the eight of `{"":[0]}` are an object, a list and a number (44 bytes a character).
 A_CHARACTER: Final = 48
-# A text of at most this length cannot exceed the limit.
+# A text of at most this many characters cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
-# Bytes of an object of up to five members, a list with room for four, a further value or member, and half a
-# string.
+# Bytes of an object with up to five members, a list with room for four values, each further value or member,
+# and half a string (for each quote).
 _OBJECT: Final = 232
 _LIST: Final = 88
 _VALUE: Final = 72
 _QUOTE: Final = 30
 _TUPLE: Final = 56
 _NUMBER: Final = 32
-# With fewer quotes than this, all strings can be cut out of a text. The pieces between them are objects for
-# a moment.
+# Strings are removed from a text only if it has fewer quotes than this: until the text is joined again, each
+# piece between strings is an object of its own.
 _FEW_QUOTES: Final = 2**20
 _STRING: Final = re.compile(r'"[^"]*"?')
 
@@ -33,13 +33,13 @@ def is_too_much(text: str | bytes) -> bool:
 
 
 def may_take(text: str | bytes) -> int:
-    """Return an upper bound of the bytes that a JSON text takes when decoded, at most 2.5 times too high."""
+    """Return an upper bound on the bytes that a JSON text takes when decoded, at most 2.5 times too high."""
     most = _estimate(text)
     if most <= MAX_BYTES:
         return most
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    # Strings may contain programs, with brackets, commas and escaped quotes.
+    # Strings may contain program code, whose brackets, commas and escaped quotes must not count.
     text = text.replace("\\\\", "").replace('\\"', "")
     quotes = text.count('"')
     return _estimate(_STRING.sub("", text)) + quotes * _QUOTE if quotes < _FEW_QUOTES else most
@@ -54,7 +54,7 @@ def _estimate(text: str | bytes) -> int:
 
 
 def taken_by(value: Any) -> int:
-    """Return the bytes that a decoded value takes, with its contents."""
+    """Return the bytes that a decoded JSON value takes, including its contents."""
     taken = 0
     size = sys.getsizeof
     found = [value]
@@ -69,7 +69,7 @@ def taken_by(value: Any) -> int:
             taken += size(one)
             found += one
         else:
-            # Texts in header fields, a subclass of list, are shared. The caller subtracts them when it drops
-            # the fields.
+            # Header fields, a subclass of list, share their texts. The HAR importer takes each text off its
+            # budget once.
             taken += size(one) + len(one) * _TUPLE if isinstance(one, list) else _NUMBER
     return taken

@@ -1,4 +1,4 @@
-"""Figures in words: quantities with units, signs in words, lists."""
+"""Format figures for text: quantities with units, signs, ranges and lists."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -77,7 +77,7 @@ def saves(values: Sequence[float]) -> str:
 
 
 def share(fraction: float) -> str:
-    """Format 0.12 as `12 %`; small shares have a decimal."""
+    """Format 0.12 as `12 %`; shares below 10 % have a decimal."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 
@@ -128,7 +128,7 @@ def decapitalised(text: str) -> str:
 
 
 def capitalised(text: str) -> str:
-    """Return the text with a capital first letter."""
+    """Capitalise the first letter; unlike `str.capitalize`, leave the others unchanged."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their block: their output as text, or in the log of a build."""
+"""Run child processes that end with their block. Their output is returned as text or goes to a log."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from fastopen.common.closing import interrupts_held_back
 from fastopen.common.errors import MachineError
 
 Command = Sequence[str | Path]
-# Other variables of a make or shell may change the behaviour of compilers and of the kernel's build.
+# The environment of child processes. Other variables may change how compilers and the kernel's build behave.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
@@ -26,13 +26,13 @@ class StepFailedError(Exception):
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Return a minimal English environment with the variables in `more`."""
+    """Return a minimal environment with English messages and the variables in `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
 
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:
-    """Raises MachineError naming every missing program and the packages of Debian that bring them."""
+    """Raise MachineError if programs are missing. It names them and the Debian packages that have them."""
     missing = [program for program in packages if not shutil.which(program)]
     if missing:
         remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"
@@ -71,7 +71,7 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program in its own process group until the end of the block. Its standard error goes to `log`."""
+    """Run a program with stderr to `log`. Wait for it after the block; kill its process group on errors."""
     process = None
     try:
         with interrupts_held_back():
@@ -101,7 +101,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Run one program to its end. Raises StepFailedError if it fails."""
+    """Run one program to its end. Raises StepFailedError if its exit code is not 0."""
     with running(command, log, cwd, environment, stdout=log) as process:
         process.wait()
     if process.returncode:
@@ -110,7 +110,7 @@ def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, s
 
 def pipe(commands: Sequence[Command], log: IO[bytes], cwd: Path) -> None:
     """Run programs as a pipeline. Raises StepFailedError if one of them fails."""
-    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz reads with one thread by default
+    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz decompresses with one thread by default
     started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
         for number, command in enumerate(commands, 1):

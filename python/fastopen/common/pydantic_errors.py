@@ -1,4 +1,4 @@
-"""Turns errors of pydantic into one InputError in our words that names the place."""
+"""Convert pydantic's errors into InputErrors in fastopen's words, each with its place."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
@@ -8,15 +8,15 @@ from pydantic_core import PydanticCustomError
 
 from fastopen.common.errors import InputError
 
-# Each takes 700 bytes.
+# The maximum number of errors to list. Each takes 700 bytes.
 MOST_LISTED: Final = 20_000
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""A list of any length. Without this limit, each `{}` in it would give an error for every missing key."""
+"""A list whose validation stops at the first error: many `{}` would give an error for each missing key."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error about settings that exclude each other, by their keys in a file."""
+    """Return a validator's error: the settings with these keys in a file exclude each other."""
     return PydanticCustomError(
         "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
     )
@@ -37,7 +37,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return the errors as pydantic lists them; one for all if there are too many for the memory."""
+    """Return pydantic's list of errors, or only their number if there are more than MOST_LISTED."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

@@ -1,4 +1,4 @@
-"""The place of files that come with fastopen: in an installed wheel, or in a source checkout."""
+"""Find the files that come with fastopen, in a wheel or a source checkout, and the user's cache folder."""
 
 import os
 from importlib import resources
@@ -15,7 +15,7 @@ def packaged_folder(name: str) -> Path | None:
     """Return the folder `name` (`pages`, `experiments`) that came with this fastopen, or None.
 
     A wheel holds the folders under `fastopen/_data/`. In a source checkout they are at the root of the
-    repository, beside `python/`. Installers unpack wheels on disk, so a real path exists.
+    repository, next to `python/`. Installers unpack wheels on disk, so a real path exists.
     """
     packaged = Path(str(resources.files("fastopen"))) / "_data" / name
     if packaged.is_dir():

@@ -1,4 +1,4 @@
-"""Temporary files without a name, which vanish with the process."""
+"""Open temporary files without a name, which vanish with the process."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,20 +10,20 @@ from fastopen.common.errors import MachineError
 
 @contextmanager
 def temporary_file() -> Iterator[IO[bytes]]:
-    """Open an empty file, to be written within `filling`. Raises MachineError."""
+    """Open an empty file for the block. Write to it within `filling`. Raises MachineError."""
     with new_temporary_file() as file:
         yield file
 
 
 def new_temporary_file() -> IO[bytes]:
-    """Return a file as `temporary_file` does, for callers that close it themselves."""
+    """Return an empty temporary file, which the caller closes. Raises MachineError."""
     with filling():
         return tempfile.TemporaryFile(prefix="fastopen-")
 
 
 @contextmanager
 def filling() -> Iterator[None]:
-    """Convert a failed write into an error about a temporary file. Raises MachineError."""
+    """Convert an OSError of the block into a MachineError about a temporary file."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Tables in a terminal, by Rich, in the roomiest layout that fits its width."""
+"""Render tables for a terminal with Rich, in the first layout that fits its width."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,24 +22,24 @@ PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
 
 def plain(text: str) -> str:
-    """Return text with ordinary spaces and hyphens for minus signs, to be searched and copied."""
+    """Replace no-break spaces and minus signs by ASCII, so that the text can be searched and copied."""
     return text.translate(PLAIN)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The concessions of a layout if room is short."""
+    """The ways in which a layout saves space."""
 
     asides_below: bool = False
     """True if intervals go below their figures."""
     short: bool = False
-    """True if headers take more lines and words are short."""
+    """True if headers and entries use their short texts."""
     tight: bool = False
     """True if columns are one space apart."""
     merged: bool = False
     """True if all factors but the last share one column of words, on two lines if necessary."""
     numbered: bool = False
-    """True if numbers replace these words, which go below the table."""
+    """True if numbers replace the merged column's words, which are listed below the table."""
     bare: bool = False
     """True if columns of evidence are left out."""
     split: bool = False
@@ -57,9 +57,9 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# A merged column of factors needs this width, that of its longest word, and half of its text.
+# A merged column of factors is at least this wide, as wide as its longest word, and half as wide as its text.
 WORDS_MIN: Final = 9
-# Factors keep their columns if these are no wider than this together: numbers would save almost nothing.
+# Factors keep their own columns if these together are no wider than this: numbers would save little.
 COLUMNS_MIN: Final = 8
 # Longer names take several lines if space is short.
 NAME_MIN: Final = 20
@@ -76,7 +76,7 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Break lines at spaces, but not before a unit, and at PROSE_MAX columns at the latest."""
+    """Wrap lines at `width` or PROSE_MAX columns, whichever is less, but never before `%` or `ms`."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
@@ -101,7 +101,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """Yield the facts that a table in this layout leaves out."""
+    """Yield the lines below a table: the words behind its numbers, and the columns that the layout omits."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
@@ -110,7 +110,7 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
 
 
 def _merged_factors(grid: Grid) -> list[int]:
-    """Return all factors but the last, which distinguishes rows best."""
+    """Return the indexes of the factors to merge: all but the last, which distinguishes rows best."""
     return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
 
 
@@ -119,7 +119,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Number the words of the rows' factors from 1; return nothing if their own columns take little space."""
+    """Number the merged words of the rows from 1; empty if the factors' own columns take little space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -134,7 +134,7 @@ def _width(grid: Grid, number: int) -> int:
 
 
 def _least(table: Table) -> int:
-    """Return the least width of a table. Merged words take several lines."""
+    """Return the least width of a table. Columns that may wrap count with their minimum width."""
     pad = table.padding[1]
     columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
     # Rich's box has a space between columns, in addition to the padding, and one at each end.
@@ -215,7 +215,7 @@ def _words_width(words: str) -> int:
 
 
 def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
-    """Render a cell. `marked`: figures of this column have marks, and others leave space for one."""
+    """Render a cell. If the column has marks (`marked`), an entry without a mark leaves space for one."""
     text = entry.short if layout.short and entry.short else entry.text
     text += entry.mark or (" " if marked else "")
     if entry.aside:

@@ -1,4 +1,4 @@
-"""Quantities with units, as people write them: `20ms`, `4mbit`, `96kB`, `1%`."""
+"""Parse and format quantities with units, as people write them: `20ms`, `4mbit`, `96kB`, `1%`."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _PREFIXES: Final = (("G", 10**9), ("M", 10**6), ("k", 10**3))
 
 
 class UnitError(ValueError):
-    """An unreadable quantity. The text describes the fault and the accepted forms."""
+    """An unreadable quantity. The text describes the fault and the accepted formats."""
 
 
 def parse_duration_us(text: str) -> int:

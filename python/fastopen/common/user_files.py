@@ -1,4 +1,4 @@
-"""Files that users name, whose faults become InputErrors with the file's name."""
+"""Read and write files that users name. Faults become InputErrors with the file's name."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ from typing import Any, Final
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, unreadable, unwritable
 
-# A page of 50,000 resources, a list of 100,000 URLs and a published table are smaller.
+# Larger than a page of 50,000 resources, a list of 100,000 URLs or a published table.
 MAX_TEXT_BYTES: Final = 16 * 2**20
-# 20,000 written networks are smaller. tomllib reads 1 MB in a second.
+# Larger than an experiment with 20,000 networks. tomllib reads 1 MB in a second.
 MAX_TOML_BYTES: Final = 2**20
-# The time of tomllib for a key grows with the square of its parts.
+# tomllib's time for a dotted key grows with the square of the number of its parts.
 _MOST_PARTS_OF_A_KEY: Final = 300
 _PARTS_OF_A_KEY: Final = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)++""", re.ASCII
@@ -24,7 +24,7 @@ _PARTS_OF_A_KEY: Final = re.compile(
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a regular file for reading. Pipes and devices may have no end. Raises InputError."""
+    """Open a regular file for reading. Raises InputError, also for pipes and devices, which may not end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(descriptor).st_mode
@@ -73,7 +73,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file as `write_atomic` does. Raises InputError if it cannot be written."""
+    """Write a file as `write_atomic` does. Raises InputError, or MachineError if, say, the disk is full."""
     try:
         write_atomic(path, content)
     except OSError as error:

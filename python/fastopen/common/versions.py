@@ -1,4 +1,4 @@
-"""Versions of installed packages."""
+"""Look up versions of installed packages."""
 
 
 def version_of(package: str) -> str:

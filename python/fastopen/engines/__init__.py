@@ -1,4 +1,4 @@
-"""The two engines (`host`, `virtual`), installed kernels and the store of results."""
+"""Run jobs: the two engines (`host`, `virtual`), installed kernels and the store of results."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.clients import check_versions, describe_clients, describe_servers

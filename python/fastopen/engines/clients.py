@@ -1,4 +1,4 @@
-"""Programs that load pages or serve them: their paths on this machine and their versions."""
+"""Find the programs that load pages or serve them on this machine, and their versions."""
 
 import shlex
 import shutil
@@ -12,12 +12,12 @@ from fastopen.contract import Client, Job
 from fastopen.engines.kernels.manifest import sha256_of
 
 VERSION_TIMEOUT_S: Final = 10.0
-# Folders in which Debian and similar systems have servers.
+# Folders in which Debian and similar systems install servers.
 ADMINISTRATORS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def program_of(client: Client) -> Path:
-    """Return the program of a client that is not part of fastopen. Raises MachineError with the package."""
+    """Return the path of an external client's program. Raises MachineError if it is not found."""
     if client.type.executables:
         return client.type.find()
     assert client.command is not None
@@ -30,7 +30,7 @@ def program_of(client: Client) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return the job with the paths of its programs, since a world may search other folders."""
+    """Return the job with the absolute paths of its programs, since a world may search other folders."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -39,7 +39,7 @@ def with_programs(job: Job) -> Job:
     if client.command is None:
         return job
     program = program_of(client)
-    # A tool of the system reads none of the user's files.
+    # A system's client that fastopen knows needs none of the user's files, so it runs isolated.
     known = bool(client.type.executables) and program.is_relative_to("/usr")
     settings = {
         "command": [str(program), *client.command[1:]],
@@ -50,7 +50,7 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Return the program of a server, also from folders of administrators. Raises MachineError."""
+    """Return the path of a server's program, also from the folders ADMINISTRATORS. Raises MachineError."""
     name = words[0]
     found = shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
     if found is None:
@@ -70,7 +70,7 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map each external client to its version, or its program's digest. Raises MachineError."""
+    """Map each external client to its version; an unknown one to path and SHA-256. Raises MachineError."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)
@@ -83,7 +83,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
 
 
 def check_versions(client: Client, versions: Iterable[str]) -> None:
-    """Raise MachineError if the client's program was built without one of these versions of HTTP."""
+    """Raise MachineError if the client's program was built without one of these HTTP versions."""
     needed = {one: client.type.http_features[one] for one in versions if one in client.type.http_features}
     if not needed:
         return

@@ -1,7 +1,7 @@
-"""The virtual engine on other processes and machines, by any executor of `concurrent.futures`.
+"""Run the virtual engine in other processes or on other machines, by an executor of `concurrent.futures`.
 
-A task is a kernel with some jobs in sequence. A job gives the same bytes on each worker with the same program
-and kernel. A worker with another program or kernel refuses the task.
+A task runs some jobs in sequence in one kernel. A job gives the same bytes on each worker with the same
+program and kernel. A worker with another program or kernel refuses the task.
 """
 
 import itertools
@@ -38,7 +38,7 @@ from fastopen.engines.virtual import VirtualEngine, batches
 
 # Tasks queued for each worker, so that no worker waits for its next one.
 AHEAD: Final = 2
-# A job that was in a task without other jobs when this many workers were lost is the cause of the losses.
+# A job is given up if this many workers were lost while they ran only this job.
 LOSSES: Final = 3
 EventFields = tuple[Any, ...]
 """An event as a task returns it: its kind, then its fields."""
@@ -46,7 +46,7 @@ EventFields = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Task:
-    """The input of a worker."""
+    """Jobs for a worker, and the program and kernel that it must have."""
 
     jobs: tuple[str, ...]
     """The jobs as JSON."""
@@ -55,14 +55,14 @@ class Task:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A submitted task's jobs."""
+    """The jobs of a submitted task."""
 
     jobs: Sequence[Job]
     losses: int = 0
-    """The number of losses of exactly this group of jobs."""
+    """The number of workers that were lost with exactly these jobs."""
 
     def again(self) -> list["_Sent"]:
-        """Return the halves to send again, to isolate a job that kills its worker; empty for that job."""
+        """Return the tasks to submit after a loss: halves, or one job again; empty after LOSSES losses."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
@@ -73,16 +73,16 @@ class ExecutorEngine:
     """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Make an engine. `parallel` is the number of parallel tasks if the executor does not report it."""
+        """Make an engine. `parallel` is the number of parallel tasks, by default the executor's workers."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
-        """The number of tasks whose workers died. Their jobs were submitted again."""
+        """The number of tasks whose workers died. Their jobs were submitted again or given up."""
         self._executor = executor
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs, see Engine. Jobs whose worker died are sent again. Closing waits for running tasks."""
+        """Run jobs as `Engine.run` does. Jobs of lost workers run again. Closing waits for running tasks."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
         again: deque[_Sent] = deque()
@@ -98,7 +98,7 @@ class ExecutorEngine:
                 finished = wait(running, left_s, FIRST_COMPLETED).done
                 if not finished:
                     return
-                # Finished tasks are kept before a fault of another one may stop the run.
+                # Successful tasks come first, so that their events are kept if a failed task stops the run.
                 for future in sorted(finished, key=_failed):
                     sent = running.pop(future)
                     events, reason = _told(future)
@@ -123,7 +123,7 @@ class ExecutorEngine:
 
 
 def _first(again: deque[_Sent], waiting: Iterator[_Sent]) -> Iterator[_Sent]:
-    """Yield the batches to send again, then the new ones."""
+    """Yield the batches to submit again, then the new ones."""
     while again:
         yield again.popleft()
     yield from waiting
@@ -134,7 +134,7 @@ def _failed(future: Future[list[EventFields]]) -> bool:
 
 
 def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str]:
-    """Return the events of a finished task, or the reason of its loss. Raises an error that stops the run."""
+    """Return the events of a finished task, or the reason for its loss. Raises errors that stop the run."""
     try:
         return future.result(), ""
     except (InputError, MachineError):
@@ -146,7 +146,7 @@ def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str
 
 
 def _given_up(jobs: Sequence[Job], reason: str) -> Iterator[Event]:
-    """Generate the loads of jobs whose workers die, as faults."""
+    """Yield the loads of jobs that are given up, as invalid loads, and the ends of the jobs."""
     words = f"{LOSSES} workers did not finish it: {reason}"
     for job in jobs:
         for load in job.loads:
@@ -180,7 +180,7 @@ _turn = itertools.count(os.getpid())
 
 
 def do(task: Task) -> list[EventFields]:
-    """Run a task's jobs on the worker. Raises MachineError if its program or kernel differs."""
+    """Run a task's jobs on this worker. Raises MachineError if the worker's program or kernel differs."""
     try:
         program, kernel = _own(task.maker)
         jobs = [Job.model_validate_json(job) for job in task.jobs]
@@ -209,7 +209,7 @@ def _own(maker: Maker) -> tuple[Path, Kernel]:
 
 
 @lru_cache(maxsize=4)
-def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001  # a program that is replaced is another
+def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001  # a replaced program is read again
     return program_digest(program)
 
 

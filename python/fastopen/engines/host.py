@@ -1,4 +1,4 @@
-"""The host engine: this machine's kernel in real time, with several worlds in parallel, each a process."""
+"""Run jobs on this machine's kernel in real time: several worlds in parallel, each in a process."""
 
 import math
 import os
@@ -21,22 +21,22 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.clients import with_programs
 from fastopen.engines.world_process import WorldProcess
 
-# Attempts to build a world whose measured network deviates from the job. Such a world has loaded nothing
-# yet.
+# The maximum number of attempts to build a world whose measured network deviates from the job. No page has
+# been loaded in such a world.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
 
 def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
-    """Return the number of worlds with these clients that may run at once without moving results."""
+    """Return the number of worlds with these clients that can run at once without changing the results."""
     each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
 
 class WorldEngine:
-    """An engine with `parallel` worlds, each a process of `command`, on one of `cores` if given.
+    """An engine that runs `parallel` worlds, each a process of `command`, on one of `cores` if given.
 
-    It must be iterated by the main thread: a world is killed when the thread that started it ends
+    Use the main thread to iterate over the events: a world is killed when the thread that started it ends
     (PR_SET_PDEATHSIG).
     """
 
@@ -51,7 +51,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run the jobs of each batch in one process, and the rest in another one if it dies."""
+        """Run the jobs of each batch in one process. If it dies, another process runs the remaining jobs."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -86,7 +86,7 @@ class HostEngine(WorldEngine):
 
 
 class _Worlds(Closing):
-    """The running world programs. A context manager that ends them all."""
+    """The running world programs. As a context manager, it ends them all."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command
@@ -127,15 +127,15 @@ class _Worlds(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def _put_on_a_core(self, world: WorldProcess) -> None:
-        """Put a world on the core with the fewest worlds. Its later processes stay there."""
+        """Put a world on the core with the fewest worlds. Processes that the world starts stay there."""
         used = Counted(other.core for other in self._running.values())
         world.core = min(self._cores, key=lambda core: used[core])
-        # If this process has lost the core, the world runs on any core.
+        # If this process may not use the core any more, the world runs on any core.
         with suppress(OSError):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait for an event or for `deadline`. Return the events and the worlds that are over, closed."""
+        """Wait for output, exits or `deadline`. Return new events, and ended worlds, which are closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -147,7 +147,7 @@ class _Worlds(Closing):
                 exited.add(pidfd)
             else:
                 events += self._read(self._running[pidfd], key.fd, now)
-        for pidfd in exited:  # its last output is still in the pipes
+        for pidfd in exited:  # the last output is still in the pipes
             world = self._running[pidfd]
             for descriptor in (world.stdout, world.stderr):
                 events += self._read(world, descriptor, now, to_the_end=True)
@@ -156,8 +156,8 @@ class _Worlds(Closing):
             late = now >= world.deadline
             if late and pidfd not in exited:
                 world.timed_out()
-            # A finished program gets time to tidy up. A faulty one gets none, nor one that continues with
-            # its next job after a fault: another process runs that job.
+            # A finished program gets time to clean up. A program that broke the contract does not, nor does a
+            # program with an error and further jobs, which it would run: another process runs them.
             wrong = world.violation is not None or (world.error is not None and world.not_begun)
             if pidfd in exited or late or wrong:
                 self._remove(pidfd, world)
@@ -195,7 +195,7 @@ def _try_again(world: WorldProcess) -> bool:
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
-    """Yield the events of a job whose world is over. Raises InputError and MachineError if all must stop."""
+    """Yield the last events of a job whose world ended. Raises InputError or MachineError to stop the run."""
     if world.error is not None and world.error.fault == "input":
         raise InputError(world.error.message, f"job {world.job.id}", world.error.remedy)
     if world.error is not None and world.error.fault == "machine":

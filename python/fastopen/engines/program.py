@@ -1,4 +1,4 @@
-"""The program `fastopen-world`: its place, and its answers on itself and on this machine."""
+"""Find the program `fastopen-world`, and run its `--version` and `--check`."""
 
 import json
 import os
@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the program of FASTOPEN_WORLD, else the wheel's, else the checkout's. Raises MachineError."""
+    """Return the path in FASTOPEN_WORLD, or the wheel's program, or the checkout's. Raises MachineError."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -48,7 +48,7 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """Return checks of this machine, with `name`, `ok`, `detail` and `remedy`. Raises MachineError."""
+    """Return the program's checks of this machine: `name`, `ok`, `detail`, `remedy`. Raises MachineError."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]
@@ -63,7 +63,7 @@ def _ask(program: Path, question: str) -> str:
         raise MachineError(
             f"{program} {question} gives no answer: {error}", "build or install it again"
         ) from None
-    # A failed check that was written is a valid answer.
+    # With --check, the program may print valid results and exit with an error because a check failed.
     if answer.returncode != 0 and not answer.stdout.strip():
         lines = answer.stderr.strip().splitlines()
         raise MachineError(f"{program} {question} failed: {lines[-1] if lines else answer.returncode}")

@@ -1,4 +1,4 @@
-"""The files of a store of results: in a folder, or as objects behind a URL that fsspec knows."""
+"""Read and write the files of a store of results, in a folder or at a URL that fsspec supports."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from fastopen.common.extras import pip_install
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2
 NEEDED: Final = f"{pip_install('fsspec')}, and the package of its protocol, such as s3fs or gcsfs"
-# Names that implementations of fsspec give to the time of an object's last change.
+# Keys under which implementations of fsspec give the time of an object's last change.
 WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
 
@@ -26,19 +26,19 @@ class DamagedResultError(Exception):
 
 class KeptFile(NamedTuple):
     name: str
-    """The name for `ResultFiles`: the folder's name, a slash, and the file's own."""
+    """The name in the store: the folder's name, a slash, and the file's own name."""
     bytes: int
     written_s: float
-    """The time of writing since 1970; infinite if it is unknown."""
+    """The time of writing in seconds since 1970; infinite if it is unknown."""
 
     @property
     def unfinished(self) -> bool:
-        """Return True if an interrupted or running writer left it."""
+        """Return True if the file is temporary: its writer is running or was interrupted."""
         return self.name.rpartition("/")[2].startswith(TEMPORARY)
 
 
 def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
-    """Return the files of a folder or a URL. Raises InputError and MachineError."""
+    """Open the files of a folder or at a URL. Raises InputError and MachineError."""
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
@@ -47,18 +47,18 @@ def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
 
 
 class FolderFiles:
-    """The files of a folder, by their names in it, for any number of processes and machines.
+    """The files of a folder, by name. Any number of processes and machines may use them at once.
 
-    All methods raise OSError. `place` is the store's name for people.
+    All methods raise OSError. `place` is the folder, for messages.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take a folder, which may not exist yet."""
+        """Use `folder`, which may not exist yet."""
         self.folder = folder
         self.place = str(folder)
 
     def where(self, name: str) -> str:
-        """Return a file's name for people."""
+        """Return a file's path, for messages."""
         return str(self.folder / name)
 
     def _path(self, name: str) -> Path:
@@ -85,7 +85,7 @@ class FolderFiles:
     def create(self, name: str, data: bytes) -> bool:
         """Write a file atomically and return True, or return False if it exists.
 
-        A link is atomic on local disks and on NFS.
+        `os.link` is atomic on local disks and on NFS.
         """
         path = self._path(name)
         if path.exists():
@@ -126,7 +126,7 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the files in folders whose names have FOLDER_NAME_CHARS. Links may leave the store."""
+        """Yield files in folders with names of FOLDER_NAME_CHARS. Skip links, which may leave the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
@@ -138,7 +138,7 @@ class FolderFiles:
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder of the store, or at its top; empty if it does not exist."""
+        """Return the names in a folder of the store, by default its top; empty if it does not exist."""
         try:
             return os.listdir(self.folder / folder)
         except FileNotFoundError:
@@ -146,10 +146,10 @@ class FolderFiles:
 
 
 class RemoteFiles:
-    """The files behind a URL, with the methods of FolderFiles.
+    """The files at a URL, with the methods of FolderFiles.
 
-    Depending on the service, the second writer of a name may not notice the first: S3 does (conditional
-    writes), other services check before they write. Writers write the same content, so this does no harm.
+    On some services, two writers of a name may both succeed: S3 prevents this by conditional writes, other
+    services only check before they write. Writers write the same content, so this does no harm.
     """
 
     def __init__(self, url: str) -> None:
@@ -231,7 +231,7 @@ ResultFiles = FolderFiles | RemoteFiles
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raise errors of the libraries of protocols as OSError."""
+    """Convert errors of the protocols' libraries to OSError."""
     try:
         yield
     except OSError:

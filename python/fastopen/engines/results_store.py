@@ -1,9 +1,9 @@
-"""A store of results that is searched by the inputs of a job.
+"""Store the results of jobs, and find them by the jobs' inputs.
 
-In virtual time the same job gives the same bytes. Its results are therefore found under a digest of all
+In virtual time the same job gives the same bytes. Its results are therefore stored under a digest of all
 inputs that determine them, and are read instead of computed again. Each job has a file, which is written
-atomically. Any number of processes and machines may read and write in parallel.
-docs/decisions/results-store.md has the reasons.
+atomically. Any number of processes and machines may read and write in parallel. See
+docs/decisions/results-store.md for the reasons.
 """
 
 import hashlib
@@ -34,16 +34,16 @@ STALE_S: Final = 86_400
 LEVEL: Final = 3
 # The limit of an unpacked result. Larger ones are not kept. A page of 2,000 resources has records of 1 MB.
 MAX_BYTES: Final = 64 * 2**20
-# The world's record, and those of the loads of a job.
+# The maximum number of records of a job: one of the world, and one of each load.
 MAX_RECORDS: Final = 10_001
 HEAD_BYTES: Final = 256
-# Lines of a key: the maker, the digest of recorded bodies, the job.
+# The number of inputs in a key: the maker, the digest of recorded bodies, the job.
 DECIDED_BY: Final = 3
 
 
 @dataclass(frozen=True)
 class Maker:
-    """The facts that decide, beside the job, the bytes of a result."""
+    """The program and kernel that made a result. With the job, they determine its bytes."""
 
     program: str
     """The SHA-256 of the world program."""
@@ -63,12 +63,12 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """The records of a job's world and loads, each without the part before the job's name."""
+    """The records of a job's world and loads, each without the job's name at its beginning."""
 
     maker: str
     """The digest of the maker."""
     decided_by: tuple[str, ...]
-    """The inputs of the key's digest: the maker, the digest of recorded bodies, the job without its name."""
+    """The inputs that the key is a digest of: maker, digest of recorded bodies, job without its name."""
     records: tuple[str, ...]
 
     @property
@@ -77,7 +77,7 @@ class Result:
         return key_of(self.decided_by)
 
     def job(self, name: str) -> Job:
-        """Return the job with this name. Raises ValueError."""
+        """Return the job, with `name` as its id. Raises ValueError if the stored text is not a valid job."""
         try:
             described = {**json.loads(self.decided_by[-1]), "id": name}
         except (TypeError, RecursionError) as error:
@@ -98,7 +98,7 @@ class Result:
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
-        """Read the content of a file. Raises DamagedResultError."""
+        """Read a result from the content of a file. Raises DamagedResultError."""
         maker, digest, decided, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
@@ -123,7 +123,7 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def head_of(files: ResultFiles, name: str) -> str | None:
-    """Return the maker of a result by its first bytes, or None if it is damaged. Raises OSError."""
+    """Read only the head of a result and return its maker's digest; None if it is damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -131,12 +131,12 @@ def head_of(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Return the maker, the digest of the body, and the body's numbers of key lines and of records."""
+    """Return the digests of maker and body, and the numbers of key lines and records."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
-    if not rest[1].isalnum():  # since it is printed
+    if not rest[1].isalnum():  # because it is printed
         raise DamagedResultError("names no maker")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
@@ -151,18 +151,18 @@ def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
 
 
 class ResultsStore:
-    """Results in a folder or behind a URL. Only two results that differ stop a run."""
+    """A store of results in a folder or at a URL. Failed reads and writes do not stop a run."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        """Open a store, or make one in an empty place. Raises InputError, MachineError."""
+        """Open a store, or make one in an empty or new place. Raises InputError, MachineError."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0
-        """Numbers of loads."""
+        """Numbers of loads that were found in the store and written to it."""
         self.seconds = 0.0
-        """The time of reading and writing."""
+        """The seconds spent on reading and writing."""
         self.complaint = ""
-        """The first failure."""
+        """The first failure to read or write; empty if there was none."""
         try:
             if not self._is_there():
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
@@ -174,7 +174,7 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _is_there(self) -> bool:
-        """Return True if the store exists. Its mark is empty while it is made. Raises InputError."""
+        """Return True if the store exists, even if its mark is still being written. Raises InputError."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:
@@ -190,7 +190,7 @@ class ResultsStore:
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
-        """Return the result of a key, if there is a complete one."""
+        """Return the result of a key; None if there is none, or if it is incomplete or unreadable."""
         started = time.perf_counter()
         try:
             result = read_result(self.files, self.name(key))
@@ -204,7 +204,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Keep a result, if it is small enough and new. Raises MachineError if the store has another one."""
+        """Store a result if small, new and undisputed. Raises MachineError if the stored one differs."""
         if result.size > MAX_BYTES:
             return
         started = time.perf_counter()
@@ -222,7 +222,7 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare with the file that exists: equal, damaged and replaced, or not deterministic."""
+        """Compare with the stored result, and replace this if damaged. Raises MachineError if they differ."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:
@@ -235,7 +235,7 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; check others with fastopen store verify")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Take an irreproducible result out of use, and return where both are kept. Raises OSError."""
+        """Stop using a result that was not reproduced; return the places of both results. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
@@ -247,7 +247,7 @@ class ResultsStore:
 
 
 def without_name(raw: str, kind: str, job: str) -> str:
-    """Return a record without its beginning, which names the job. Raises ValueError."""
+    """Return a record without the job's name at its beginning. Raises ValueError if it begins differently."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])

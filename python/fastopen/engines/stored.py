@@ -1,4 +1,4 @@
-"""An engine that takes results from a store, and stores those of the jobs that it runs."""
+"""Take the results of jobs from a store; run the other jobs and store their results."""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
@@ -14,17 +14,17 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if a job of the virtual engine gives the same bytes each time and keeps nothing else."""
+    """Return True if a job of the virtual engine gives only records, and the same bytes each time."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
 def job_of(event: Event) -> str:
-    """Return the id of the job of an event."""
+    """Return the id of an event's job."""
     return event.job if isinstance(event, JobStarted | JobEnded) else event.record.job
 
 
 def renamed(event: Event, job: str) -> Event:
-    """Return the event under the id of another job."""
+    """Return a copy of the event for the job with the id `job`."""
     if isinstance(event, JobStarted | JobEnded):
         return replace(event, job=job)
     raw = with_name(without_name(event.raw, event.record.type, event.record.job), job)
@@ -32,7 +32,7 @@ def renamed(event: Event, job: str) -> Event:
 
 
 class StoredEngine:
-    """A virtual engine with a store. A job's loads are reported together, when they are stored."""
+    """An engine with a store. It reports all loads of a job together, after storing them."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -98,7 +98,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Generate the events of jobs that run, those of each job when its results are stored."""
+        """Yield the events of running jobs. The records of a storable job follow when they are stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -124,7 +124,7 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result of a job to store; None if the machine influenced it."""
+    """Return the result of a job to store; None if it is incomplete or the machine influenced it."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

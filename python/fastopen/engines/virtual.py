@@ -1,4 +1,4 @@
-"""The virtual engine: pinned Linux kernels in virtual time, one on each core."""
+"""Run jobs on Linux kernels in virtual time, one kernel on each core."""
 
 import os
 from collections import defaultdict
@@ -14,10 +14,10 @@ from fastopen.engines.host import WorldEngine
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.stored import can_be_stored, job_of, renamed
 
-# The maximum number of jobs of a kernel.
+# The maximum number of jobs in one kernel.
 TOGETHER: Final = 40
-# The minimum number of a kernel's requests, if there are enough for all cores. A kernel's start costs as
-# much as about 500.
+# The minimum number of requests in one kernel, if all cores have work. Starting a kernel costs as much as
+# about 500 requests.
 WORTH_A_START: Final = 5000
 
 
@@ -25,8 +25,8 @@ class VirtualEngine(WorldEngine):
     """Worlds on User-Mode Linux, in which waiting costs no time and the same job gives the same bytes.
 
     Small jobs share a kernel in sequence. Starting a kernel costs as much as several loads, and the order of
-    jobs does not change their bytes. A kernel stays on one core: only one of its processes runs at a time,
-    and waking one on another core takes longer.
+    jobs does not change their results. A kernel stays on one core: only one of its processes runs at a time,
+    and waking a process on another core takes longer.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class VirtualEngine(WorldEngine):
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs, see Engine. The longest jobs come first, so that cores finish at about the same time.
+        """Run jobs as `Engine.run` does, the longest first, so that cores finish at about the same time.
 
         Jobs that differ only in their ids run once, and the events are repeated for each of them.
         """
@@ -64,7 +64,7 @@ def _content(job: Job) -> object:
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """Yield the jobs for as few kernels as keep `parallel` cores busy; one each if not deterministic."""
+    """Yield each kernel's jobs for `parallel` cores. A job that is not deterministic gets its own kernel."""
     jobs = sorted(asked, key=_work, reverse=True)
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
         of_kind = list(alike)
@@ -72,7 +72,7 @@ def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Give each job to the kernel with the least work, which balances the kernels (LPT)."""
+    """Give each job, longest first, to the kernel with the least work so far, which balances the kernels."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]

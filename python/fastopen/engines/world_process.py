@@ -1,6 +1,6 @@
-"""One world program with its jobs: its input, its output, and its end.
+"""Run one world program: send its jobs, read its records, and detect its end and its faults.
 
-Bytes and time are arguments. The module reads no clock and waits for nothing, so every fault can be tested.
+Bytes and times are arguments: the module reads no clock and never waits, so that every fault can be tested.
 """
 
 import os
@@ -61,7 +61,7 @@ class WorldProcess:
                 for job in jobs:
                     stdin.write(attach(job).model_dump_json().encode() + b"\n")
                 stdin.seek(0)
-            # In a process group of its own, worlds do not get Ctrl-C and can be ended in order.
+            # A process group of its own keeps Ctrl-C from the world, so that it can be ended in order.
             self.process = subprocess.Popen(
                 command,
                 stdin=stdin,
@@ -87,7 +87,7 @@ class WorldProcess:
         return list(self._waiting)
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Take output of one of the program's descriptors, and return the events that it completes."""
+        """Process output from one of the program's descriptors, and return the events that it completes."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []
@@ -104,13 +104,13 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the deadline has passed."""
+        """Record that the deadline has passed, unless the program is over."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
     @property
     def over(self) -> bool:
-        """Return True if nothing that the program may still write matters."""
+        """Return True if further output of the program does not matter."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:
@@ -159,7 +159,7 @@ class WorldProcess:
         self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the reason of missing loads for people, or None. Call it after the process ended."""
+        """Return why loads are missing, in words; None without a fault. Call this after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:
@@ -175,7 +175,7 @@ class WorldProcess:
         return f"; its last line: {lines[-1].strip()}" if lines else ""
 
     def close(self) -> None:
-        """End the program by its process id if it still runs, and reap it."""
+        """Kill the program if it still runs, and reap it."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

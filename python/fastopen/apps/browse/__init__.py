@@ -1,1 +1,1 @@
-"""Kept runs in a web browser of this machine: a list, each run on demand, loads compared."""
+"""Show kept runs in a web browser on this machine: list them, show a run, compare loads and runs."""

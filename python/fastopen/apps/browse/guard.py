@@ -1,7 +1,7 @@
-"""Who may ask, and what an answer may do: this machine, with the token; nothing from elsewhere.
+"""Guard the pages of `fastopen browse`: answer only requests from this machine that carry the token.
 
-A page of another site cannot read answers: its name is not one of ours, which DNS rebinding would need, it
-has no cookie, and no frame shows ours. Nothing that a run holds becomes a script: none may stand in a page.
+Pages of other sites cannot read our responses: they have no cookie, and the Host header must name this
+machine (against DNS rebinding). No frame may show our pages. No text of a run runs as an inline script.
 """
 
 import hmac
@@ -20,7 +20,7 @@ from fastopen.common.errors import InputError, MachineError, one_line
 from fastopen.report.templates import environment
 
 PACKAGE: Final = "fastopen.apps.browse"
-# Vega writes `style` attributes into drawings.
+# Style attributes are allowed because Vega writes them into its drawings.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -34,7 +34,7 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-# Our script sends it: a site elsewhere may not, and a person without scripts gets the page around the part.
+# Our script sends this header, which other sites cannot. A person without scripts gets a whole page.
 PART: Final = "X-Fastopen-Part"
 TOKEN: Final = "token"  # noqa: S105  # the name of the argument
 
@@ -49,38 +49,38 @@ class Desk:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names under which it may be asked."""
+        """Return the values that the Host header may have."""
         return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
 
     @property
     def cookie(self) -> str:
-        """Cookies belong to hosts, not to ports: each has a name of its own."""
+        """Return the cookie's name. Each port has its own, because cookies belong to hosts, not to ports."""
         return f"fastopen-{self.port}"
 
     def knows(self, token: str | None) -> bool:
-        """Compared in constant time."""
+        """Return True if this is the token, compared in constant time."""
         return hmac.compare_digest((token or "").encode(), self.token.encode())
 
 
 @dataclass(frozen=True)
 class Selected:
-    """A run, or one load of it, to be compared with another; `run` is empty where none is selected."""
+    """The run or load that was selected for a comparison with another. `run` is empty if none is selected."""
 
     run: str
     load: int | None
 
 
 Answer = Callable[..., Awaitable[None]]
-"""A function that answers an address: it gets the request's handler and the groups of the address."""
+"""A function that responds to an address. It gets the request's handler and the groups of the address."""
 
 
 class Guarded(RequestHandler):
-    """The handler of every address. Errors are pages in words."""
+    """The handler of all addresses. It reports errors as pages."""
 
     SUPPORTED_METHODS = ("GET",)
 
     def initialize(self, desk: Desk, answer: Answer) -> None:
-        """Called by Tornado."""
+        """Keep the settings of the route, which Tornado passes."""
         self.desk, self.kept, self.answer = desk, desk.kept, answer
 
     async def get(self, *groups: str) -> None:
@@ -92,20 +92,20 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuses whoever does not come from here."""
+        """Refuse requests from elsewhere: with another Host header, or with neither token nor cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
         if self.desk.knows(given):
             self.set_cookie(self.desk.cookie, given, httponly=True, samesite="Lax")
             kept = [(name, one) for name, one in self._arguments() if name != TOKEN]
-            # Out of the address, which people share and browsers remember.
+            # Remove the token from the address, which people share and browsers remember.
             self.redirect(self.request.path + (f"?{urlencode(kept)}" if kept else ""), status=303)
         elif not self.desk.knows(self.get_cookie(self.desk.cookie)):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Names of folders may be no UTF-8; None is a group of the address that is not there."""
+        """Decode names of folders, which may not be UTF-8. None is a group of the address that is missing."""
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
@@ -127,12 +127,12 @@ class Guarded(RequestHandler):
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
     def number(self, name: str, default: int) -> int:
-        """An argument that is a number; the default where it is none."""
+        """Return an argument that is a number of up to nine digits, or else the default."""
         text = self.get_query_argument(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """An address of ours. What is selected stays so, unless `selected` is among the arguments."""
+        """Return one of our addresses. It keeps the selection, unless `selected` is among the arguments."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}
@@ -143,30 +143,30 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return the name and address of a run, as the way back."""
+        """Return the name and address of a run, for the link back to it."""
         return name, self.link("runs", name)
 
     def show(self, template: str, **content: Any) -> None:
-        """Ends with a page."""
+        """Finish the response with a page."""
         known = environment(PACKAGE).get_template(template)
         text = known.render(link=self.link, selected=self.selected, **content)
         self.finish(text.encode("utf-8", "replace"))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Ends with a piece of a page: with a page around it for a reader without scripts."""
+        """Finish the response with a part of a page, within a whole page for readers without scripts."""
         if self.is_part:
             self.finish(str(html).encode("utf-8", "replace"))
         else:
             self.show("part.html.jinja", title=title, html=html, back=back)
 
     def download(self, name: str, kind: str, content: bytes | str) -> None:
-        """Ends with a file to keep. `name` is of letters, digits, dots and hyphens."""
+        """Finish the response with a file to save. `name` has only letters, digits, dots and hyphens."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
-        """In words; what cannot be read says why."""
+        """Show the error as a page, as text if access was refused, or as a note if a part was requested."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)
@@ -188,6 +188,6 @@ class Guarded(RequestHandler):
             self.show("error.html.jinja", title="This cannot be shown", text=text)
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        """Bugs alone: the page says the rest."""
+        """Log only bugs: the page shows all other errors."""
         if not isinstance(value, InputError | MachineError | HTTPError):
             super().log_exception(kind, value, trace)

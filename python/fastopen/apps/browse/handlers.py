@@ -1,4 +1,4 @@
-"""The addresses, a function for each: the list, a run and its sections, loads, loads and runs compared."""
+"""Respond to the addresses: the list of runs, a run and its sections, loads, and comparisons."""
 
 import csv
 import io
@@ -108,7 +108,7 @@ def _size(count: int) -> str:
 
 
 def _found(run: RunSummary, search: str) -> bool:
-    """Return True if each word is in the line."""
+    """Return True if the texts of the run's row contain each word of the search."""
     texts = (run.folder.absolute().name, run.experiment, run.label, run.status, run.networks, run.started)
     line = " ".join((*texts, *run.pages, *run.clients, *run.engines, *run.varying)).casefold()
     return all(word in line for word in search.casefold().split())
@@ -124,7 +124,7 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """End with a part of a page, or with the file of that ending."""
+    """Finish with the figure as a part of a page, or as a file if `ending` is `.svg` or `.csv`."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":
@@ -143,7 +143,7 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show what a run is at once, its figures when they are read, the rest when it is opened."""
+    """Show a run's settings and cells. The browser then requests figures, and other sections if opened."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)
@@ -271,7 +271,7 @@ async def loads_file(at: Guarded, name: str) -> None:
 
 
 async def _load(at: Guarded, name: str, number: int) -> OneLoad:
-    """Read a load. Raises InputError if it is not there."""
+    """Read a load. Raises InputError if the run has no load with this number."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     return await at.kept.threads.run(read_load, folder, outline, number)
@@ -311,7 +311,7 @@ async def record_file(at: Guarded, name: str, number: str) -> None:
 
 
 async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
-    """Return the runs' names and the loads, of one run or of two."""
+    """Return the two loads to compare, each with its run's name. Both may belong to one run."""
     first, second = at.get_query_argument("a"), at.get_query_argument("b")
     one = await _load(at, first, at.number("a_load", 0))
     return (first, one), (second, await _load(at, second, at.number("b_load", 0)))

@@ -1,4 +1,4 @@
-"""Data read of runs, kept until their files change: lines of the list, outlines, figures."""
+"""Keep data read from runs until their files change: summaries, outlines, results and figures."""
 
 import asyncio
 import os
@@ -21,14 +21,14 @@ from fastopen.runs import RunReader, RunStore, RunSummary, holds_run, run_folder
 from fastopen.runs.schema import FILE
 
 Result = TypeVar("Result")
-# Reading runs shares one interpreter lock: more threads make each request slower, not all of them faster.
+# Threads that read runs share one interpreter lock: more threads make each request slower and none faster.
 THREADS: Final = 4
 
 
 class WorkerThreads:
-    """Runs functions on daemon threads, so many at once: Ctrl-C does not wait for what still computes.
+    """Runs up to `threads` functions at once on daemon threads, which do not delay Ctrl-C.
 
-    An executor of `concurrent.futures` would: the interpreter joins its threads when it ends.
+    The threads of `concurrent.futures` would: the interpreter joins them when it exits.
     """
 
     def __init__(self, threads: int = THREADS) -> None:
@@ -37,12 +37,12 @@ class WorkerThreads:
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
         async with self._free:
             ended: Future[Result] = Future()
-            ended.set_running_or_notify_cancel()  # a caller that goes away does not cancel it
+            ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work goes on
 
             def work() -> None:
                 try:
                     ended.set_result(function(*arguments))
-                except BaseException as error:  # the caller's, whatever it is
+                except BaseException as error:  # `run` raises it in the caller
                     ended.set_exception(error)
 
             threading.Thread(target=work, daemon=True).start()
@@ -50,7 +50,7 @@ class WorkerThreads:
 
 
 Value = TypeVar("Value")
-# Of a run of 100,000 loads figures take 100 MB.
+# The number of large values to keep. The figures of a run of 100,000 loads take 100 MB.
 LARGE_KEPT: Final = 6
 SMALL_KEPT: Final = 10_000
 
@@ -65,62 +65,62 @@ class Outline:
 
     @classmethod
     def read(cls, folder: Path) -> "Outline":
-        """Raises InputError where it cannot be read."""
+        """Read the facts from a run's file. Raises InputError if it cannot be read."""
         with RunReader.open(folder) as run:
             experiment, cells = run.experiment(), run.cells()
         engines = tuple(dict.fromkeys(cell.engine for cell in cells))
         return cls(experiment, cells, varying_factors(experiment, engines))
 
     def cell_name(self, cell: Cell) -> str:
-        """`wikipedia-2018 at 20 ms, warm`."""
+        """Return the page, conditions and arm of a cell: `wikipedia-2018 at 20 ms, warm`."""
         name = self.factors.name(cell)
         return f"{cell.page}{f' at {name}' if name else ''}, {cell.arm.short_label}"
 
 
 class Kept:
-    """The runs of a folder. What is read of one is read once, for whoever asks first, until it changes."""
+    """The runs of a folder. Data of a run is read once, at the first request, until the run changes."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` may be a run itself."""
+        """Use `folder`, which contains runs or is a run itself."""
         self.folder = folder
         self.threads = WorkerThreads()
         self.drawing = WorkerThreads(1)
-        """For figures: what draws them does one after the other anyway."""
+        """For figures: one thread, because the drawing library draws only one figure at a time."""
         self._large: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
         self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
 
     def find(self, name: str) -> Path:
-        """Return the folder of a run, only by a name of the list. Raises InputError."""
+        """Return the folder of a run by its name in the list of runs. Raises InputError if there is none."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
         return folder
 
     async def summaries(self) -> list[RunSummary]:
-        """Every run, the newest first; those that cannot be read come last."""
+        """Return a summary of each run, newest first; runs that cannot be read come last."""
         folders = await self.threads.run(run_folders, self.folder)
         found = [await self._summary(one) for one in folders]
         return sorted(found, key=lambda run: (bool(run.started), run.started), reverse=True)
 
     async def _summary(self, folder: Path) -> RunSummary:
         found = await self._once(self._small, ("summary", folder), folder, summary_of)
-        # Whether somebody still writes it, no file says.
+        # The file does not change when its writer ends, so read the status again.
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
-        """Raises InputError."""
+        """Return the facts of a run without its loads. Raises InputError."""
         return await self._once(self._small, ("outline", folder), folder, Outline.read)
 
     async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
-        """Index of each cell to how many loads of it were done, and how many are valid. Raises InputError."""
+        """Map each cell's index to its numbers of finished and of valid loads. Raises InputError."""
         return await self._once(self._small, ("counts", folder), folder, _counts)
 
     async def results(self, folder: Path) -> Results:
-        """Return the results for the verdict, only from rows of loads. Raises InputError."""
+        """Return the results for the verdict, only from the table of loads. Raises InputError."""
         return await self._once(self._large, ("results", folder), folder, _results)
 
     async def source(self, folder: Path) -> Source:
-        """All figures of a run, for which records of loads are read, too. Raises InputError."""
+        """Return all figures of a run, which takes reading its load records, too. Raises InputError."""
         results = await self.results(folder)
         return await self._once(self._large, ("source", folder), folder, partial(_source, results))
 
@@ -145,7 +145,7 @@ class Kept:
         stamped = (key, _stamp(folder))
         task = kept.get(stamped)
         if task is None:
-            # What was read before the file changed is of no use any more.
+            # Drop what was read before the file changed.
             for old in [one for one in kept if one[0] == key]:
                 del kept[old]
             task = kept[stamped] = asyncio.create_task(self.threads.run(read, folder))
@@ -153,7 +153,7 @@ class Kept:
                 kept.popitem(last=False)
         kept.move_to_end(stamped)
         try:
-            # Who asked first may go away; others wait for the same.
+            # If the first request is cancelled, others may still wait for the same task.
             return await asyncio.shield(task)
         finally:
             if task.done() and (task.cancelled() or task.exception() is not None):

@@ -1,4 +1,4 @@
-"""The progress of a run that may be written at this moment."""
+"""Read the progress of a run that may be running now."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 from fastopen.runs import Listing, LoadRow, RunReader
 
 LATEST: Final = 5
-# The pace is that of so many loads.
+# The number of last loads from which the pace is computed.
 PACE_OF: Final = 200
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run in its file."""
+    """The progress of a run, as its file shows it."""
 
     status: str
     done: int
@@ -22,16 +22,16 @@ class Progress:
     latest: tuple[LoadRow, ...]
     """The last loads that were written, the last one first."""
     seconds_left: float | None
-    """At the pace of the last loads; None where it has none, nobody writes, or all have been loaded once."""
+    """Estimated from the pace of the last loads; None if the pace is unknown, nothing runs or all is done."""
 
     @property
     def running(self) -> bool:
-        """Return True if a process writes it."""
+        """Return True if a process is writing the run."""
         return self.status == "running"
 
     @property
     def left(self) -> str:
-        """`3 min left`; empty where it is not known."""
+        """Return the time left, such as `3 min left`; empty if it is unknown."""
         if self.seconds_left is None:
             return ""
         seconds = round(self.seconds_left)
@@ -39,7 +39,7 @@ class Progress:
 
 
 def read_progress(run: RunReader) -> Progress:
-    """Each figure is read for itself, so that they may be a load apart."""
+    """Read the progress. The figures are read one after another, so they may differ by a load."""
     status, done, asked = run.status, run.loads_done(), run.loads_asked()
     attempts = run.attempts_done()
     recent = run.listed(Listing(), max(0, attempts - PACE_OF))
@@ -55,7 +55,7 @@ def read_progress(run: RunReader) -> Progress:
 
 
 def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
-    if missing <= 0:  # how many invalid ones are loaded again, nobody knows
+    if missing <= 0:  # the number of invalid loads that will be repeated is unknown
         return None
     started = [row.started_unix_ms for row in recent if row.started_unix_ms]
     # Virtual time begins at the same moment in each world.

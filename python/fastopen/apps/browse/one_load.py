@@ -1,4 +1,4 @@
-"""One load of a run, whole: what it was, where its time went, and what both kernels say of it."""
+"""Read one load of a run: its record, its critical path, and the reports of both kernels."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -22,20 +22,20 @@ MISSING: Final = "-"
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A load with all that is kept of it."""
+    """A load with everything that the run keeps about it."""
 
     row: LoadRow
     cell: Cell
     name: str
-    """`wikipedia-2018 at 20 ms, warm, repeat 3`."""
+    """The name of the load, such as `wikipedia-2018 at 20 ms, warm, repeat 3`."""
     page: Page
     record: LoadRecord
     path: CriticalPath | None
     tables: dict[str, Grid]
     others: tuple[tuple[str, int], ...]
-    """Name and number of the other loads of its job: of the same repeat in the other arms."""
+    """Names and numbers of the job's other loads: other arms of the same repeat, and other attempts."""
     neighbours: tuple[int | None, int | None]
-    """Numbers of the loads that were written before and after it."""
+    """Numbers of the loads that were written before and after this load; None if there are none."""
 
     @property
     def shown(self) -> Shown | None:
@@ -44,7 +44,7 @@ class OneLoad:
 
 
 def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
-    """Raises InputError where the run has no load of that number, or it cannot be read."""
+    """Read the load. Raises InputError if the run has no load with this number, or it cannot be read."""
     with RunReader.open(folder) as run:
         row = _required(run, number)
         text = run.load_json(row.job, row.load, row.attempt)
@@ -87,7 +87,7 @@ def load_json(folder: Path, number: int) -> bytes:
 
 
 def load_name(outline: Outline, row: LoadRow) -> str:
-    """Return cell, repeat and, for a repeated load, its attempt."""
+    """Return the names of cell and repeat and, for a repeated load, its attempt."""
     return f"{outline.cell_name(outline.cells[row.cell])}, repeat {row.repeat + 1}{_attempt(row)}"
 
 
@@ -107,7 +107,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def table_grid(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """A flat table of one load; columns in which nothing stands are left out, and the load's number."""
+    """Return a table of one load without the load's number and without columns that have no values."""
     names = list(TABLES[table])
     kept = [at for at in range(1, len(names)) if any(row[at] is not None for row in rows)]
     columns = tuple(

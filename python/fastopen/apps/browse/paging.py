@@ -1,4 +1,4 @@
-"""Long lists in pieces: which rows a page of a list has, and how many there are."""
+"""Divide long lists into pages of 50 rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ ROWS: Final = 50
 
 @dataclass(frozen=True)
 class Paging:
-    """Page `number` (from 1) of a list of `total` rows."""
+    """Page `number` (from 1) of a list with `total` rows."""
 
     number: int
     total: int
 
     @classmethod
     def within(cls, number: int, total: int) -> "Paging":
-        """The page that is asked for, or the last where there are fewer."""
+        """Return the requested page, or the last page if there are fewer."""
         return cls(max(1, min(number, -(-total // ROWS))), total)
 
     @property
     def start(self) -> int:
-        """The index of its first row."""
+        """Return the index of the page's first row."""
         return (self.number - 1) * ROWS
 
     @property
     def words(self) -> str:
-        """`51 to 100 of 5,004`."""
+        """Return the range of rows in words: `51 to 100 of 5,004`."""
         if self.total == 0:
             return "none"
         return f"{self.start + 1:,} to {min(self.start + ROWS, self.total):,} of {self.total:,}"

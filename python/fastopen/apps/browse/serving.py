@@ -1,4 +1,4 @@
-"""The server: bound to loopback, under an address with a token, until it is told to stop."""
+"""Run the web server of `fastopen browse`: on the loopback address, with a token, until it is stopped."""
 
 import asyncio
 import errno
@@ -23,9 +23,9 @@ TOKEN_BYTES: Final = 32
 async def serve(
     folder: Path, port: int, announce: Callable[[str], None], stop: asyncio.Event | None = None
 ) -> None:
-    """Serves the runs of a folder until `stop`, or a signal that ends a program. `port` 0 is a free one.
+    """Serve the runs of a folder until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
 
-    `announce` gets the address once it answers. Raises InputError where the port is taken or may not be had.
+    `announce` gets the address of the ready server. Raises InputError if `port` (0: any) cannot be used.
     """
     try:
         listening = socket.create_server((ADDRESS, port))

@@ -1,4 +1,4 @@
-"""Conformance: packetdrill's Fast Open scripts on a kernel, and evidence read on their sockets."""
+"""Test a kernel's Fast Open with packetdrill's scripts, and the evidence that fastopen reads from it."""
 
 from fastopen.apps.conform.run import Conformance, Outcome, Result, Tally, conform
 from fastopen.apps.conform.scripts import DEFINITIONS, Script

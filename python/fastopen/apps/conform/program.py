@@ -1,4 +1,4 @@
-"""packetdrill, built of a folder that the user gives, and kept in the user's cache."""
+"""Build packetdrill from a folder that the user gives, and keep the program in the user's cache."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ TIME: Final = Path(__file__).with_name("passing_time.h")
 
 
 def packetdrill(folder: Path) -> Path:
-    """Return the program of this source, built if not cached. Raises InputError, MachineError."""
+    """Build packetdrill from this source unless cached; return its path. Raises InputError, MachineError."""
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"
@@ -32,7 +32,7 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return the digest of the names and bytes of all its files, and of ours."""
+    """Return a digest of the names and contents of the source's files, and of our header TIME."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():
@@ -45,7 +45,7 @@ def _build(source: Path, place: Path) -> None:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as made:
-            # The given folder may be read-only, and is not ours to write in.
+            # The given folder may be read-only, and must not change.
             work = Path(made) / "source"
             shutil.copytree(source, work, copy_function=shutil.copyfile)
             for path in (work, *work.iterdir()):
@@ -65,7 +65,7 @@ def _make(work: Path, log: Path) -> None:
         try:
             run(["sh", "./configure"], file, work)
             (work / TIME.name).write_bytes(TIME.read_bytes())
-            # A newer compiler's warnings are no fault of this machine.
+            # Warnings of newer compilers do not matter.
             flags = f"CFLAGS=-w -include {TIME.name}"
             run(["make", f"--jobs={len(os.sched_getaffinity(0))}", flags, PROGRAM], file, work)
         except StepFailedError:

@@ -1,4 +1,4 @@
-"""The scripts on a kernel: each passes, or fails for a reason that is known or is not."""
+"""Run the scripts on a kernel, and sort their results: passed, failed, or failed for a known reason."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from fastopen.common.process import running
 from fastopen.engines import find_program
 from fastopen.engines.kernels import Kernel
 
-# Of the engine's clock. The longest script takes 30 s.
+# In time of the engine's clock. The longest script takes 30 s.
 SCRIPT_S: Final = 120
 
 
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
-    """It tests what this version of Linux, or this kernel's configuration, does not have."""
+    """The script tests a feature that this version of Linux, or this kernel's configuration, lacks."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Result:
     script: str
     outcome: Outcome
     why: str
-    """Empty where it passed; packetdrill's own words where it failed."""
+    """Empty if the script passed; otherwise packetdrill's message, or the known reason."""
     took_ms: int | None = None
     syn_data_acked: int | None = None
-    """How many handshakes acknowledged data of a SYN, as the script says. None: the script did not pass."""
+    """The number of handshakes that acknowledge SYN data in the script's text; None unless it passed."""
     syn_data_acked_read: int | None = None
-    """And as the project's readers of evidence say: sockets with TCPI_OPT_SYN_DATA."""
+    """The same number according to fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
     unread: int = 0
-    """Sockets whose counts a disconnect has cleared."""
+    """Sockets whose counts were cleared by a disconnect."""
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if the evidence agrees with the script's assertions; None without any."""
+        """Return True if the evidence agrees with the script's text; None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -53,20 +53,20 @@ class Result:
 
 @dataclass(frozen=True)
 class Tally:
-    """The outcomes of the scripts of a group."""
+    """The numbers of scripts of a group by outcome."""
 
     group: str
     passed: int
     not_here: int
     failed: int
     compared: int
-    """How many of them had evidence to compare."""
+    """The number of scripts that passed, and therefore have evidence to compare."""
     agree: int
 
 
 @dataclass(frozen=True)
 class Conformance:
-    """All scripts on one kernel."""
+    """The results of all scripts on one kernel."""
 
     linux: str
     engine: str
@@ -74,13 +74,13 @@ class Conformance:
 
     @property
     def holds(self) -> bool:
-        """Return True if no script failed without a known reason, and all evidence agrees."""
+        """Return True if no script failed without a known reason, and no evidence disagrees."""
         return all(
             result.outcome is not Outcome.FAILED and result.agrees is not False for result in self.results
         )
 
     def tallies(self) -> Iterator[Tally]:
-        """By where the scripts come from."""
+        """Group the results by the scripts' folders."""
         groups: defaultdict[str, list[Result]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
@@ -90,7 +90,7 @@ class Conformance:
         return self._tally("all", self.results)
 
     def line(self) -> str:
-        """One line: what `kernel info` keeps."""
+        """Return a summary in one line, which `kernel info` shows later."""
         total = self.total()
         count = len(self.results)
         said = [f"packetdrill, Linux {self.linux}, {self.engine}: {total.passed} of {count} scripts pass"]
@@ -192,7 +192,7 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Result
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """packetdrill's own words: the line that begins with the script's name, and what follows."""
+    """Return packetdrill's message: the output from the first line that begins with the script's name."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

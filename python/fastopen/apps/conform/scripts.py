@@ -1,4 +1,4 @@
-"""packetdrill's Fast Open scripts: where they are, what they are run with, and what they say of SYN data."""
+"""Read packetdrill's Fast Open scripts: find them, give their arguments, and count acknowledged SYN data."""
 
 import re
 import shutil
@@ -12,8 +12,8 @@ from fastopen.common.errors import InputError
 from fastopen.engines.kernels.manifest import SCRIPTS
 from fastopen.engines.kernels.store import version_key
 
-# What the scripts' own runners give each (packetdrill's run_all.py; ksft_runner.sh of the kernel's source).
-# The cookies are those of the key that defaults.sh sets, for these addresses.
+# The arguments that the scripts' own runners give (packetdrill's run_all.py; ksft_runner.sh of the kernel's
+# source). defaults.sh sets the key that gives these cookies for these addresses.
 DEFINITIONS: Final = (
     *("--send_omit_free", "--ip_version=ipv4", "--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1"),
     *("--netmask_ip=255.255.0.0", "--remote_ip=192.0.2.1"),
@@ -28,7 +28,7 @@ DEFINITIONS_IPV6: Final = (
 )
 SUITE: Final = Path("gtests/net/tcp/fastopen")
 COMMON: Final = Path("gtests/net/common")
-# What scripts call to set up a connection's settings; a copy of packetdrill's folder without links lacks it.
+# Scripts call this to set sysctls. It is missing in a copy of packetdrill's folder without links.
 SET_SYSCTLS: Final = "set_sysctls.py"
 KERNEL_SCRIPTS: Final = "tcp_fastopen_*.pkt"
 _OPTION: Final = re.compile(r"^(--[a-z_]+)=", re.MULTILINE)
@@ -41,7 +41,7 @@ _SEGMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class Script:
-    """One script as it is staged: `name` for people, `path` below the stage."""
+    """A script in the work folder. `name` is for people, `path` is relative to that folder."""
 
     name: str
     path: Path
@@ -52,16 +52,16 @@ class Script:
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
-        """The definitions, without those that the script makes itself: the command line's would win."""
+        """Return the arguments without options that the script sets itself: the command line's would win."""
         own = set(_OPTION.findall(self.text))
         given = DEFINITIONS_IPV6 if self.is_ipv6 else DEFINITIONS
         return [argument for argument in given if argument.split("=")[0] not in own]
 
     def syn_data_acked(self) -> int:
-        """Return the number of handshakes of the script that acknowledge all data of their SYN.
+        """Return the number of the script's handshakes that acknowledge all data of their SYN.
 
-        By the script's own lines: a SYN with data, perhaps retransmitted without, and the first SYN-ACK the
-        other way. SYNs that cross (simultaneous open) are not Fast Open in Linux.
+        The script's lines show them: a SYN with data, which may be retransmitted without it, then the first
+        SYN-ACK in the other direction. SYNs that cross (simultaneous open) are not Fast Open in Linux.
         """
         acked = 0
         ends: dict[str, set[int]] = {"<": set(), ">": set()}
@@ -79,12 +79,12 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy packetdrill's scripts and an installed kernel's, with their parts. Raises InputError."""
+    """Copy packetdrill's scripts and an installed kernel's to `to`, and return them. Raises InputError."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
     _copy(folder / SUITE, suite)
-    # gtests/net/tcp/common is a link to gtests/net/common, which not every copy of the folder has.
+    # gtests/net/tcp/common is a link to gtests/net/common, and is missing in some copies of the folder.
     _copy(folder / COMMON, suite.parents[1] / "common")
     _copy(folder / COMMON, suite.parent / "common")
     own = (resources.files("fastopen.apps.conform") / "set_sysctls.sh").read_bytes()
@@ -98,7 +98,7 @@ def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
         raise InputError(f"has no Fast Open scripts: {SUITE} is empty", str(folder))
     if kernel is not None and (kernel.parent / SCRIPTS).is_dir():
         _copy(kernel.parent / SCRIPTS, to / "linux")
-        # The kernel's is Python, which the virtual kernel need not have.
+        # The kernel's own set_sysctls.py is in Python, which may be missing in the virtual engine.
         (to / "linux" / SET_SYSCTLS).write_bytes(own)
         (to / "linux" / SET_SYSCTLS).chmod(0o755)
         scripts += _scripts(to / "linux", KERNEL_SCRIPTS, "linux", to)
@@ -112,7 +112,7 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """A copy that can be executed and removed, whatever the permissions of the original."""
+    """Copy a folder. All copies can be executed and removed, whatever the permissions of the originals."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)
@@ -120,17 +120,17 @@ def _copy(folder: Path, to: Path) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """Why a script cannot pass on a version of Linux."""
+    """A reason why scripts cannot pass on some versions of Linux."""
 
     scripts: tuple[str, ...]
-    """Their names, without where they come from."""
+    """The names of the scripts, without their group."""
     says: str
-    """Part of packetdrill's complaint, so that another fault of the same script still is one."""
+    """A part of packetdrill's message, so that other faults of the same scripts remain failures."""
     words: str
     since: str = ""
-    """The first version that the script fits; empty: from the beginning."""
+    """The first version that the script fits; empty if it fits the oldest."""
     until: str = ""
-    """The first version that it no longer fits; empty: to the newest."""
+    """The first version that the script does not fit any more; empty if it fits the newest."""
 
     def applies_to(self, linux: str) -> bool:
         """Return True if the script does not fit this version."""
@@ -151,7 +151,7 @@ KNOWN: Final = (
 
 
 def known_reason(script: str, complaint: str, linux: str) -> Known | None:
-    """Why this script fails with this complaint on this version; None if it is unknown."""
+    """Return the known reason for this complaint of a script on this version; None if there is none."""
     name = script.rpartition("/")[2]
     fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
     return next((known for known in fitting if known.applies_to(linux)), None)

@@ -1,1 +1,1 @@
-"""Diagnose real hosts and this machine."""
+"""Diagnose TCP Fast Open on real servers and on this machine."""

@@ -1,4 +1,4 @@
-"""Behaviours of paths that break TCP Fast Open, with their signs at both ends: see docs/paths.md."""
+"""List behaviours that break TCP Fast Open, with the counters that show them: see docs/paths.md."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,16 +18,16 @@ ATTEMPT_FAILS: Final = "AttemptFails"
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One row: a path, a server or a setting, with the counters that grow by one connection with a cookie."""
+    """A behaviour of a path, server or setting, and counters that grow when a connection uses a cookie."""
 
     name: str
-    """The word of `--path`, or one of why's own."""
+    """The value of `--path`, or a name that only this module has."""
     does: str
-    """What is done, as the end of "it may be that ..."."""
+    """The action in words, such as `the path drops SYNs with data`."""
     client: frozenset[str]
     server: frozenset[str]
     costs: str
-    """What a connection pays for it."""
+    """The cost to a connection, such as `a second` or `the saving`."""
     remedy: str
 
 
@@ -107,5 +107,5 @@ BEHAVIOURS: Final = {
 
 
 def named(*names: str) -> tuple[Behaviour, ...]:
-    """The rows of these names."""
+    """Return the behaviours with these names."""
     return tuple(BEHAVIOURS[name] for name in names)

@@ -1,4 +1,4 @@
-"""The distribution's kernel source by apt, without root, with lists and a cache of its own."""
+"""Download the distribution's kernel source with apt, without root and with separate lists and cache."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from fastopen.common.errors import MachineError
 from fastopen.common.process import output_of
 from fastopen.engines.kernels.store import version_key
 
-# seccomp mode came with it: several times faster than ptrace.
+# Linux 6.16 introduced UML's seccomp mode, which is several times faster than ptrace.
 FAST_SINCE: Final = (6, 16)
 PACKAGE: Final = re.compile(r"^linux-source-(\d+(?:\.\d+)+)$")
 _CANDIDATE: Final = re.compile(r"^(linux-source-[0-9.]+):\n(?:  .*\n)*?  Candidate: (\S+)$", re.MULTILINE)
-# A mirror that does not answer must not hold the build for long.
+# The timeouts are short so that a mirror that does not respond cannot delay the build for long.
 OPTIONS: Final = {
     "Dir::Etc::sourcelist": "/dev/null",
     "Dir::State::status": "/dev/null",
@@ -30,26 +30,26 @@ OPTIONS: Final = {
     "Acquire::https::Timeout": "30",
     "APT::Get::List-Cleanup": "false",
 }
-# The lists and the package are 170 MB in all: slower than this is as good as not there.
+# The lists and the package are 170 MB in total. A slower download counts as failed.
 TIMEOUT_S: Final = 900
 GIVE_SOURCE: Final = "give a kernel's source with --source FOLDER or --source TARBALL"
 
 
 @dataclass(frozen=True)
 class Package:
-    """A source package that apt offers: `linux-source-7.3` in version `7.3.4-1`."""
+    """A source package that apt offers, such as `linux-source-7.3` in version `7.3.4-1`."""
 
     name: str
     version: str
 
     @property
     def series(self) -> tuple[int, ...]:
-        """Return the series of the kernel: (7, 3)."""
+        """Return the version in the package's name, such as (7, 3)."""
         return version_key(self.name.rsplit("-", 1)[1])
 
 
 class Apt:
-    """apt with a state of its own in `folder`. Every method raises MachineError naming the remedy."""
+    """apt with its own state in `folder`. Every method raises MachineError with a remedy."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -59,7 +59,7 @@ class Apt:
             (folder / name).mkdir(parents=True)
 
     def newest(self, series: str | None = None) -> Package:
-        """The newest source package of all, or of a series like `6.12`."""
+        """Return the package with the newest source, or with the source of a series such as `6.12`."""
         known = machine_archives()
         if not known:
             raise MachineError("no archive with kernel sources is in apt's sources", GIVE_SOURCE)
@@ -89,7 +89,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[Archive]) -> str:
-        """Fetches the lists; says what went wrong. What did come can be used all the same."""
+        """Fetch the lists. Return the error, if any; lists that were fetched can be used in spite of it."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])
@@ -100,7 +100,7 @@ class Apt:
         names = [name for name in names if PACKAGE.match(name)]
         if not names:
             return []
-        # What apt itself would install, by the machine's pins: none of a package or archive that they forbid.
+        # The versions that apt would install: packages and archives that the machine's pins forbid have none.
         policy = self._run(["apt-cache", *self._options(), "policy", *names]).stdout
         found = _CANDIDATE.findall(policy)
         return [Package(name, version) for name, version in found if version != "(none)"]
@@ -128,7 +128,7 @@ def _choose(offered: list[Package], series: str | None) -> Package | None:
 
 
 def _complaint(stderr: str) -> str:
-    """apt's own last error, else its last line."""
+    """Return apt's last error, or the last line that it printed if there is no error."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
     return (errors or lines or ["apt says nothing"])[-1].removeprefix("E: ")

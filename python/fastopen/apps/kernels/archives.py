@@ -1,4 +1,4 @@
-"""The package archives that this machine already trusts, read from apt's own lists of sources."""
+"""Read the package archives that this machine already trusts from apt's lists of sources."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,27 +9,27 @@ from typing import Final
 APT: Final = Path("/etc/apt")
 OS_RELEASE: Final = Path("/etc/os-release")
 COMPONENT: Final = "main"
-# Debian's releases in their order; each one's sources build on the ones before.
+# Debian's releases in their order, since backports to newer releases have newer kernels.
 CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
 
 
 @dataclass(frozen=True)
 class Archive:
-    """One archive and suite; `signed_by` as apt takes it: a file, fingerprints, a whole key, or nothing."""
+    """An archive and suite. `signed_by` is the field of apt: a file, fingerprints, a whole key, or empty."""
 
     uri: str
     suite: str
     signed_by: str = ""
 
     def stanza(self) -> str:
-        """Return the archive as apt reads it from a `.sources` file."""
+        """Return the archive as an entry of a `.sources` file."""
         lines = ["Types: deb", f"URIs: {self.uri}", f"Suites: {self.suite}", f"Components: {COMPONENT}"]
         lines += [f"Signed-By: {self.signed_by}"] if self.signed_by else []
         return "\n".join(lines) + "\n"
 
 
 def machine_archives(apt: Path = APT) -> list[Archive]:
-    """Every archive with a component `main` that apt uses here, each once."""
+    """Return the archives with a component `main` that apt uses on this machine, without duplicates."""
     found: dict[Archive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:
@@ -44,7 +44,7 @@ def machine_archives(apt: Path = APT) -> list[Archive]:
 
 
 def codename(os_release: Path = OS_RELEASE) -> str:
-    """The distribution's code name, like `trixie`, or "" where it has none."""
+    """Return the distribution's code name, such as `trixie`, or an empty text if it has none."""
     try:
         text = os_release.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -54,11 +54,10 @@ def codename(os_release: Path = OS_RELEASE) -> str:
 
 
 def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
-    """Return the archives to search for a kernel's source, in rounds until one has a source that is new
-    enough.
+    """Return the archives to search in each round, until the source of a new enough kernel is found.
 
-    First the backports to this release and to newer ones: short lists with the newest kernels. Then all
-    others: the machine's own archives and the newer releases. A suite that does not exist does no harm.
+    First the backports to this release and to newer ones: short lists with the newest kernels. Then also all
+    others: the machine's own archives and the newer releases. Suites that do not exist do no harm.
     """
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
@@ -69,7 +68,7 @@ def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
 
 
 def _from_stanzas(text: str) -> Iterator[Archive]:
-    """deb822: sources.list(5), "DEB822-STYLE FORMAT"."""
+    """Read the deb822 format: sources.list(5), "DEB822-STYLE FORMAT"."""
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = _fields(stanza)
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
@@ -81,7 +80,7 @@ def _from_stanzas(text: str) -> Iterator[Archive]:
 
 
 def _fields(stanza: str) -> Mapping[str, str]:
-    """A stanza's fields; a field's further lines begin with white space and are kept as they are."""
+    """Map a stanza's field names to values. Continuation lines, which begin with white space, are kept."""
     fields: dict[str, str] = {}
     last = ""
     for line in stanza.splitlines():
@@ -97,7 +96,7 @@ def _fields(stanza: str) -> Mapping[str, str]:
 
 
 def _from_lines(text: str) -> Iterator[Archive]:
-    """sources.list(5), "ONE-LINE-STYLE FORMAT": deb [options] uri suite components."""
+    """Read lines `deb [options] uri suite components`: sources.list(5), "ONE-LINE-STYLE FORMAT"."""
     pattern = re.compile(
         r"^\s*deb\s+(?:\[(?P<options>[^]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.*)$"
     )

@@ -1,4 +1,4 @@
-"""`fastopen kernel build`: from nothing to an installed kernel, or to the one that is installed already."""
+"""Build and install a kernel, or reuse an installed kernel that was built from the same inputs."""
 
 import contextlib
 import errno
@@ -38,7 +38,7 @@ from fastopen.engines.kernels.store import installed, kernels_folder
 
 @dataclass(frozen=True)
 class Stage:
-    """The current stage, like "compiling"; `done` of about `total` steps if they are counted."""
+    """The current stage, such as "compiling". `done` of about `total` steps are finished, if counted."""
 
     name: str
     detail: str = ""
@@ -55,9 +55,9 @@ PREFIX: Final = ".build-"
 
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
-    """A new folder inside `folder`, held alone: a second build calls `waiting` and waits for the first.
+    """Yield a new folder inside `folder`, under a lock. If another build has it, call `waiting` and wait.
 
-    What builds that were killed have left is removed. Raises MachineError where nothing can be written.
+    Remove what killed builds have left. Raises MachineError if `folder` cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,9 +87,9 @@ SHOWN_LINES: Final = 3
 
 @dataclass(frozen=True)
 class Request:
-    """The kernel to build: from a given source, else from apt, the newest or one series (`6.12`).
+    """The kernel to build: from `source`, or else the newest from apt, or the newest of a `series` (`6.12`).
 
-    `force` rebuilds an installed kernel; `if_missing` accepts any kernel of this recipe.
+    `force` rebuilds an installed kernel. `if_missing` accepts any installed kernel of this recipe.
     """
 
     source: Path | None = None
@@ -101,16 +101,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Built:
-    """The kernel asked for, and whether it had to be built."""
+    """The requested kernel. `new` is True if it was built now."""
 
     kernel: Kernel
     new: bool
 
 
 def build_kernel(request: Request, watch: Watcher) -> Built:
-    """Builds, tries and installs a kernel in the user's cache, unless the same inputs were built before.
+    """Build, test and install a kernel in the user's cache, or return one built from the same inputs.
 
-    Raises InputError where the given source is none, MachineError where this machine cannot do it.
+    Raises InputError if the given source cannot be used, MachineError if this machine cannot build a kernel.
     """
     recipe = read_recipe()
     check_processor()
@@ -122,7 +122,7 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
     started = time.monotonic()
     with workspace(folder, lambda: watch(Stage("waiting", "waiting for another build"))) as work:
         check_room(folder)
-        with (folder / LOG).open("wb", buffering=0) as log:  # programs write into it too
+        with (folder / LOG).open("wb", buffering=0) as log:  # unbuffered: programs write into it as well
             try:
                 own = recipe.copied_to(work / "recipe")
                 return _build(_Job(request, own, work, log, watch, started))
@@ -183,7 +183,7 @@ def _source(job: _Job) -> Source:
 
 
 def _unpack(job: _Job, source: Source, tree: Path) -> None:
-    """Raises InputError where a file that was given cannot be unpacked; else as `Source.unpack`."""
+    """Unpack the source into `tree`. Raises InputError if a given source is damaged or links elsewhere."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:
@@ -222,7 +222,7 @@ def _manifest(
 
 
 def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
-    """Puts the kernel in its place in one step; one of the same name gives way."""
+    """Move the kernel's folder to its place. A kernel of the same name is moved away first."""
     ready = job.work / "ready"
     ready.mkdir()
     program.rename(ready / PROGRAM)
@@ -238,11 +238,11 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
 
 
 def _why(program: str, log: Path) -> tuple[str, str]:
-    """The error of a build that failed, from the last lines of its log that tell a fault."""
+    """Return the error and remedy of a failed build, from the lines of its log that report a fault."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     if any("No space left on device" in line for line in lines):
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
-    # A compiler's own words come first and tell most; make's "Error 2" lines follow for each folder.
+    # A compiler's errors come first and explain most; lines "Error 2" of make follow for each folder.
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
     message = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])

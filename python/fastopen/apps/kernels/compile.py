@@ -1,4 +1,4 @@
-"""From an unpacked source to a kernel: patched, configured, compiled and stripped."""
+"""Turn an unpacked source into a kernel: patch, configure, compile and strip it."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.process import Command, StepFailedError, output_of, plain_environment, run, running
 from fastopen.engines.kernels.recipe import Recipe, options_in
 
-# What the kernel says of its build would else differ from machine to machine.
+# Without these, the kernel's record of its build would differ from machine to machine.
 SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_TIMESTAMP": "2000-01-01 00:00:00 UTC",
     "KBUILD_BUILD_USER": "fastopen",
@@ -19,18 +19,18 @@ SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_VERSION": "1",
     "LOCALVERSION": "",
 }
-# Part of CONFIG_SYSCTL in newer kernels.
+# Options that newer kernels no longer have: this one is part of CONFIG_SYSCTL there.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
-# Warnings of a source that is not ours only hide its errors in the log, and looking for them takes time: `-w`
-# alone leaves them unsaid, not unsought.
+# Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save
+# the time to look for them.
 QUIET: Final = "KCFLAGS=-w -Wno-all -Wno-extra"
-# Loads spend their time here; with less search for speed in the rest the compiler has a seventh less to do.
+# Loads spend their time in these folders. Less optimisation elsewhere saves a seventh of the compiler's work.
 HOT: Final = (
     *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
     *("net/core", "net/ipv4", "net/ipv6", "net/sched"),
 )
-# Large files there that no packet of a load comes by: what sets a network up, other scheduling classes, BPF.
+# Large files in these folders that no packet of a load passes: network setup, other scheduling classes, BPF.
 COLD: Final = (
     *("kernel/sched/build_policy", "lib/maple_tree", "lib/vsprintf"),
     *("net/core/filter", "net/core/net-sysfs", "net/core/net_namespace", "net/core/netdev-genl"),
@@ -39,14 +39,14 @@ COLD: Final = (
     *("net/ipv6/addrconf", "net/ipv6/ipv6_sockglue", "net/ipv6/mcast", "net/ipv6/ndisc"),
 )
 LIGHTLY: Final = "FASTOPEN_COLD=-O1"
-# Where the source keeps its scripts for packetdrill.
+# The folder of packetdrill scripts in Linux's source.
 PACKETDRILL: Final = Path("tools/testing/selftests/net/packetdrill")
-# How many files the configuration compiles, about; for the live line only.
+# The approximate number of files that the configuration compiles, only for the progress line.
 FILES_ABOUT: Final = 650
 
 
 def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
-    """Applies our patches. Raises MachineError naming the one that does not fit this source."""
+    """Apply our patches. Raises MachineError, which names a patch that does not fit this source."""
     for path in recipe.patches:
         try:
             run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)
@@ -57,7 +57,7 @@ def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
 
 
 def kernel_version(tree: Path) -> str:
-    """Return the version in the tree's own Makefile: `7.3.4`. Raises MachineError if it is not a kernel's."""
+    """Return the version in the tree's Makefile, such as `7.3.4`. Raises MachineError if there is none."""
     asked = output_of(["make", "--silent", "kernelversion"], None, tree, plain_environment())
     version = asked.stdout.strip()
     if asked.returncode or not re.fullmatch(r"\d+\.\d+[\w.+-]*", version):
@@ -66,7 +66,7 @@ def kernel_version(tree: Path) -> str:
 
 
 def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
-    """Writes `.config` with what the recipe asks for. Raises MachineError where that cannot be had."""
+    """Write `.config` with the recipe's options. Raises MachineError if this Linux lacks one of them."""
     environment = plain_environment(KCONFIG_ALLCONFIG=str(recipe.config), **SAME_EVERYWHERE)
     run(["make", "ARCH=um", f"--jobs={jobs}", "allnoconfig"], log, tree, environment)
     got = options_in((tree / ".config").read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compiles with `jobs` compilers, reports how many files are done, and returns the stripped program."""
+    """Compile with `jobs` compilers, report the number of compiled files, and return the stripped program."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     files = 0
@@ -90,8 +90,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some file of some version may not bear these shortcuts. Then it is compiled without them, and so is
-        # what was compiled lightly: its flags are others now.
+        # Some file of some version may not compile with these shortcuts. Then it is compiled without them,
+        # and so are the files that were compiled with LIGHTLY, because their flags have changed.
         done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
         empty_precompiled(tree)
     if not done and not _make([*command, "linux"], environment, tree, log, count):
@@ -101,7 +101,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Lets what is cold, folders and files, be compiled with the flag that make is called with."""
+    """Let files outside the folders HOT, and the files COLD, be compiled with make's flag FASTOPEN_COLD."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:
@@ -111,7 +111,7 @@ def lighten(tree: Path) -> None:
 def _make(
     command: Command, environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None]
 ) -> bool:
-    """Was it made? `compiled` is called for each file that is begun."""
+    """Run make and return True if it succeeded. Call `compiled` for each file that it begins to compile."""
     with running(command, log, tree, environment) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -123,7 +123,7 @@ def _make(
 
 
 def compiler(tree: Path) -> str:
-    """Return the compiler that the configuration remembers: `gcc (Debian 12.2.0-14) 12.2.0`."""
+    """Return the compiler that `.config` records, such as `gcc (Debian 12.2.0-14) 12.2.0`."""
     line = options_in((tree / ".config").read_text(encoding="utf-8")).get(
         "CONFIG_CC_VERSION_TEXT", "=unknown"
     )

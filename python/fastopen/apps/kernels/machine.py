@@ -1,4 +1,4 @@
-"""Can this machine build a kernel: processor, room on the disk, and the programs that it needs."""
+"""Check that this machine can build a kernel: processor, free disk space and required programs."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from typing import Final
 
 from fastopen.common.errors import MachineError
 
-# Debian's package for each program that the build calls.
+# The Debian package of each program that the build calls.
 TOOLS: Final = {
     "gcc": "gcc libc6-dev",
     "ld": "binutils",
@@ -20,13 +20,13 @@ TOOLS: Final = {
     "tar": "tar",
     "xz": "xz-utils",
 }
-# The package, the needed part of the source and the objects; measured in docs/measurements/kernel.md.
+# Space for the package, the needed part of the source and the objects; see docs/measurements/kernel.md.
 NEEDED_BYTES: Final = 1_000_000_000
 MAKE_ROOM: Final = "free some space, or set XDG_CACHE_HOME to a folder on another disk"
 
 
 def check_processor() -> None:
-    """Raises MachineError where the virtual engine's kernel cannot run."""
+    """Raise MachineError if the virtual engine's kernel cannot run on this machine."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         raise MachineError(
             f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
@@ -35,7 +35,7 @@ def check_processor() -> None:
 
 
 def check_room(folder: Path) -> None:
-    """Raises MachineError where the disk of `folder` has not room enough for a build."""
+    """Raise MachineError if the disk of `folder` has too little free space for a build."""
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize
     if free < NEEDED_BYTES:

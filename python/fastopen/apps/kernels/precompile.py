@@ -1,8 +1,8 @@
-"""The kernel's headers, read once instead of with each file: reading them is most of what a build costs.
+"""Precompile the kernel's headers: reading them for each file takes most of a build's time.
 
-A precompiled header takes the place of the first header that the kernel's make gives to each compilation.
-gcc passes it over where a file is compiled with other flags, and reads the headers themselves.
-docs/measurements/kernel.md has the measurements.
+The precompiled header replaces the first header that the kernel's make includes in each compilation. If a
+file is compiled with other flags, gcc ignores it and reads the headers. See docs/measurements/kernel.md for
+the measurements.
 """
 
 import os
@@ -18,20 +18,20 @@ from fastopen.engines.kernels.recipe import Recipe
 
 FLAGS: Final = Path("scripts/Makefile.lib")
 FIRST: Final = Path("include/linux/compiler-version.h")
-# A small file that needs no other flags than most do.
+# A small file that is compiled with the same flags as most files.
 SAMPLE: Final = Path("lib/bsearch.o")
 NAMES: Final = "fastopen-names.h"
-# kernel/headers.h asks for it, so that gcc passes the precompiled header over where it is defined.
+# kernel/headers.h mentions this macro, so that gcc ignores the precompiled header if it is defined.
 PLAIN: Final = "FASTOPEN_PLAIN"
-# The names of the file that is compiled: headers mention them, so gcc would pass the precompiled one over.
+# Macros with the name of the compiled file. Headers mention them, so gcc would ignore the precompiled one.
 OWN_NAMES: Final = re.compile(r"-D(_*KBUILD_(?:BASENAME|MODNAME|MODFILE))=")
 PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
 )
-# They have a name of their own that some header makes a macro.
+# A name that these files define themselves is a macro in some header.
 CLASHING: Final = ("lib/sort", "net/ipv4/ping", "net/ipv4/raw")
-# What is defined ahead of a header may change what it says; these two do not.
+# A definition before the first header may change the header's meaning. These two do not.
 HARMLESS: Final = ("pr_fmt", "CREATE_TRACE_POINTS")
 LOOKED_AT: Final = 4096
 INCLUDE: Final = re.compile(r"^#\s*include\s*<", re.MULTILINE)
@@ -39,9 +39,9 @@ DEFINED: Final = re.compile(r"^#\s*(?:define|undef)\s+(\w+)", re.MULTILINE)
 
 
 def prepare_names(tree: Path) -> bool:
-    """Lets each file's own names be defined after the first header; False where this kernel's make differs.
+    """Define the macros OWN_NAMES only after the first header. Return False if this kernel's make differs.
 
-    To be called before anything is compiled.
+    Call this before anything is compiled.
     """
     if not (tree / FIRST).is_file() or not (tree / FLAGS).is_file():
         return False
@@ -62,7 +62,7 @@ def prepare_names(tree: Path) -> bool:
 def precompile(
     tree: Path, recipe: Recipe, make: Command, environment: Mapping[str, str], log: IO[bytes]
 ) -> bool:
-    """Compiles `kernel/headers.h` with the flags that most files get; False where that fails."""
+    """Compile `kernel/headers.h` with the flags of most files. Return False if this fails."""
     target = tree / f"{FIRST}.gch"
     headers = tree / "fastopen-headers.h"
     shutil.copyfile(recipe.headers, headers)
@@ -77,7 +77,7 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, which objects depend on, so that later compilations read all."""
+    """Empty the precompiled header, so that it is not used. Its time stays, since objects depend on it."""
     target = tree / f"{FIRST}.gch"
     before = target.stat()
     target.write_bytes(b"")
@@ -85,7 +85,7 @@ def empty_precompiled(tree: Path) -> None:
 
 
 def _flags(tree: Path) -> list[str]:
-    """The sample's compiler and flags, without what is the sample's alone."""
+    """Return the sample's compiler and flags, without those that only the sample needs."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
     command = shlex.split(noted.split("\n", 1)[0].split(":=", 1)[1].split(";")[0])
     own = ("-Wp,-MMD", "-DFASTOPEN_")
@@ -100,7 +100,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """The files that define something ahead of one of their headers."""
+    """Yield the files that define a macro before one of their headers, so cannot use the precompiled one."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The source of a kernel: apt, a tarball or a folder; its identity, and how it is unpacked."""
+"""Find the source of a kernel (apt, a tarball or a folder), identify it, and unpack it."""
 
 import hashlib
 import os
@@ -13,13 +13,13 @@ from fastopen.common.errors import InputError
 from fastopen.common.process import pipe
 from fastopen.engines.kernels.manifest import sha256_of
 
-# What an earlier build may have left in a folder, as tar's patterns. Without the commands it noted (*.cmd)
-# the kernel's make does all again. None may match a source, as */vmlinux* would match vmlinux.lds.S.
+# tar's patterns for files of earlier builds in a folder. Without the recorded commands (*.cmd) the kernel's
+# make builds everything again. No pattern may match a source: */vmlinux* would match vmlinux.lds.S.
 BUILT: Final = (
     *("*.o", "*.a", "*.ko", "*.cmd", "./vmlinux", "./linux", "./.config", "./.git"),
     *("./include/config", "./include/generated", "./arch/*/include/generated"),
 )
-# A package holds a tarball, whose name says which compression it has.
+# A package contains a tarball, whose name shows its compression.
 _INNER: Final = (
     'case "$TAR_FILENAME" in *.xz) xz -T0 -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
 )
@@ -28,20 +28,20 @@ _OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f
 
 @dataclass
 class Source:
-    """One kernel's source. `name` and `version` go into the manifest."""
+    """The source of a kernel. `name` and `version` go into the manifest."""
 
     name: str
     version: str
-    """The version of the package; empty for a given source, whose Makefile has it."""
+    """The version of the package; empty for a given source, whose Makefile has the version."""
     identity: str
-    """A text that differs for other contents."""
+    """A text that differs between sources with different contents."""
     fetch: Callable[[], Path]
-    """Return the folder, tarball or package, which may be downloaded first. Raises MachineError."""
+    """Returns the folder, tarball or package, downloaded if necessary. Raises MachineError."""
     sha256: str | None = None
-    """Of the file that it comes in, once it is unpacked; None for a folder."""
+    """The digest of the tarball or package, known once it is unpacked; None for a folder."""
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        """Write it into `tree`, without the files in `unused`. Raises StepFailedError, MachineError."""
+        """Unpack into `tree`, without the files in `unused`. Raises StepFailedError, MachineError."""
         path = self.fetch()
         extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
         extract += ["--wildcards", f"--exclude-from={unused}"]
@@ -56,21 +56,21 @@ class Source:
         else:
             pipe([[*extract, "--file", path]], log, work)
         if path.is_relative_to(work):
-            path.unlink()  # a download, whose room the build needs
+            path.unlink()  # a download: the build needs its space
 
 
 def packaged_source(apt: Apt, package: Package) -> Source:
-    """Return a package that apt offers: fetched when it is unpacked."""
+    """Return the source of a package that apt offers. It is downloaded when it is unpacked."""
     return Source(
         package.name, package.version, f"{package.name} {package.version}", partial(apt.download, package)
     )
 
 
 def given_source(path: Path) -> Source:
-    """Return the source of --source, which is never changed.
+    """Return the source given by --source, which is never changed.
 
     Raises InputError if it is neither a kernel's folder nor a file: a package `linux-source-*.deb`, or a
-    tarball as kernel.org hands out.
+    tarball such as those on kernel.org.
     """
     whole = path.absolute()
     if path.is_dir():
@@ -85,7 +85,7 @@ def given_source(path: Path) -> Source:
 
 
 def _digest_of(folder: Path) -> str:
-    """Return a digest of names, sizes and times of change. Reading a gigabyte would take longer."""
+    """Return a digest of names, sizes and modification times. Reading the contents would take longer."""
     digest = hashlib.sha256()
     for path, status in sorted(_files(folder)):
         line = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"
@@ -94,7 +94,7 @@ def _digest_of(folder: Path) -> str:
 
 
 def link_that_leads_out(tree: Path) -> str | None:
-    """A symbolic link in an unpacked source through which the build would write elsewhere."""
+    """Return a symbolic link through which the build would write outside the source; None without any."""
     inside = tree.resolve()
     for root, folders, names in os.walk(inside):
         for name in (*folders, *names):

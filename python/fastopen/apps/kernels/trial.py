@@ -1,4 +1,4 @@
-"""The trial boot of a kernel just built: it keeps virtual time, repeats itself, and has TCP Fast Open."""
+"""Boot a new kernel for a trial: it must keep virtual time, give the same output twice, and have TFO."""
 
 import subprocess
 import time
@@ -9,11 +9,11 @@ from fastopen.common.errors import MachineError
 from fastopen.common.process import StepFailedError, output_of, plain_environment, run
 
 SLEPT_NS: Final = 600_000_000_000
-# The tolerance is the process's timer slack (PR_SET_TIMERSLACK, 50 us) and the cost of reading the clock.
+# The tolerance covers the process's timer slack (PR_SET_TIMERSLACK, 50 us) and reading the clock.
 SLACK_NS: Final = 100_000
 BOOT_S: Final = 60
 STARTED_NS: Final = 1_000_000_000_000_000_000
-# What every kernel of ours is started with.
+# The arguments with which fastopen starts every kernel.
 COMMON: Final = (
     "time-travel=inf-cpu",
     f"time-travel-start={STARTED_NS}",
@@ -28,7 +28,7 @@ COMMON: Final = (
 
 
 def needed_arguments(kernel: Path) -> list[str]:
-    """Return the arguments for this kernel's command line beside those that all kernels need.
+    """Return the arguments that this kernel needs on its command line, in addition to COMMON.
 
     `seccomp=on` if the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` if it
     has patch 0003, and `direct-init` if it has patch 0004.
@@ -42,7 +42,7 @@ def needed_arguments(kernel: Path) -> list[str]:
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
-    """Boots the kernel twice with the program of `source` (C). Raises MachineError that says its fault."""
+    """Boot the kernel twice with the program in `source` (C). Raises MachineError with the kernel's fault."""
     program = work / "trial"
     try:
         run(["gcc", "-O1", "-o", program, source], log, work)
@@ -69,7 +69,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Return the output of the program as first process. Its ten minutes of sleep are virtual."""
+    """Boot with the program as first process and return its output. Its sleep of ten minutes is virtual."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""Chromium over the DevTools protocol: each page in a fresh profile, listened to while it loads."""
+"""Load pages in Chromium, each in a fresh profile, and record their events of the DevTools protocol."""
 
 import base64
 import os
@@ -22,7 +22,7 @@ import socket
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-# Frames of other sites stay in the page's own process: their requests are then reported by the same session.
+# Frames of other sites stay in the page's process, so that the page's session reports their requests.
 ARGUMENTS: Final = (
     "--disable-features=IsolateOrigins,site-per-process",
     "--disable-site-isolation-trials",
@@ -31,28 +31,28 @@ ARGUMENTS: Final = (
 )
 BODIES_BYTES: Final = 512 * 2**20
 BODY_BYTES: Final = 128 * 2**20
-# What a page may send and ask for: all of it is kept in memory and in files, for as long as it goes on.
+# Limits on a page: everything that it receives and requests is kept in memory and in files.
 MAX_RECEIVED_BYTES: Final = 2**30
 MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50
 TURN_MS: Final = 8000
-# What a window of Chromium's in a world shows (docs/dev/chromium.md).
+# The size of the page in a window of Chromium in a world (docs/dev/chromium.md).
 VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
 
 class LoadError(Exception):
-    """A page that could not be recorded, in words."""
+    """A page that could not be recorded. The text gives the reason."""
 
 
 class Recorder(Closing):
-    """A browser that records pages, one at a time. A context manager that ends it."""
+    """A browser that records pages, one at a time. Use it as a context manager, which ends the browser."""
 
     def __init__(
         self, arguments: Sequence[str] = (), *, insecure: bool = False, netlog: Path | None = None
     ) -> None:
-        """`arguments` go on the browser's command line; `insecure` takes certificates that nobody signed.
+        """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
 
-        With `netlog` bodies are in that file when the browser has ended, and not in what is recorded.
+        With `netlog`, bodies are in that file when the browser has ended, and not in `Loaded`.
         """
         try:
             from playwright.sync_api import sync_playwright
@@ -62,7 +62,7 @@ class Recorder(Closing):
         self._insecure, self._netlog = insecure, netlog
         logged = [] if netlog is None else [argument.format(netlog) for argument in NETLOG]
         chromium = CHROMIUM.find()
-        # A browser that root starts has no sandbox to put itself into.
+        # Chromium's sandbox does not work for root.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         self._playwright = sync_playwright().start()
         try:
@@ -85,9 +85,9 @@ class Recorder(Closing):
         return self._browser.version
 
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
-        """Loads a page until its load event and, for what it asks afterwards, until nothing is left to come.
+        """Load a page until its load event, then until no request is open.
 
-        Waits at most `timeout_s` for the load event, and `settle_s` after it. Raises LoadError.
+        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError.
         """
         from playwright.sync_api import Error
 
@@ -133,7 +133,7 @@ class Recorder(Closing):
 
 
 def _wait_for_turn(page: "Page") -> None:
-    """Raises LoadError where a script never gives way: what is asked of the page then has no answer."""
+    """Raise LoadError if a script blocks the page for TURN_MS: later calls would not return."""
     from playwright.sync_api import TimeoutError as TimedOut
 
     try:
@@ -143,7 +143,7 @@ def _wait_for_turn(page: "Page") -> None:
 
 
 def _check(log: Log) -> None:
-    """Raises LoadError where a page goes on without end."""
+    """Raise LoadError if the page has received too many bytes or made too many requests."""
     if log.received_bytes > MAX_RECEIVED_BYTES:
         raise LoadError(f"it sent more than {MAX_RECEIVED_BYTES >> 20:,} MiB")
     if len(log.exchanges) > MAX_REQUESTS:
@@ -151,7 +151,7 @@ def _check(log: Log) -> None:
 
 
 def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:
-    """The body as programs saw it; None where there is none, or the browser has it no more."""
+    """Return the decoded body, and True if it is base64; None if there is none or the browser dropped it."""
     from playwright.sync_api import Error
 
     if exchange.redirected or exchange.failed or exchange.ended is None:
@@ -164,13 +164,13 @@ def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] 
 
 
 def _said(error: Exception) -> str:
-    """`net::ERR_NAME_NOT_RESOLVED` out of the many lines around it."""
+    """Return an error's first line, such as `net::ERR_NAME_NOT_RESOLVED`, without Playwright's prefix."""
     first = str(error).strip().splitlines()[0]
     return first.partition("Page.goto: ")[2] or first
 
 
 def _why_it_ended(message: str) -> str:
-    """Return the last words of Chromium, if Playwright reports them, else the first line of the message."""
+    """Return Chromium's fatal error if Playwright reports it, else the first line of the message."""
     fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
     return fatal[1] if fatal else message.strip().splitlines()[0]
 
@@ -179,7 +179,7 @@ TIMEOUT_S: Final = 3.0
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Return how long a handshake takes now, in ms, with each host without a recorded one."""
+    """Measure a TCP handshake, in ms, with each host for which no handshake was recorded."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

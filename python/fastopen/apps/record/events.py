@@ -1,4 +1,4 @@
-"""Chromium's reports on each request over the DevTools protocol, assembled as they come.
+"""Assemble the events of Chromium's DevTools protocol into requests as they come.
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/
 """
@@ -23,29 +23,29 @@ EVENTS: Final = (
 
 @dataclass
 class NetworkExchange:
-    """One request: what was asked, when (seconds of the browser's clock), and what came of it."""
+    """One request and its response. Times are seconds of the browser's clock."""
 
     id: str
     asked: Mapping[str, Any]
     response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
-    """Head and body as they crossed the wire."""
+    """The size of head and body on the wire."""
     failed: str | None = None
     redirected: bool = False
     body: tuple[str, bool] | None = None
-    """As the browser gives it, and whether it is base64."""
+    """The body as the browser returns it, and True if it is base64."""
     on_the_wire: bool = False
-    """Whether the browser's network stack reports its heads (`_Heads`)."""
+    """True if the browser's network stack reports the heads (`_Heads`)."""
     sent: Mapping[str, str] | None = None
-    """Header fields as they were sent; None where the network stack does not say."""
+    """Header fields as they were sent; None if the network stack does not report them."""
     got: Mapping[str, str] | None = None
-    """The response's, as they came."""
+    """The response's header fields as they were received; None if they are not reported."""
 
 
 @dataclass
 class _Heads:
-    """The network stack's reports of all header fields of an id, in the order of its redirects."""
+    """All header fields of the requests with one id, from the network stack, in the order of redirects."""
 
     sent: list[Mapping[str, str]] = field(default_factory=list)
     got: list[Mapping[str, str]] = field(default_factory=list)
@@ -53,18 +53,18 @@ class _Heads:
 
 @dataclass
 class Log:
-    """All of one page load, in the order in which it began."""
+    """The requests of one page load, in the order of their starts, and the times of its events."""
 
     exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None
     content_at: float | None = None
     received_bytes: int = 0
-    """Of all bodies so far, before they are decoded."""
+    """The size of all bodies so far, before they are decoded."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
     _heads: defaultdict[str, _Heads] = field(default_factory=lambda: defaultdict(_Heads))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:
-        """Takes one event. What belongs to no request that was seen is left out."""
+        """Process one event. Events of unknown requests are ignored."""
         if name == "Page.loadEventFired":
             self.load_at = event["timestamp"]
         elif name == "Page.domContentEventFired":
@@ -84,7 +84,7 @@ class Log:
         return sum(one.ended is None for one in self.exchanges)
 
     def give_heads(self) -> None:
-        """Gives each request its heads, when all has been reported."""
+        """Give each request its heads. Call this when all events have come."""
         heads = {identity: (iter(of.sent), iter(of.got)) for identity, of in self._heads.items()}
         for one in self.exchanges:
             if one.on_the_wire and one.id in heads:

@@ -1,4 +1,4 @@
-"""Page loads as Chromium timing them into a HAR 1.2, in Chrome's own habits where the format leaves room.
+"""Convert page loads of Chromium to HAR 1.2, with Chrome's conventions if the format leaves a choice.
 
 The specification: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -17,19 +17,19 @@ _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/
 
 @dataclass(frozen=True)
 class Loaded:
-    """A page that was loaded."""
+    """A page load as it was recorded."""
 
     url: str
     title: str
     log: Log
     handshakes_ms: Mapping[str, float] = field(default_factory=dict)
-    """Of hosts whose handshake no request waited for."""
+    """TCP handshakes in ms with hosts for which the requests show none, measured after the load."""
     screenshot: bytes | None = None
     """A PNG of what the browser showed."""
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
-    """One HAR of all pages. `browser` is its version."""
+    """Return one HAR with all pages. `browser` is the browser's version."""
     entries = []
     described = []
     for number, page in enumerate(pages, start=1):
@@ -53,7 +53,7 @@ def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
 
 
 def round_trips_ms(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """For each host the shortest TCP handshake, in ms."""
+    """Map each host to its shortest TCP handshake, in ms."""
     found: dict[str, float] = {}
     for entry in entries:
         timings = entry["timings"]
@@ -72,7 +72,7 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
 
     return {
         "id": identity,
-        # Chrome's habit: the URL that was asked for.
+        # Chrome's convention: the URL that was requested.
         "title": page.url,
         "startedDateTime": _moment(first["wallTime"]),
         "pageTimings": {"onContentLoad": after(page.log.content_at), "onLoad": after(page.log.load_at)},
@@ -108,7 +108,7 @@ def _cache(response: Mapping[str, Any]) -> str | None:
 
 
 def _timings(exchange: NetworkExchange) -> dict[str, float]:
-    """The parts of the entry's time in ms; -1: does not apply. TLS is a part of `connect` (HAR 1.2)."""
+    """Return the parts of the entry's time in ms; -1 if not applicable. `connect` includes TLS (HAR 1.2)."""
     asked_s, ended_s = exchange.asked["timestamp"], exchange.ended
     timing = (exchange.response or {}).get("timing")
     whole = 0.0 if ended_s is None else max(0.0, (ended_s - asked_s) * 1000)
@@ -124,7 +124,7 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
         timing[f"{name}Start"] for name in ("dns", "connect", "send") if timing.get(f"{name}Start", -1) >= 0
     ]
     queued = (timing["requestTime"] - asked_s) * 1000 + min(begins, default=0)
-    # The first byte of the head, in browsers that tell it.
+    # The first byte of the head, if the browser reports it, or else the last.
     answered = timing.get("receiveHeadersStart", -1)
     answered = answered if answered > 0 else timing["receiveHeadersEnd"]
     ended = timing["receiveHeadersEnd"] if ended_s is None else (ended_s - timing["requestTime"]) * 1000
@@ -166,12 +166,12 @@ def _posted_type(request: Mapping[str, Any]) -> str:
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
     fields = _headers(exchange.got or response.get("headers", {}))
-    # What had come when the head was there was the head.
+    # The bytes that were received when the head was complete are the head.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
-    # A browser does not keep everything, broken pictures for one: as large as on the wire, at least.
+    # A browser does not keep all bodies, such as broken pictures: count at least the bytes on the wire.
     content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text
@@ -203,7 +203,7 @@ def _version(response: Mapping[str, Any]) -> str:
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
-    """A field that came several times has a line for each (Set-Cookie)."""
+    """Return the header fields. Chromium joins repeated fields with line feeds (Set-Cookie): split them."""
     return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
 
 

@@ -1,4 +1,4 @@
-"""Requests and responses as they crossed the wire, out of Chromium's log of its network (--log-net-log).
+"""Read requests and responses as they crossed the wire from Chromium's log of its network (--log-net-log).
 
 The DevTools protocol reports bodies as programs see them; this log has them before they are decoded.
 """
@@ -23,22 +23,22 @@ Headers = list[tuple[str, str]]
 
 @dataclass
 class WireExchange:
-    """A request and its response; the body without the frames of chunks or HTTP/2."""
+    """A request and its response. The body has no chunked coding and no frames of HTTP/2."""
 
     url: str
     method: str
     moment_s: float
-    """Since the epoch."""
+    """The start of the request, in seconds since the epoch."""
     sent: Headers = field(default_factory=list)
     status: str = ""
     got: Headers = field(default_factory=list)
     body: bytearray = field(default_factory=bytearray)
     coded: bool = False
-    """Whether the browser decodes the body, and logs it on both sides of that."""
+    """True if the browser decodes the body. It then logs the body before and after decoding."""
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
-    """Yield the bytes that crossed the wire for these URLs, in the order of the requests."""
+    """Yield the answered requests for these URLs with their bytes on the wire, in order of the requests."""
     current: dict[int, WireExchange] = {}
     found: list[WireExchange] = []
     with log.open(encoding="utf-8", errors="replace") as file:
@@ -60,7 +60,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
 
 
 def _event(line: str) -> Any:
-    """The event of a line; None for what stands before and after the events."""
+    """Parse the event of a line; None for lines before and after the events."""
     try:
         event = json.loads(line[: line.rindex("}") + 1])
     except ValueError:

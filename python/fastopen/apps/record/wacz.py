@@ -1,7 +1,7 @@
-"""A recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): what crossed the wire, and when.
+"""Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): the bytes on the wire, and times.
 
-In addition to the archive, which other tools replay, it holds the HAR without bodies (times and initiators)
-and pictures.
+In addition to the archive, which other tools replay, it contains the HAR without bodies (times and
+initiators) and screenshots.
 """
 
 import gzip
@@ -20,12 +20,12 @@ from fastopen.common.versions import version_of
 
 HAR: Final = "recording.har"
 _ARCHIVE: Final = "data.warc.gz"
-# Of one connection or framing: the archive has bodies without frames.
+# Fields of a connection's framing: the archive has bodies without frames.
 _FRAMING: Final = ("transfer-encoding", "content-length")
 
 
 def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser: str) -> bytes:
-    """One WACZ of all pages. `browser` is its version."""
+    """Return one WACZ with all pages. `browser` is the browser's version."""
     archive, index = _warc(exchanges)
     har = har_of(pages, browser)
     listed = [
@@ -60,7 +60,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
     }
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as whole:
-        # What is compressed already, and is read by offset, stays as it is.
+        # Files that are compressed already, and are read by offset, are stored unchanged.
         for path, data in {**files, "datapackage.json": json.dumps(package, indent=2).encode()}.items():
             small = zipfile.ZIP_STORED if path.endswith((".gz", ".png")) else zipfile.ZIP_DEFLATED
             whole.writestr(path, data, small)
@@ -68,12 +68,12 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
 
 
 def picture_of(page: int) -> str:
-    """Return the place of the picture of a page, by its number from 1."""
+    """Return the path of a page's screenshot. Pages are numbered from 1."""
     return f"screenshots/{page}.png"
 
 
 def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
-    """The archive, and a line of its index for each response."""
+    """Return the archive, and its index with a line for each response."""
     from warcio.statusandheaders import StatusAndHeaders
     from warcio.warcwriter import WARCWriter
 
@@ -119,7 +119,7 @@ def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
 
 
 def _cdxj(exchange: WireExchange, response: Any, offset: int, length: int) -> str:
-    """A line of the index (CDXJ); its key is the URL with the host's parts reversed."""
+    """Return a line of the index (CDXJ). Its key is the URL with the labels of the host reversed."""
     parts = urlsplit(exchange.url)
     host = ",".join(reversed((parts.hostname or "").split("."))) + (f":{parts.port}" if parts.port else "")
     key = f"{host}){parts.path or '/'}{'?' if parts.query else ''}{parts.query}".lower()

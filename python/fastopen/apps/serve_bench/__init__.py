@@ -1,4 +1,4 @@
-"""Servers under load: transactions at fixed rates or of some clients, and what they cost the server."""
+"""Load servers with transactions, at fixed rates or from some clients, and measure the server's cost."""
 
 from fastopen.apps.serve_bench.asked import Bench, packaged_benches, read_bench
 from fastopen.apps.serve_bench.cells import ARMS, BenchCell, cells_of

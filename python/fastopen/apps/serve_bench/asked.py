@@ -1,4 +1,4 @@
-"""The settings of a server benchmark: options and keys of a TOML file, which are the same."""
+"""Read the settings of a server benchmark. Options and keys of its TOML file have the same names."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from fastopen.contract.part import RTT_MAX_US
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
 SIZE_MAX_BYTES: Final = 100_000_000
-# Connections of new addresses that a world has room for.
+# The maximum number of cold transactions: a world has this many addresses for new clients.
 COLD_MAX: Final = 60_000
 
 ArmName = Literal["off", "cold", "warm"]
@@ -27,7 +27,7 @@ FloodAsked = Flood | None
 
 
 def _listed(value: object) -> object:
-    """`10,100` of the command line, and a list, or one value, of a file."""
+    """Return a list: from `10,100` on the command line, or from a list or a single value in a file."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list | tuple) else [value]
@@ -42,7 +42,7 @@ def _floods(value: object) -> object:
 
 
 def _flood(value: object) -> object:
-    """`none`, or what its SYNs carry and how many come a second: `valid:2000`."""
+    """Parse `none`, or the kind of a flood's SYNs and their number per second: `valid:2000`."""
     if not isinstance(value, str):
         return value
     if value == "none":
@@ -66,15 +66,15 @@ Counts = Annotated[
 
 
 class Bench(BaseModel):
-    """A server benchmark. Every value of a list is tried with each of the others."""
+    """A server benchmark. All combinations of the values of its lists are run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str = ""
     notes: tuple[str, ...] = ()
-    """What a reader should know."""
+    """Notes for readers of the results."""
     published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """Answers a second that somebody published, by arm, to stand beside ours."""
+    """Published responses per second, by arm, to print next to the measured ones."""
     arms: Annotated[tuple[ArmName, ...], Field(min_length=1), BeforeValidator(_listed)] = get_args(ArmName)
     rates: Counts = ()
     clients: Counts = ()
@@ -111,14 +111,14 @@ class Bench(BaseModel):
 
 
 def packaged_benches() -> dict[str, Path]:
-    """Return the benchmarks that come with fastopen: name to file."""
+    """Map the names of the benchmarks that come with fastopen to their files."""
     folder = packaged_folder("experiments")
     files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """A packaged benchmark or one of a file, with these values instead of its own. Raises InputError."""
+    """Read a packaged benchmark or a file, and replace values by `changes`. Raises InputError."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -130,7 +130,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
         place = path.name
         data = read_toml(path)
     given = {key: value for key, value in changes.items() if value is not None}
-    # One way of beginning transactions replaces the other.
+    # Rates and clients exclude each other, so given values replace the file's.
     if {"rates", "clients"} & given.keys():
         data = {key: value for key, value in data.items() if key not in ("rates", "clients")}
     try:

@@ -1,4 +1,4 @@
-"""The cells of a server benchmark, and the job of each: one world, one load of transactions."""
+"""Make the cells of a server benchmark, and a job for each: one world with one load of transactions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,26 +21,26 @@ from fastopen.contract import (
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
 
-# TFO and cookies of an arm's connections.
+# The transport of each arm's connections, and the state of their cookies.
 ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] | None]]] = {
     "off": ("tcp", None),
     "cold": ("tfo", "cold"),
     "warm": ("tfo", "warm"),
 }
-# Real time that a load may take: in virtual time a second of it takes longer than a second.
+# The real time that a load may take. In virtual time, a second of transactions can take longer.
 TIMEOUT_US: Final = 3_600_000_000
-# Of the measured RTT of real time, on a machine that does more than this.
+# The tolerance of the measured RTT in real time, when the machine also runs other programs.
 RTT_TOLERANCE_US: Final = 5000
 
 
 @dataclass(frozen=True)
 class BenchCell:
-    """An arm under one load, with one value of each factor."""
+    """An arm with one rate or number of clients, and one value of each factor."""
 
     arm: ArmName
     arrivals: Literal["rate_per_s", "clients"]
     count: int
-    """Transactions a second, or clients."""
+    """The number of transactions per second, or of clients."""
     tfo_queue: int
     syncookies: int
     flood: FloodAsked
@@ -48,12 +48,12 @@ class BenchCell:
 
     @property
     def is_baseline(self) -> bool:
-        """Return True if other cells are compared with it, which is the one without TFO."""
+        """Return True for cells without TFO, with which the other cells are compared."""
         return ARMS[self.arm][0] == "tcp"
 
     @property
     def factors(self) -> dict[str, str]:
-        """Name to value, of all but the arm."""
+        """Map the names of all factors, except the arm, to their values."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),
@@ -64,12 +64,12 @@ class BenchCell:
 
     @property
     def others(self) -> "tuple[str, ...]":
-        """Return the factors that it shares with the cells that it is compared with."""
+        """Return the factors that a cell shares with its baseline."""
         return tuple(self.factors.values())
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """In the order of the table. A change of key is nothing to arms that have no cookies."""
+    """Return the cells in the order of the table. Only warm arms have cells with a new key."""
     loads = [("rate_per_s", one) for one in bench.rates] + [("clients", one) for one in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
     cells: list[BenchCell] = []
@@ -85,7 +85,7 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """In rounds: each has all cells, in an order of its own. A job is called `CELL#ROUND`, in numbers."""
+    """Yield jobs in rounds of all cells, each in its own order. A job's id is `CELL#ROUND`, in numbers."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))
@@ -124,7 +124,7 @@ def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None,
 
 
 def page_of(bench: Bench) -> Page:
-    """An answer of the asked size from each host."""
+    """Return a page with one response of the requested size from each host."""
     hosts = [f"http://h{number}.test/" for number in range(bench.hosts)]
     resources = [
         Resource(

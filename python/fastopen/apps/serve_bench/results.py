@@ -1,4 +1,4 @@
-"""The results of a server benchmark: a row for each cell, with intervals over the repeats."""
+"""Compute the results of a server benchmark: a row for each cell, with intervals over the repeats."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +13,10 @@ from fastopen.apps.serve_bench.cells import BenchCell
 from fastopen.contract import ServerCore, TransactionsRecord, WorldRecord
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
-# Others may use so much of the server's core before its time says nothing of the server.
+# The server's time does not count if others used more than this share of its core.
 OTHERS_SHARE: Final = 0.02
 TICK_US: Final = 10_000
-# Counters of the server's kernel that a table names, where they grew.
+# Counters of the server's kernel that the results name if they grew.
 OF_SERVER: Final = (
     "TCPFastOpenPassive",
     "TCPFastOpenPassiveFail",
@@ -37,7 +37,7 @@ OF_SERVER: Final = (
 
 @dataclass(frozen=True)
 class Figure:
-    """A median over repeats, with the interval of 95 % where there are enough of them."""
+    """A median over repeats, with its 95 % interval if there are enough repeats."""
 
     median: float
     interval: Interval | None
@@ -45,12 +45,12 @@ class Figure:
 
 
 def figure(values: Sequence[float], seed: int) -> Figure | None:
-    """Return the median of the values; None if there are none."""
+    """Return the median of the values with its interval; None if there are no values."""
     return Figure(median(values), median_interval(values, seed), len(values)) if values else None
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
-    """The least value that so many percent of those counted do not exceed; None: nothing was counted."""
+    """Return the least value that `percent` % of the counted values do not exceed; None without values."""
     left = sum(histogram.values()) * percent / 100
     for value in sorted(histogram):
         left -= histogram[value]
@@ -60,7 +60,7 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 
 def is_alone(core: ServerCore) -> bool:
-    """Return True if the server had its core for itself, so that the core's time is the server's."""
+    """Return True if the server had the core almost for itself, so that the core's time is the server's."""
     return core.others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
 
@@ -78,7 +78,7 @@ def core_us(record: TransactionsRecord) -> float | None:
 
 
 def segments(record: TransactionsRecord) -> float | None:
-    """TCP segments that the server sent and received for each transaction; None: a flood's are among them."""
+    """Return the server's TCP segments, sent and received, per transaction; None if a flood adds to them."""
     if record.flood_syns or not record.answered:
         return None
     counted = record.counters.origins
@@ -87,25 +87,25 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """A cell, its valid records by repeat, and those of its baseline."""
+    """A cell, its valid records by repeat, and the baseline's valid records."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
     baseline: Mapping[int, TransactionsRecord]
     asked: int
-    """How often it was run."""
+    """The number of records, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
-    """Kind of reason for which records do not count, to how many, and what the first one says."""
+    """Maps the kind of reason for invalid records to their number and the first one's detail."""
     seed: int
 
     @cached_property
     def latency_us(self) -> dict[int, int]:
-        """Return the latencies of all repeats together."""
+        """Return the histogram of latencies over all repeats."""
         return _added(one.latency_us for one in self.records.values())
 
     @cached_property
     def lateness_us(self) -> dict[int, int]:
-        """Return the lateness of transactions of all repeats together."""
+        """Return the histogram of the transactions' lateness over all repeats."""
         return _added(one.lateness_us for one in self.records.values())
 
     def total(self, name: str) -> int:
@@ -113,12 +113,12 @@ class CellRow:
 
     @property
     def per_second(self) -> float | None:
-        """Answers a second, from the first to the last one."""
+        """Return the responses per second, from the first to the last one; None if there are too few."""
         return self._rate("answered", "answered_over_us")
 
     @property
     def arrivals_per_second(self) -> float | None:
-        """Return the transactions begun each second: the requested rate, to a thousandth."""
+        """Return the measured number of transactions begun per second; None if too few began."""
         return self._rate("begun", "arrived_over_us")
 
     def _rate(self, count: str, over_us: str) -> float | None:
@@ -130,7 +130,7 @@ class CellRow:
 
     @property
     def segments(self) -> Figure | None:
-        """For each transaction."""
+        """Return the server's TCP segments per transaction."""
         return self._figure([segments(one) for one in self.records.values()])
 
     @property
@@ -143,7 +143,7 @@ class CellRow:
 
     @property
     def threads_change(self) -> Figure | None:
-        """In percent of the baseline's time of threads, of repeats in pairs."""
+        """Return the change of the threads' time, in percent of the baseline in the same repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         return self._figure([100 * (after - before) / before for before, after in pairs if before and after])
@@ -190,13 +190,13 @@ def _added(counts: Iterable[Any]) -> dict[Any, int]:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A benchmark that was run."""
+    """The records of a benchmark that was run."""
 
     bench: Bench
     engine: Literal["host", "virtual"]
     cells: tuple[BenchCell, ...]
     records: Mapping[int, Mapping[int, TransactionsRecord]]
-    """By cell and repeat."""
+    """The records by cell number and repeat."""
     world: WorldRecord | None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Runs the jobs of a server benchmark, one world at a time, and collects their records."""
+"""Run the jobs of a server benchmark, and collect their records."""
 
 import os
 from collections import defaultdict
@@ -16,7 +16,7 @@ from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
 from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
 from fastopen.engines.host import WorldEngine
 
-# Says nothing of the server: such transactions are made again, so often in all.
+# Faults of the machine, not of the server. Such transactions are repeated, in up to ATTEMPTS attempts.
 DISTURBED: Final = (InvalidKind.LINK_LATE, InvalidKind.GENERATOR_LATE)
 ATTEMPTS: Final = 3
 
@@ -29,9 +29,9 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Runs it. In virtual time nothing is left to chance, so that every cell is run once.
+    """Run a benchmark. In virtual time each cell runs only once, because nothing is left to chance.
 
-    `watch` is called with what is done, how many are, and of how many. Raises InputError, MachineError.
+    `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError.
     """
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
@@ -44,7 +44,7 @@ def run_bench(
     jobs = list(jobs_of(bench, cells, repeats, _located(server), server_listen))
     worlds: list[WorldRecord] = []
     records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
-    # In real time one after another: rounds are what makes their comparison fair.
+    # In real time the jobs run one after another, in rounds, which makes their comparison fair.
     batches = [jobs] if engine == "virtual" else [[job] for job in jobs]
     made = chain.from_iterable(_records(runner, batch, worlds) for batch in batches)
     for done, record in enumerate(made, start=1):
@@ -55,7 +55,7 @@ def run_bench(
 
 
 def _located(server: Sequence[str] | None) -> list[str] | None:
-    """With whole paths of the files that its words name."""
+    """Return the command with absolute paths for arguments that are files."""
     if server is None:
         return None
     return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
@@ -64,7 +64,7 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Yield the records of the jobs; those that the machine disturbed are made again."""
+    """Yield the records of the jobs. Jobs that the machine disturbed are repeated."""
     for attempt in range(1, ATTEMPTS + 1):
         again = []
         for record in _run_once(engine, jobs, worlds):
@@ -79,8 +79,8 @@ def _run_once(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> list[TransactionsRecord]:
     records = []
-    # Each in a kernel of its own, as a machine that was just started: the kernel counts orphaned sockets
-    # and memory of all its namespaces, and a flood leaves many.
+    # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned
+    # sockets and memory of all its namespaces, and a flood leaves many.
     for event in engine.run_together(([job] for job in jobs), {}):
         if isinstance(event, TransactionsDone):
             records.append(event.record)

@@ -1,4 +1,4 @@
-"""Maintenance of a store of results: inspect it, verify samples, remove old files."""
+"""Maintain a store of results: inspect it, verify samples, remove old files."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
-"""Results that are made again together, for which kernels are started."""
+"""The number of results that are repeated together, in the same kernels."""
 
 
 @dataclass
@@ -25,15 +25,15 @@ class StoreFacts:
     bytes: int = 0
     damaged: int = 0
     unfinished: int = 0
-    """Files that interrupted writers left."""
+    """The number of temporary files, of writers that were interrupted or still run."""
     makers: Counter[str] = field(default_factory=Counter)
-    """Results by who made them (Maker.digest)."""
+    """The number of results by Maker.digest."""
     disputed: int = 0
-    """Jobs that came out differently."""
+    """The number of jobs with two different results."""
 
 
 def open_store(place: str | os.PathLike[str]) -> ResultsStore:
-    """One that is there. Raises InputError, MachineError."""
+    """Open a store that exists. Raises InputError, MachineError."""
     files = files_at(place)
     try:
         there = files.exists(MARK)
@@ -45,7 +45,7 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
 
 
 def facts(store: ResultsStore) -> StoreFacts:
-    """Reads the first bytes of each file. Raises InputError where it may not be read."""
+    """Count the results by the first bytes of each file. Raises InputError if the store cannot be read."""
     found = StoreFacts()
     for file in _kept(store):
         if file.unfinished:
@@ -78,17 +78,17 @@ def _maker(store: ResultsStore, file: KeptFile) -> str | None:
 
 @dataclass(frozen=True)
 class Pruning:
-    """The files to remove, beside damaged ones and those that interrupted writers left."""
+    """The files to remove, in addition to damaged files and old temporary files."""
 
     older_than_s: float | None = None
     bytes: int | None = None
-    """The oldest go until so much is left."""
+    """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """Results of all others go."""
+    """The digest of the only maker whose results stay."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Removes files; returns how many, and how many bytes they had. Raises InputError."""
+    """Remove files. Return their number and their total size in bytes. Raises InputError."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -116,17 +116,17 @@ def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
 
 @dataclass
 class Verified:
-    """The outcome of making some results again."""
+    """The outcome of repeating some results."""
 
     same: int = 0
     loads: int = 0
     damaged: int = 0
     of_others: int = 0
-    """Made by another program or kernel."""
+    """The number of results by another program or kernel, which were not repeated."""
     not_again: int = 0
-    """Which the machine disturbed, or whose recorded bodies are elsewhere."""
+    """The number of results that need recorded bodies, or whose repetition the machine disturbed."""
     disputed: list[tuple[str, str, str]] = field(default_factory=list)
-    """Jobs with what was kept and what came out now, in files."""
+    """The key of each job that gave another result, and the places of the kept and the new result."""
 
 
 def verify(
@@ -136,9 +136,9 @@ def verify(
     share: float,
     chance: random.Random | None = None,
 ) -> Verified:
-    """Makes a share of the results again, one at least, and holds them against what is kept.
+    """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    What differs is taken out of use, with both kept. Raises InputError and MachineError.
+    A result that differs is not used any more; both are kept. Raises InputError and MachineError.
     """
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
@@ -164,7 +164,7 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """A result with its job, which may be anybody's: none that runs what others name."""
+    """Return a result and its job; None if damaged, or if the job (perhaps a stranger's) names programs."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)

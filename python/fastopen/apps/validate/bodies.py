@@ -1,4 +1,4 @@
-"""`fastopen validate bodies`: how much of its recording does a page ask for, loaded with its own bodies."""
+"""Define `fastopen validate bodies`: compare a page's requests with its recording, using recorded bodies."""
 
 from pathlib import Path
 from typing import Annotated

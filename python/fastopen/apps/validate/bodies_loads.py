@@ -1,4 +1,4 @@
-"""Loads recorded pages with their own bodies in Chromium: how much of a recording is asked for."""
+"""Load recorded pages with their own bodies in Chromium, and count the recorded requests that it makes."""
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
@@ -16,29 +16,29 @@ from fastopen.workflows.run import Watch
 
 @dataclass(frozen=True)
 class BodiesValidation(TwoTimes):
-    """One load of a recorded page. Times in ms; None where not known, or not finished."""
+    """One load of a recorded page. Times are in ms, None if unknown or if the load did not finish."""
 
     page: str
     recorded: int
-    """Requests of the recording."""
+    """The number of requests in the recording."""
     missing: tuple[str, ...]
-    """Of these, what the browser did not ask for: method and URL."""
+    """The recorded requests that the browser did not make: method and URL."""
     matched: int
-    """Requests of the browser that the recording answers."""
+    """The number of the browser's requests that the recording answers."""
     nearest: int
-    """Of these, with another port or query."""
+    """The number of matched requests whose port or query differs from the recorded one."""
     unmatched: tuple[str, ...]
-    """Requests that the recording does not answer: method and URL."""
+    """The browser's requests that the recording does not answer: method and URL."""
     recorded_bytes: int
-    """Of bodies."""
+    """The size of the recorded bodies."""
     received_bytes: int
     recorded_ms: float | None
-    """The page load time of the recording, over its own network."""
+    """The page load time in the recording, over the recorded network."""
     replayed_ms: float | None
     recorded_screenshot: bytes | None
     screenshot: bytes | None
     invalid: tuple[str, ...]
-    """Why the load does not count."""
+    """The reasons why the load is invalid."""
 
     @property
     def asked(self) -> int:

@@ -1,4 +1,4 @@
-"""`fastopen validate clients`: does a browser load pages as the loader does, and how far apart are they."""
+"""Define `fastopen validate clients`: compare Chromium's requests and load times with the loader's."""
 
 from statistics import median
 from typing import Annotated

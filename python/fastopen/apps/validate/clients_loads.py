@@ -1,4 +1,4 @@
-"""Compares clients: does a browser load a page as the loader does, and how far are load times apart."""
+"""Compare clients: the requests and load times of the browser and of the loader."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,22 +21,22 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """Loads of a page by each client: one, or the median of samples. Times in ms; None if unfinished."""
+    """Loads of a page by each client: one, or the medians of samples. Times in ms; None if unfinished."""
 
     page: str
     arm: str
     requests: int
-    """How many resources the loader asked for."""
+    """The number of resources that the loader requested."""
     loader_ms: float | None
     chromium_ms: float | None
     missing: tuple[str, ...]
-    """URLs that the loader asked for and the browser did not."""
+    """The URLs that the loader requested and the browser did not."""
     extra: int
-    """Requests of the browser for what the page does not have, or that the loader did not make."""
+    """The number of the browser's requests that the loader did not make, or that the page does not have."""
     invalid: tuple[str, ...]
-    """Why a load does not count, with whose it is."""
+    """The reasons why a load is invalid, each with the client."""
     unlike: int
-    """Resources that do not come out as the page has them: left out, relocated, or early."""
+    """The number of resources that the browser's page cannot reproduce: left out, relocated, or early."""
 
     @property
     def same_requests(self) -> bool:
@@ -44,7 +44,7 @@ class ClientComparison(TwoTimes):
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """The loader's page load time, and the browser's; None unless both loads count."""
+        """Return the page load times of the loader and of the browser; None unless both loads are valid."""
         return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
 
     def as_json(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def compare_clients(
     *,
     draws: int = 1,
 ) -> Iterator[ClientComparison]:
-    """Load each page by each client, without TFO and with warm cookies. Raises MachineError."""
+    """Load each page in each client, without TFO and with warm cookies. Raises MachineError."""
     clients = {"kind": list(COMPARED)}
     for page in pages:
         watcher = watch(page.name)
@@ -86,7 +86,7 @@ def compare_clients(
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
-    """Median times of the draws, and of the rest whatever differs in any of them."""
+    """Return the median times of the samples, and the differences found in any sample."""
 
     def median_ms(times: Iterable[float | None]) -> float | None:
         known = [one for one in times if one is not None]
@@ -104,12 +104,12 @@ def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
     )
 
 
-# By client and arm, then by draw.
+# By client and arm, then by sample: the record, and the number of resources that its page lacks.
 _Found = dict[tuple[str, str], dict[int, tuple[LoadRecord, int]]]
 
 
 def _found(store: RunStore) -> _Found:
-    """The last attempt of each load, and how many resources its page could not name."""
+    """Return the last attempt of each load, and the number of resources that its page cannot reproduce."""
     cells = {cell.index: cell for cell in store.cells()}
     found: _Found = defaultdict(dict)
     for row, record in last_records(store):

@@ -1,4 +1,4 @@
-"""`fastopen validate engines`: the same cells in real and in virtual time, and how far they are apart."""
+"""Define `fastopen validate engines`: run the same cells in real and in virtual time, and compare them."""
 
 import os
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from fastopen.engines.kernels import find
 from fastopen.experiments import networks_asked
 from fastopen.pages import load_pages
 
-# A small page, one with a connection for each of its resources, and one with many on few.
+# A small page, a page with a connection for each resource, and a page with many resources on few connections.
 PAGES: Final = "example,cs244-2015,wikipedia-tcp"
-# Which client a page was written down for; the browser's where nothing is said.
+# The client profile for which a page was written, if it is not the browser's.
 PROFILES: Final = {"cs244-2015": "mget"}
 WIDTH: Final = 80
 
@@ -62,7 +62,7 @@ def engines(
             session,
             seed=seed,
             kernel=kernel,
-            # More at once would be in each other's way, and what is looked for is milliseconds.
+            # More jobs in parallel would disturb each other, and differences of milliseconds matter.
             jobs=jobs or len(os.sched_getaffinity(0)),
             watch=watch,
         )

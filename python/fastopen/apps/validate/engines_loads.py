@@ -1,4 +1,4 @@
-"""Compares engines: the same cells in real and in virtual time, and how far they may differ."""
+"""Compare the engines: run the same cells in real and in virtual time, and check the difference."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -23,17 +23,17 @@ from fastopen.runs import RunStore
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.run import Watch, run_in_memory
 
-# Delayed acknowledgements wait for a tick of the kernel's clock: HZ is 250.
+# Delayed acknowledgements wait for a tick of the kernel's clock, of which there are 250 per second.
 TICK_MS: Final = 4.0
-# Virtual time runs while nothing is computed; the host's clock goes on, a request's work takes up to this.
+# Computing takes no virtual time, but up to this on the host for each request.
 REQUEST_MS: Final = 0.5
-# The same of a TLS handshake: keys, a signature and its checks at both ends.
+# The same for a TLS handshake: keys, a signature and its verification at both ends.
 HANDSHAKE_MS: Final = 2.5
-# A timer of 256 ms to 2 s fires up to 8 ticks late, by the granularity of its level of the timer wheel.
+# A timer of 256 ms to 2 s can fire up to 8 ticks late, by the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS
-# A segment without data, with time stamps. Who closes a connection at once acknowledges the other end's FIN
-# by itself, who needs a while to, with its own: whether each connection has one more on the way up depends
-# on how long processing takes.
+# A segment without data, with time stamps. An end that closes a connection at once acknowledges the other
+# end's FIN separately; an end that needs longer acknowledges it with its own FIN. Each connection may thus
+# have one more segment on the uplink, depending on the processing time.
 BARE_SEGMENT_BITS: Final = 8 * 52
 RULE: Final = (
     f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), {REQUEST_MS:g} ms of"
@@ -47,7 +47,7 @@ ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 
 @dataclass(frozen=True)
 class EngineComparison(TwoTimes):
-    """One cell on both engines. Times in milliseconds; None where no load was valid."""
+    """One cell on both engines. Times are in milliseconds, None if no load was valid."""
 
     page: str
     network: Network
@@ -57,7 +57,7 @@ class EngineComparison(TwoTimes):
     host: CellResult
     virtual: CellResult
     program_link: CellResult
-    """On the virtual engine, with the link made by fastopen's model instead of the kernel's netem."""
+    """The cell on the virtual engine, with a link by fastopen's model instead of the kernel's netem."""
 
     @property
     def allowed_ms(self) -> float:
@@ -72,12 +72,12 @@ class EngineComparison(TwoTimes):
 
     @property
     def session(self) -> str | None:
-        """Return the session of TLS; None in cleartext."""
+        """Return the TLS session; None for cleartext."""
         return None if self.setup.tls is None else self.setup.tls.session
 
     @property
     def flight(self) -> str:
-        """Version of HTTP and session, in words."""
+        """Return the HTTP version and the session in words."""
         version = f"HTTP/{self.setup.origins.http}"
         return version if self.session is None else f"{version}, session {self.session}"
 
@@ -87,7 +87,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Link made by the program less link made by the kernel."""
+        """Return the PLT with the program's link minus the PLT with the kernel's link."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 
@@ -97,7 +97,7 @@ class EngineComparison(TwoTimes):
         return (min(plts), max(plts)) if plts else None
 
     def disagreement(self) -> str:
-        """Return the disagreement; empty if there is none."""
+        """Return a description of the disagreement; empty if the engines agree."""
         if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
             return "no valid load"
         low, high = self.host_range_ms
@@ -107,7 +107,7 @@ class EngineComparison(TwoTimes):
         if abs(self.link_difference_ms) > TICK_MS:
             return f"links differ by more than {TICK_MS:g} ms"
         shares = [_share(cell) for cell in (self.host, self.virtual, self.program_link)]
-        # Whether a late connection is still used is a matter of milliseconds: on the host, of the load.
+        # On the host, milliseconds decide if a late connection is still used, so one per load may differ.
         if (max(shares) - min(shares)) * self.virtual.connections / len(self.virtual.plts_ms) >= 1:
             return "evidence differs"
         return ""
@@ -162,7 +162,7 @@ def compare_engines(
     found: list[EngineComparison] = []
     for page, profile in pages:
         watcher = watch(page.name)
-        # A ClientHello that fits into a SYN.
+        # This key share gives a ClientHello that fits into a SYN.
         encrypted = {"session": session or "none", "key_share": "x25519"}
         setups = setups_asked(
             http=http, profile=profile, **encrypted if session or "3" in http.split(",") else {"tls": "none"}
@@ -202,7 +202,7 @@ def compare_engines(
 
 
 def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> list[CellResult]:
-    """The results of a run that nobody keeps, with the connections that were used as its connections."""
+    """Run the plan in memory. The results count only connections that carried a request."""
     with run_in_memory(plan, kernel, jobs, watch) as run:
         used = used_connections(run.store)
     return [
@@ -216,7 +216,7 @@ def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> 
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Map each cell to whether data was in the SYN of each connection that carried a request."""
+    """Map each cell to its connections that carried a request: True if the SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
@@ -228,12 +228,12 @@ def _by_cell(cells: Iterable[CellResult]) -> dict[tuple[EngineName, int, int, st
 
 
 def _share(cell: CellResult) -> float:
-    """Used connections with data in their SYN, of all that were used."""
+    """Return the share of used connections with data in the SYN."""
     return cell.syn_data_connections / cell.connections if cell.connections else 0.0
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """One sentence, with its figures."""
+    """Return the verdict in one sentence, with its figures."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]

@@ -1,4 +1,4 @@
-"""`fastopen validate FILE.har...`: each recording replayed over the network that it implies."""
+"""Define `fastopen validate FILE.har...`: replay recordings over the networks that they imply."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,15 +33,15 @@ from fastopen.pages import ImportedPage
 from fastopen.workflows.replays import CACHED_MS, Rules, ValidatedReplay, median_error_percent
 
 RECORDINGS: Final = "recordings"
-# Pages that are further off are explained below the table.
+# The difference of pages with a larger error is explained below the table.
 EXPLAINED_PERCENT: Final = 1.0
 
 
 class RecordingsByDefault(TyperGroup):
-    """A group of commands in which what is no command is a recording."""
+    """A group of commands in which an argument that is not a command is a recording."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Puts the command's name in where none is given."""
+        """Insert the command `recordings` if the first argument is not a command."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [RECORDINGS, *args]
         return super().parse_args(ctx, args)
@@ -100,7 +100,7 @@ def recordings(
 
 
 def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
-    """The pages of the files that can be read, and how many cannot; those are named."""
+    """Return the pages of readable files, and the number of the other files, which are reported."""
     imported: list[ImportedPage] = []
     unreadable = 0
     for file in files:

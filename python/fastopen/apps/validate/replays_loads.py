@@ -1,4 +1,4 @@
-"""Validates replays: each recording over the network that it implies, compared with its own load event."""
+"""Replay each recording over the network that it implies, and compare it with the recorded load event."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.replays import Replay, Rules, ValidatedReplay, cause_of, replay_of
 from fastopen.workflows.run import Watch, run_in_memory
 
-# A replay that takes so many times the time of its recording has hung.
+# A replay that takes this many times as long as its recording hangs.
 TIMEOUT_FACTOR: Final = 4
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A page that was not validated, and why."""
+    """A page that was not validated, and the reason."""
 
     page: str
     reason: str
@@ -30,13 +30,13 @@ class Skipped:
 
 @dataclass(frozen=True)
 class ReplayValidation:
-    """All pages, in the order in which they were given."""
+    """The results for all pages, in the order in which the pages were given."""
 
     validated: tuple[ValidatedReplay, ...]
     unreplayable: tuple[Skipped, ...]
-    """What the recordings do not say enough of."""
+    """Pages whose recordings do not contain enough to replay them."""
     failed: tuple[Skipped, ...]
-    """What could not be replayed."""
+    """Pages whose replay failed."""
     engine: EngineName
     kernel: str | None
 
@@ -51,7 +51,7 @@ def validate_replays(
     rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
-    """Replay each recording, on the host `repeats` times; the median counts. Raises MachineError."""
+    """Replay each recording, on the host `repeats` times, and use the median. Raises MachineError."""
     chosen = engine or auto_engine(kernel)
     replays, unreplayable = _replays(imported, rules or Rules())
     plans = [_plan(replay, chosen, repeats) for replay in replays]
@@ -86,7 +86,7 @@ def _replays(imported: Iterable[ImportedPage], rules: Rules) -> tuple[list[Repla
 
 
 def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
-    """Its jobs may take as long as the recording did, and more, however long that was."""
+    """Plan a replay. Jobs may take TIMEOUT_FACTOR times the recorded time, or the usual limit if longer."""
     asked = replay.experiment(repeats).model_copy(update={"engines": [engine]})
     plan = make_plan(asked, [replay.loaded_page()])
     least = min(round(TIMEOUT_FACTOR * replay.recorded_ms * 1000), LOAD_TIMEOUT_MAX_US)
@@ -101,7 +101,7 @@ def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
 
 
 def _side_by_side(plans: Sequence[Plan]) -> Plan:
-    """Plans of a cell each as one, so that pages load at once. Names get a number: pages may share one."""
+    """Merge plans of one cell each, so that pages load in parallel. Numbers make the pages' names unique."""
     cells: list[Cell] = []
     jobs: list[PlannedJob] = []
     pages: list[Page] = []
@@ -123,7 +123,7 @@ def _side_by_side(plans: Sequence[Plan]) -> Plan:
 
 
 def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
-    """By the load with the median PLT (the lower of two in the middle)."""
+    """Validate the load with the median PLT (the lower of the two in the middle)."""
     middle = median_low([record.plt_ns or 0 for record in records])
     record = next(record for record in records if record.plt_ns == middle)
     cause = cause_of(replay.page, replay.recording, replay.held_ms, record)

@@ -1,4 +1,4 @@
-"""`fastopen validate transfer`: a page recorded over one network, predicted for others, and loaded there."""
+"""Define `fastopen validate transfer`: predict a page's loads over other networks, and compare with loads."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Predicts loads over other networks from one load over one network, and compares with loads."""
+"""Predict loads over other networks from one load over one network, and compare them with real loads."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,38 +21,38 @@ from fastopen.workflows.replays import PredictionError, calibrate, error_of
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
-# Valid loads by client, network (of its list) and arm.
+# Valid loads by client, index of the network, and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The prediction of one page over one network by one arm, with the browser's load."""
+    """The prediction for a page, a network and an arm, compared with the browser's load."""
 
     page: str
     before: Network
-    """Over which the one load was recorded."""
+    """The network over which the one load was recorded."""
     after: Network
     arm: ArmName
     client: str
-    """That predicted it, from the import of that load."""
+    """The client that predicted the load from the imported recording."""
     measured_ms: float | None
     predicted_ms: float | None
     saving_error_points: float | None
-    """Saving predicted less saving measured, in points of percent; None of the baseline."""
+    """The predicted saving minus the measured one, in percentage points; None for the baseline."""
     predicted_range_ms: tuple[float, float] | None = None
-    """What the draws of the prediction span; None of one."""
+    """The range of the prediction's samples; None for a single sample."""
     error: PredictionError | None = None
-    """The step that errs most on the way to the load event; None where none does."""
+    """The step with the largest error on the way to the load event; None if no step has one."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """Measured and predicted; None where no load is valid."""
+        """Return the measured and the predicted time, each None if no load is valid."""
         return (self.measured_ms, self.predicted_ms)
 
     @property
     def holds(self) -> bool | None:
-        """Return True if the measured time lies in the predicted range; None without either."""
+        """Return True if the measured time lies in the predicted range; None if either is missing."""
         if self.measured_ms is None or self.predicted_range_ms is None:
             return None
         low, high = self.predicted_range_ms
@@ -86,7 +86,7 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """The networks and the engine for the loads of pages."""
+    """The networks, the settings and the number of samples for the loads of pages."""
 
     before: Network
     after: Sequence[Network]
@@ -96,7 +96,7 @@ class Transfer:
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
     ) -> Iterator[Prediction | InputError]:
-        """Yield predictions of each page, or the error of its first load. Raises MachineError."""
+        """Yield the predictions for each page, or the error of its first load. Raises MachineError."""
         for page in pages:
             watcher = watch(page.name)
             try:
@@ -112,7 +112,7 @@ class Transfer:
             yield from self._compared((page, measured), (imported, foretold))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
-        """Return the importer's page from the HAR of one load over the first network."""
+        """Load the page once over the first network, and return it as imported from the HAR of that load."""
         once = self.loads.run(
             ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
         )
@@ -182,12 +182,12 @@ def _median_ms(records: Sequence[LoadRecord]) -> float | None:
 
 
 def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
-    """The load with the median PLT (the lower of two in the middle)."""
+    """Return the load with the median PLT (the lower of the two in the middle)."""
     return sorted(records, key=_plt_ms)[(len(records) - 1) // 2]
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of 90 % of the values; of few values all of them, of fewer than three None."""
+    """Return the range of the central 90 % of the values; of all below FULL_MIN, None below VALUES_MIN."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None
@@ -195,12 +195,12 @@ def spanned(values: Iterable[float]) -> tuple[float, float] | None:
 
 
 def saving(off_ms: float | None, on_ms: float | None) -> float | None:
-    """In percent of the PLT without TFO."""
+    """Return the saving in percent of the PLT without TFO; None if a PLT is missing."""
     return None if not off_ms or on_ms is None else 100 * (off_ms - on_ms) / off_ms
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the absolute errors of predictions, and the share of ranges with the measured time."""
+    """Return the absolute errors of the predictions, and the share of ranges with the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -1,4 +1,4 @@
-"""`fastopen audit`: what is impossible or inconsistent in a table of published figures."""
+"""Define `fastopen audit`: find impossible or inconsistent figures in a table of published ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def command(
 
 
 def print_audit(cells: Sequence[PrintedCell], findings: Sequence[Finding], target: Console) -> None:
-    """Table after table, cell after cell, then how many there are of each kind."""
+    """Print the findings by table and cell, and then the number of findings of each kind."""
     for renderable in _renderables(cells, findings, target.width):
         target.print(renderable)
 

@@ -1,4 +1,4 @@
-"""`fastopen compare`: what changed from one kept run to others, and whether that is still good."""
+"""Define `fastopen compare`: compare kept runs with the first one, and check limits on the changes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,7 +111,7 @@ def _write(
     compared: list[RunComparison], checks: list[list[Check]], html: Path | None, junit: Path | None
 ) -> None:
     if html is not None:
-        # The template engine takes longer to read than most comparisons.
+        # The template engine takes longer to import than most comparisons.
         from fastopen.report.compared_page import comparison_html
 
         write_file(html, comparison_html(compared, checks))

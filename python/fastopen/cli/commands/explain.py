@@ -1,4 +1,4 @@
-"""`fastopen explain`: what a kind of invalid load means, and what to do about it."""
+"""Define `fastopen explain`: explain the kinds of invalid loads and the remedies."""
 
 import difflib
 from typing import Annotated, Final
@@ -38,7 +38,7 @@ def command(
 
 
 def _known(kind: str) -> InvalidKind:
-    """Return the kind of this name. Raises InputError."""
+    """Return the kind with this name. Raises InputError if there is none."""
     names = [one.value for one in InvalidKind]
     if kind in names:
         return InvalidKind(kind)

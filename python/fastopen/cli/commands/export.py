@@ -1,4 +1,4 @@
-"""`fastopen export`: a kept run in the forms that other programs read."""
+"""Define `fastopen export`: write a kept run in the formats of other programs."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -39,7 +39,7 @@ def command(
     jobs: JobsOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Export loads, requests, connections and their evidence, also of an unfinished run."""
+    """Export a run, finished or not, as tables, HARs, pictures or packets."""
     folder = find_run(run)
     place = output or folder / form
     screen = errors_console()

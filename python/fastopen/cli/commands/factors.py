@@ -1,4 +1,4 @@
-"""`fastopen factors`: all that can be varied, and how it is called where."""
+"""Define `fastopen factors`: list everything that can vary, with its names in options, files and exports."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ def command(json: JsonOption = False) -> None:
 
 
 def _words(factor: Factor) -> str:
-    """Return the meaning, and below it the values and the other names."""
+    """Return the factor's meaning and, on the next line, its values and other names."""
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
         "values": factor.bounds or ", ".join(factor.accepted),

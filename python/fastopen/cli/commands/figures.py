@@ -1,4 +1,4 @@
-"""`fastopen figures`: all figures of a kept run as files."""
+"""Define `fastopen figures`: write all figures of a kept run to files."""
 
 from pathlib import Path
 from typing import Annotated, Final

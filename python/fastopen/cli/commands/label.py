@@ -1,4 +1,4 @@
-"""`fastopen label`: name a kept run."""
+"""Define `fastopen label`: name a kept run."""
 
 from typing import Annotated, Final
 

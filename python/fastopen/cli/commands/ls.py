@@ -1,4 +1,4 @@
-"""`fastopen ls`: list the kept runs."""
+"""Define `fastopen ls`: list the kept runs."""
 
 import textwrap
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ def _grid(runs: Sequence[RunSummary]) -> Grid:
 
 
 def _lines(run: RunSummary, width: int) -> Text:
-    """Return the facts on separate lines, for a narrow terminal."""
+    """Return the facts about a run on separate lines, for a narrow terminal."""
     facts = (_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines]), *run.varying)
     loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
     size = shown_size(run.bytes)
@@ -93,6 +93,6 @@ def _pages(names: Sequence[str]) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Return a size to two digits, and full kilobytes, since the exact size does not matter."""
+    """Format a size, rounded up to two digits and full kilobytes, since the exact size does not matter."""
     step = max(1000, int(10 ** (len(str(size)) - 2)))
     return units.format_bytes(-(-size // step) * step)

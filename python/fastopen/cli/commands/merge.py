@@ -1,4 +1,4 @@
-"""`fastopen merge`: one run of the shards of an experiment."""
+"""Define `fastopen merge`: merge the shards of an experiment into one run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -48,7 +48,7 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Each run once. Raises InputError where a folder holds none."""
+    """Return the runs in the folders, each only once. Raises InputError if a folder contains none."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)

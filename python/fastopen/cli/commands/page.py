@@ -1,4 +1,4 @@
-"""`fastopen page`: what a page is made of, and which pages come with fastopen."""
+"""Define `fastopen page`: show the contents of pages, and list the packaged pages."""
 
 from typing import Annotated, Final
 

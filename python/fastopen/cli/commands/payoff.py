@@ -1,4 +1,4 @@
-"""`fastopen payoff`: at which share of broken paths TCP Fast Open stops paying."""
+"""Define `fastopen payoff`: compute the share of broken paths at which TCP Fast Open stops paying."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""`fastopen report`: a kept run as one page to read, or as tables for a paper."""
+"""Define `fastopen report`: write a kept run as one page to read, or as tables for a paper."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -45,7 +45,7 @@ def command(
 
 
 def announce_report(store: RunStore) -> None:
-    """Writes the report of a run that is kept, and names the file."""
+    """Write the report of a run into its folder if it is kept, and print the file's name."""
     if store.folder is not None:
         _write(report_text(store, "html"), store.folder / NAME)
 

@@ -1,4 +1,4 @@
-"""`fastopen reproduce`: run a named experiment and print it next to the published figures."""
+"""Define `fastopen reproduce`: run a named experiment and print it next to the published figures."""
 
 import os
 from pathlib import Path
@@ -40,11 +40,11 @@ PACE_S = 5.0
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Search the rigs of an experiment and print what was found. Raises InputError and MachineError."""
+    """Search the rigs of an experiment and print the result. Raises InputError and MachineError."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:
-        # Before the search, which takes a minute.
+        # Make the folder before the search, which takes a minute, since this may fail.
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -85,8 +85,8 @@ def _write(found: Explained, folder: Path) -> None:
 
 
 def check_expected(experiment: Experiment, settings: RunSettings) -> None:
-    """Load the experiment and print "equal" or the first difference, which exits with 1."""
-    # Before anything is loaded: is there one?
+    """Load the experiment and compare it with its expected table. Exits with 1 if they differ."""
+    # Raises InputError before anything is loaded if there is no expected table.
     expected_table(experiment)
     with RunWatcher(errors_console(), settings.quiet) as watcher:
         found = measured(experiment, kernel=settings.kernel, jobs=settings.jobs, watch=watcher)
@@ -103,7 +103,7 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
 
 
 def list_experiments(*, as_json: bool) -> None:
-    """Prints name, title, source, pages, loads and estimated time of each."""
+    """Print the name, title, source, pages, loads and estimated time of each packaged experiment."""
     entries = [_entry(load_experiment(name)) for name in packaged_experiments()]
     if as_json:
         print_json({"experiments": entries})

@@ -1,4 +1,4 @@
-"""`fastopen resume`: do what is left of a run that was interrupted or killed."""
+"""Define `fastopen resume`: finish a run that was interrupted or killed."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""`fastopen rm`: remove kept runs."""
+"""Define `fastopen rm`: remove kept runs."""
 
 from typing import Annotated, Final
 

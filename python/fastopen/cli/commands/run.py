@@ -1,4 +1,4 @@
-"""`fastopen run`: load pages over networks and print the results."""
+"""Define `fastopen run`: load pages over networks and print the results."""
 
 from pathlib import Path
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""`fastopen show`: a kept run again, as a table, as JSON or as a picture."""
+"""Define `fastopen show`: print a kept run again, as a table, as JSON or as a picture."""
 
 import io
 import re
@@ -19,7 +19,7 @@ from fastopen.runs import LAST, RunStore, find_run
 
 PANEL: Final = "Read a result"
 
-# Rich names fonts on the network; whoever looks at the picture has one of a fixed width.
+# Rich's pictures load fonts from the network. Viewers have their own fonts of a fixed width.
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -49,7 +49,7 @@ def command(
 
 
 def print_results(results: Results, target: Console, *, plot: bool = False) -> None:
-    """The tables and the text with them, and the ladder of page load times."""
+    """Print the tables with their text and, with `plot`, the bars of page load times."""
     for renderable in results_renderables(results, target.width):
         target.print(renderable)
     if plot:

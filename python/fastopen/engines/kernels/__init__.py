@@ -1,4 +1,4 @@
-"""The virtual engine's kernels in the user's cache. `fastopen.apps.kernels.build` builds them."""
+"""Find and check the virtual engine's installed kernels. `fastopen.apps.kernels.build` builds them."""
 
 from fastopen.engines.kernels.manifest import Kernel, Manifest, note_conformance
 from fastopen.engines.kernels.store import (

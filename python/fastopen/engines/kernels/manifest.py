@@ -1,4 +1,4 @@
-"""The manifest in the folder of a kernel's program, and the checks of both."""
+"""Read, write and check the manifest of an installed kernel, and check the kernel's program."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from fastopen.common.atomic import write_atomic
 
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
-# The folder of packetdrill scripts from the kernel's own source, beside the program.
+# The folder of packetdrill scripts from the kernel's own source, next to the program.
 SCRIPTS: Final = "packetdrill"
 FORMAT: Final = 1
 
@@ -23,11 +23,11 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+~-]*$", max_lengt
 
 
 class DamagedKernelError(Exception):
-    """A changed manifest or program of an installed kernel. The text names the change."""
+    """An installed kernel whose manifest or program is changed or unreadable. The text names the fault."""
 
 
 class Manifest(BaseModel):
-    """The facts on an installed kernel, and its sources."""
+    """The facts about an installed kernel and the inputs of its build."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -36,10 +36,10 @@ class Manifest(BaseModel):
     version: str
     """The version that the kernel reports: `7.3.4`."""
     source: str
-    """The source package, or the given file or folder."""
+    """The name of the source package, or of the given file or folder."""
     source_version: str
     source_sha256: Digest | None = None
-    """The digest of the package or tarball; None for a folder, and for kernels of older versions."""
+    """The digest of the package or tarball; None for a folder, and if an older fastopen built the kernel."""
     config_sha256: Digest
     patches_sha256: Digest
     compiler: str
@@ -48,7 +48,7 @@ class Manifest(BaseModel):
     """The digest of the program."""
     hz: Annotated[int, Field(ge=100, le=1000)]
     arguments: list[str]
-    """Arguments of the command line that this kernel needs, in addition to those that all need."""
+    """Arguments that this kernel needs on its command line, in addition to the common arguments."""
     built: str
     """The time of the build: ISO 8601, UTC."""
     build_seconds: Annotated[int, Field(ge=0)]
@@ -81,7 +81,7 @@ class Kernel:
 def read_kernel(folder: Path) -> Kernel:
     """Read the kernel installed in `folder`. Raises DamagedKernelError if manifest or program cannot be used.
 
-    The program's size is compared with the manifest here, its digest in `Kernel.check`.
+    Only the program's size is compared with the manifest; `Kernel.check` compares the digest.
     """
     path = folder / MANIFEST
     try:
@@ -100,14 +100,14 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Keep the line in the kernel's manifest if it can be written. A wheel's may be read-only."""
+    """Keep the result `line` in the kernel's manifest, unless it is read-only, as in a wheel."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """Return the manifest's file: JSON, one key a line."""
+    """Return the text of the manifest's file: JSON, with one key per line."""
     return json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n"
 
 

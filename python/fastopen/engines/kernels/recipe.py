@@ -1,4 +1,4 @@
-"""The recipe that turns plain sources into our kernel: the files in `kernel/` and their digests."""
+"""Read the recipe that turns sources of Linux into fastopen's kernel: the files in `kernel/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files in `kernel/`: options, patches, files not to unpack, the trial's program, common headers."""
+    """The files in `kernel/`: options, patches, names not to unpack, the trial's program, common headers."""
 
     config: Path
     patches: tuple[Path, ...]
@@ -25,7 +25,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return the digest of the options. Comments and order do not count."""
+        """Return the digest of the options, which ignores comments and their order."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
@@ -33,7 +33,7 @@ class Recipe:
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:
-        """Return the same recipe in files of its own, which nobody edits during a build."""
+        """Copy the recipe's files to `folder`, safe from edits during a build, and return the copy."""
         (folder / "patches").mkdir(parents=True)
         for path in (self.config, self.unused, self.trial, self.headers):
             shutil.copyfile(path, folder / path.name)
@@ -47,7 +47,7 @@ class Recipe:
 
 
 def read_recipe(folder: Path | None = None) -> Recipe:
-    """Read the recipe that came with this fastopen. Raises MachineError if there is none."""
+    """Read the recipe in `folder`, by default fastopen's own. Raises MachineError if it is missing."""
     found = folder or packaged_folder("kernel")
     if found is None or not (found / "config").is_file():
         raise MachineError("the folder kernel/ is missing from this installation", "install fastopen again")
@@ -67,7 +67,7 @@ def is_of(kernel: Kernel, recipe: Recipe) -> bool:
 
 
 def is_outdated(kernel: Kernel) -> bool:
-    """Return True if a kernel was built with other options or patches than those of this fastopen."""
+    """Return True if a kernel was built with other options or patches than this fastopen has."""
     try:
         recipe = read_recipe()
     except MachineError:

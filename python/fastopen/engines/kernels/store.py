@@ -1,4 +1,4 @@
-"""The installed kernels: their places, names and removal."""
+"""Find installed kernels by name or path, and remove them."""
 
 import os
 import re
@@ -19,7 +19,7 @@ PACKAGE: Final = "fastopen_kernel"
 
 @dataclass(frozen=True)
 class Damaged:
-    """A folder among the installed kernels without a usable one, and the reason."""
+    """A folder for kernels that contains no usable one, and the reason."""
 
     folder: Path
     reason: str
@@ -36,7 +36,7 @@ def installed() -> list[Kernel]:
 
 
 def find_all() -> tuple[list[Kernel], list[Damaged]]:
-    """Return the usable kernels, a package's included, best first, and the damaged ones."""
+    """Return the usable kernels, best first, and the damaged ones, from the cache and the package."""
     usable: list[Kernel] = []
     damaged: list[Damaged] = []
     for folder in _folders():
@@ -49,9 +49,10 @@ def find_all() -> tuple[list[Kernel], list[Damaged]]:
 
 
 def find(name: str | None = None) -> Kernel:
-    """Return the kernel of a name, a beginning of a name, or a path; None: FASTOPEN_KERNEL's, else the best.
+    """Return the kernel with this name, unique beginning of a name, or path (if it contains a slash).
 
-    Raises MachineError if there is none, if several match, or if its bytes have changed.
+    The default is FASTOPEN_KERNEL, or else the best kernel. Raises MachineError if there is none, if several
+    match, or if its bytes have changed.
     """
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked)) if asked and "/" in asked else _named(asked)
@@ -65,7 +66,7 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the installed kernel of this name and these bytes, never by a path. Raises MachineError."""
+    """Return the installed kernel with this name (never a path) and SHA-256. Raises MachineError."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
@@ -74,7 +75,7 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove a kernel by name or unique beginning, or a damaged folder. Raises MachineError."""
+    """Remove a kernel by its name or the unique beginning of it, or a damaged folder. Raises MachineError."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}
@@ -95,7 +96,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that may hold a kernel: those in the cache, and the one of its package."""
+    """Return the folders that may hold a kernel: the cache's folders, and the package fastopen-kernel."""
     try:
         found = sorted(path for path in kernels_folder().iterdir() if path.is_dir() and path.name[0] != ".")
     except FileNotFoundError:
@@ -129,7 +130,7 @@ def _named(asked: str | None) -> Kernel:
 
 
 def _only(asked: str, names: list[str]) -> str:
-    """Return the only one of `names` that is `asked` or begins with it."""
+    """Return the name that equals `asked`, or the only one that begins with it. Raises MachineError."""
     if asked in names:
         return asked
     meant = [name for name in names if name.startswith(asked)]

@@ -1,4 +1,4 @@
-"""`fastopen browse`: kept runs in a web browser of this machine."""
+"""Define `fastopen browse`: show kept runs in a web browser on this machine."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -23,7 +23,7 @@ def command(
     open_it: Annotated[bool, typer.Option("--open", help="Open the address in your web browser.")] = False,
 ) -> None:
     """Show kept runs in a web browser until Ctrl-C: reports, single loads and comparisons."""
-    # The web framework and figures take a second to read, which no other command should wait for.
+    # The web framework and the figures take a second to import, which other commands must not wait for.
     import asyncio
 
     from fastopen.apps.browse.serving import serve

@@ -1,4 +1,4 @@
-"""`fastopen kernel conform`: packetdrill's Fast Open scripts on a kernel."""
+"""Define `fastopen kernel conform`: run packetdrill's Fast Open scripts on a kernel."""
 
 import platform
 from enum import StrEnum
@@ -23,7 +23,7 @@ command = typer.Typer()
 
 
 class ConformEngine(StrEnum):
-    """Whose kernel is tried."""
+    """The engine whose kernel is tested."""
 
     VIRTUAL = "virtual"
     HOST = "host"

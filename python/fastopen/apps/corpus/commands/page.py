@@ -1,4 +1,4 @@
-"""`fastopen page index`: the facts of every page of a corpus."""
+"""Define `fastopen page index`: write the facts of every page of a corpus."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""`fastopen doctor`: can this machine run it, with what, and what to do if not."""
+"""Define `fastopen doctor`: check if this machine can run fastopen, and suggest remedies."""
 
 import os
 import platform
@@ -26,10 +26,10 @@ PANEL: Final = "Trust"
 
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
-# TCP_FASTOPEN_CONNECT, with which any client can use TFO, came with 4.11.
+# Linux 4.11 introduced TCP_FASTOPEN_CONNECT, with which any client can use TFO.
 KERNEL_MIN: Final = (4, 11)
 TIMER_MAX_US: Final = 1000.0
-# A narrower terminal has what was found below the name.
+# In a narrower terminal, the detail of a check goes below its name.
 ONE_LINE_MIN: Final = 80
 INDENT: Final = 9
 SETTINGS: Final = {
@@ -45,7 +45,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `remedy` is what to do where it is not ok."""
+    """A check of this machine. `remedy` is the action if the check is not `ok`."""
 
     name: str
     ok: bool
@@ -95,7 +95,7 @@ def _fast_open() -> Check:
 
 
 def _fast_open_here() -> Iterator[Check]:
-    """Yield checks of this machine's own network. Worlds have settings of their own."""
+    """Yield checks of this machine's own network. Worlds have their own settings."""
     text = sysctl("net.ipv4.tcp_fastopen")
     if text is None or not text.isdecimal():
         return
@@ -117,7 +117,7 @@ def _fast_open_here() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Settings that forbid ordinary users what worlds need. Root is not stopped by the first two."""
+    """Yield checks of settings that can keep users from building worlds. The first two do not stop root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:
@@ -148,7 +148,7 @@ def _timers() -> Check:
 
 
 def _program() -> Iterator[Check]:
-    """The world program, and what it finds when it really builds a small world."""
+    """Yield checks of the world program, and those that it makes while it builds a small world."""
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")
@@ -159,7 +159,7 @@ def _program() -> Iterator[Check]:
 
 
 def _virtual_kernel() -> Check:
-    """The virtual engine's kernel. Without one the host engine does everything, so that is no fault."""
+    """Check the virtual engine's kernel. A missing one is not a fault, since the host engine needs none."""
     try:
         kernel = kernels.find()
     except MachineError as error:
@@ -171,7 +171,7 @@ def _virtual_kernel() -> Check:
 
 
 def _filled(text: str, indent: str, target: Console) -> str:
-    """The text in lines that fit a terminal; in one line in files and pipes, where it is searched."""
+    """Wrap the text for a terminal. In files and pipes it stays on one line, so that searches find it."""
     width = target.width if target.is_terminal else sys.maxsize
     return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 

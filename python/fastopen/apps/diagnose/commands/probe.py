@@ -1,4 +1,4 @@
-"""`fastopen probe HOST[:PORT]...`: what real servers, and the paths to them, do with TCP Fast Open."""
+"""Define `fastopen probe HOST[:PORT]...`: test TCP Fast Open with real servers and the paths to them."""
 
 import socket
 from itertools import groupby
@@ -80,7 +80,7 @@ def command(
 
 
 def _check_setting() -> None:
-    """Without the client's bit of the setting, the kernel connects without Fast Open and reports no error."""
+    """Raise MachineError if Fast Open is off for clients: the kernel would silently connect without it."""
     text = sysctl(SETTING) or ""
     if not text.isdecimal():
         remedy = "use a kernel with TCP Fast Open, and a container that shows /proc/sys"

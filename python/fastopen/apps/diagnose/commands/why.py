@@ -1,4 +1,4 @@
-"""`fastopen why`: does TCP Fast Open work on this machine, and if not, why."""
+"""Define `fastopen why`: find out if TCP Fast Open works on this machine, and if not, why."""
 
 import time
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from fastopen.common.phrases import plural
 
 PANEL: Final = "Real networks and programs"
 
-# In addition to all that begin with TCPFastOpen.
+# The counters that are shown in addition to all that begin with TCPFastOpen.
 SHOWN: Final = (
     ACTIVE_FAIL,
     ATTEMPT_FAILS,
@@ -53,14 +53,14 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watches once and prints. Returns whether something is wrong."""
+    """Watch the counters once and print the findings. Return True if one of these is a fault."""
     before = read_machine()
     if seconds and not as_json:
         print_message(f"watching the counters for {seconds:g} s", "dim")
     time.sleep(seconds)
     after = read_machine() if seconds else before
     grown = growth(before.counters, after.counters)
-    # Where nothing of TFO happens now, what happened before still tells.
+    # If no counter of TFO has grown, the totals still show what happened before.
     now = any(name.startswith("TCPFastOpen") for name in grown)
     counted: Mapping[str, int] = grown if now else after.counters
     since = f"in the last {seconds:g} s" if now else "since the network namespace was made"

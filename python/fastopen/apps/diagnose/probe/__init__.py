@@ -1,4 +1,4 @@
-"""Probe: what a real server, and the path to it, do with TCP Fast Open."""
+"""Probe real servers, and the paths to them, for TCP Fast Open."""
 
 from fastopen.apps.diagnose.probe.hosts import Target, greeting, target_of
 from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Handling, Probed, probe

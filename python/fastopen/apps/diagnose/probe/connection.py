@@ -1,4 +1,4 @@
-"""One connection to a server, opened in one of three ways, and what this machine's kernel says of it."""
+"""Open a connection to a server in one of three ways, and read what this machine's kernel reports on it."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ class Opening(StrEnum):
 
 
 class ClientFail(StrEnum):
-    """`tcpi_fastopen_client_fail`: why data was not in the SYN, or was there in vain."""
+    """`tcpi_fastopen_client_fail`: the reason why the SYN had no data, or its data was not acknowledged."""
 
     NONE = "none"
     COOKIE_UNAVAILABLE = "cookie unavailable"
@@ -37,13 +37,13 @@ class ClientFail(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one connection. Times are in ms since its start."""
+    """The outcome of one connection. `answered_ms` is the time from its start to the first response bytes."""
 
     opening: Opening
     error: str | None
-    """Why it was not established or not answered; None: it was."""
+    """The reason why the connection got no response; None if it got one."""
     timed_out: bool
-    """Whether nothing came for as long as was waited."""
+    """True if nothing came within the time limit."""
     syn_data_acked: bool
     client_fail: ClientFail
     retransmits: int
@@ -52,9 +52,9 @@ class Trial:
 
 
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
-    """Opens a connection, sends the greeting, waits for the first bytes of the answer and closes.
+    """Open a connection, send the greeting, wait for the first bytes of the response, and close.
 
-    Never raises for what the network does. Raises OSError where this kernel does not know the option.
+    Faults of the network are in the result. Raises OSError if this kernel does not know the option.
     """
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
@@ -97,7 +97,7 @@ def _trial(
         syn_data_acked=bool(options & OPTION_SYN_DATA),
         client_fail=list(ClientFail)[fail],
         retransmits=retransmits,
-        # A socket that was never answered has measured nothing.
+        # Without a packet from the server, the socket has measured no RTT.
         rtt_ms=rtt_us / 1000 if rtt_us > 0 else None,
         answered_ms=answered,
     )

@@ -1,4 +1,4 @@
-"""The server to probe, and the bytes to send: a HEAD request, or the beginning of a TLS handshake."""
+"""Parse the server to probe, and make the bytes to send: a HEAD request or the start of a TLS handshake."""
 
 import contextlib
 import re
@@ -17,7 +17,7 @@ _ASKED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Target:
-    """A server as it was asked for."""
+    """A server to probe, as requested."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Target:
 
 
 def target_of(text: str) -> Target:
-    """`HOST`, `HOST:PORT`, `[IPv6]:PORT` or a URL without path; port 443 by default. Raises InputError."""
+    """Parse HOST, HOST:PORT, [IPv6]:PORT or a URL without path (port 443, http: 80). Raises InputError."""
     found = _ASKED.match(text.strip())
     port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
     if found is None or not 0 < port < 65_536:
@@ -41,7 +41,7 @@ def target_of(text: str) -> Target:
 
 
 def greeting(target: Target) -> bytes:
-    """Return the first bytes of the client, which may be repeated (RFC 7413, section 2.1)."""
+    """Return the client's first bytes, which the server may safely get twice (RFC 7413, section 2.1)."""
     if target.scheme == "https":
         return _client_hello(target.host)
     name = f"[{target.host}]" if ":" in target.host else target.host

@@ -1,4 +1,4 @@
-"""The trials of one server, one after another, and what they show together."""
+"""Try connections to one server, one after another, and conclude how it handles TCP Fast Open."""
 
 import socket
 import time
@@ -12,11 +12,11 @@ from fastopen.apps.diagnose.probe.connection import ClientFail, Opening, Trial, 
 from fastopen.apps.diagnose.probe.hosts import Target, greeting
 
 PAUSE_S: Final = 0.2
-# The cookie is asked for with the option's own number, then with the experimental one (RFC 7413, section 7),
-# which the kernel tries by itself; then it is used, and once more where that went wrong: losses happen.
+# The kernel requests the cookie with the option's own number, then with the experimental one (RFC 7413,
+# section 7). Then the cookie is used, and once more if that fails, in case of packet loss.
 FASTOPENS: Final = 4
 CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
-# After which a SYN, or its answer, is retransmitted (RFC 6298, section 2.1).
+# The time after which a SYN or SYN-ACK is retransmitted (RFC 6298, section 2.1).
 SYN_TIMEOUT_MS: Final = 1000
 
 
@@ -24,42 +24,42 @@ class Handling(StrEnum):
     """The fate of data in the SYN."""
 
     ACCEPTED = "accepted"
-    """The SYN-ACK acknowledged it."""
+    """The SYN-ACK acknowledged the data."""
     NOT_ACCEPTED = "not accepted"
     """The SYN-ACK acknowledged only the SYN, and the data was retransmitted."""
     DROPPED = "dropped"
-    """SYNs with data were not answered, the same SYN without data was."""
+    """SYNs with data got no SYN-ACK, but the retransmitted SYN without data got one."""
     REFUSED = "refused"
-    """SYNs with data were answered by a reset, the one without was not."""
+    """SYNs with data were answered by a reset, but SYNs without data were not."""
     UNANSWERED = "unanswered"
-    """It was accepted and nothing came after it, or no SYN-ACK ever came."""
+    """The data was accepted but no response came, or no SYN-ACK ever came."""
     UNKNOWN = "unknown"
     NOT_TRIED = "not tried"
 
 
 @dataclass(frozen=True)
 class Probed:
-    """A server, and what it and the path to it did."""
+    """The results of all trials of a server."""
 
     target: Target
     address: str | None
     reachable: bool
     error: str | None
     cookie: bool = False
-    """Whether it has handed one out, or one of its address was there."""
+    """True if the server sent a cookie, or the kernel already had one of its address."""
     cookie_before: bool = False
-    """Whether one was there before anything was asked: Linux keeps cookies by address, not by port."""
+    """True if the kernel had a cookie before the trials: Linux keeps cookies by address, not by port."""
     asking_dropped: bool = False
-    """Whether SYNs that asked for a cookie were lost, and others were not."""
+    """True if SYNs that requested a cookie were lost, but others were not."""
     data_with_cookie: Handling = Handling.NOT_TRIED
     data_without_cookie: Handling = Handling.NOT_TRIED
     disabled_here: bool = False
-    """Whether this machine's kernel has turned Fast Open off for a while (a black hole that it saw)."""
+    """True if this machine's kernel has turned Fast Open off for a while, since it suspects a black hole."""
     rtt_ms: float | None = None
     answer_ms: float | None = None
-    """Until the first byte of the answer, without data in the SYN."""
+    """The time from the start to the first byte of the response, without data in the SYN."""
     answer_with_syn_data_ms: float | None = None
-    """And with data in the SYN, where that was accepted and answered."""
+    """The same time with data in the SYN; None unless the data was accepted and answered."""
     trials: tuple[Trial, ...] = ()
 
     @property
@@ -78,7 +78,7 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """At most CONNECTIONS_MAX connections, one at a time; each carries one greeting."""
+    """Make up to CONNECTIONS_MAX connections, one at a time, each with one greeting. Return the results."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
@@ -101,7 +101,7 @@ def probe(
     while len(fastopens) < FASTOPENS and not _is_decided(fastopens):
         fastopens.append(attempt(Opening.FASTOPEN))
     blind = attempt(Opening.NO_COOKIE)
-    if handling_of(blind) is Handling.DROPPED:  # or was it lost?
+    if handling_of(blind) is Handling.DROPPED:  # the packet may have been lost
         blind = attempt(Opening.NO_COOKIE)
     carried = [trial for trial in fastopens if _carried(trial)]
     not_carried = [trial for trial in fastopens if not _carried(trial)]
@@ -128,13 +128,13 @@ def probe(
 
 
 def _is_decided(fastopens: Sequence[Trial]) -> bool:
-    """Return True if data in the SYN was accepted, or it has gone wrong twice."""
+    """Return True if data in the SYN was accepted, or has failed twice."""
     accepted = any(trial.syn_data_acked for trial in fastopens)
     return accepted or sum(map(_carried, fastopens)) > 1
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """The quickest answer: what others took longer for, other things took."""
+    """Return the shortest time to a response, since longer ones include other delays; None without any."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 
@@ -147,7 +147,7 @@ def _carried(trial: Trial) -> bool:
 
 
 def _failed(trial: Trial) -> bool:
-    """Return True if it failed with data in its SYN, although the server answers a connection without."""
+    """Return True if a connection failed with data in its SYN, although the plain connection was answered."""
     return trial.error is not None and trial.client_fail is ClientFail.NONE
 
 
@@ -168,7 +168,7 @@ def handling_of(trial: Trial) -> Handling:
 
 
 def _together(carried: list[Trial]) -> Handling:
-    """The best that happened: what went well once can; what went wrong once may have been a loss."""
+    """Return the best handling of all trials. Worse ones may have been caused by packet loss."""
     handled = [handling_of(trial) for trial in carried]
     for handling in (
         *(Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED, Handling.REFUSED, Handling.UNANSWERED),
@@ -179,10 +179,10 @@ def _together(carried: list[Trial]) -> Handling:
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
-    """Return True if each of at least two SYNs that requested a cookie was lost, or its answer.
+    """Return True if at least two SYNs requested a cookie, and each SYN or its SYN-ACK was lost.
 
-    If the answer was lost, the server may retransmit it just before the client retransmits its SYN. The
-    client has then retransmitted nothing, and measured that second (RFC 6298) as the round trip.
+    If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then the
+    client has retransmitted nothing, but its RTT includes that second (RFC 6298).
     """
     usual_ms = plain.rtt_ms or 0
     waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]

@@ -1,4 +1,4 @@
-"""The findings on a server in words: a verdict, and its possible meaning."""
+"""Describe the findings on a server: a verdict, its evidence and its possible causes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +27,7 @@ def verdict(found: Probed) -> str:
     }.get(found.data_with_cookie, "sends cookies; the fate of data in the SYN is unknown")
 
 
-# What each outcome is consistent with, in the words of docs/paths.md.
+# The behaviours with which each outcome is consistent; see docs/paths.md.
 _ROWS: Final = {
     Handling.ACCEPTED: ("none",),
     Handling.NOT_ACCEPTED: ("break-cookie", "strip-data", "strip-both", "short-queue"),
@@ -38,7 +38,7 @@ _ROWS: Final = {
 
 
 def consistent(found: Probed) -> tuple[Behaviour, ...]:
-    """Rows of the table of behaviours that this end cannot tell apart; none: nothing is known."""
+    """Return the behaviours that explain the findings: this end cannot distinguish them. Empty if unknown."""
     if not found.reachable or found.disabled_here:
         return ()
     if found.asking_dropped:
@@ -55,7 +55,7 @@ def consistent(found: Probed) -> tuple[Behaviour, ...]:
 
 
 def meaning(found: Probed) -> Iterator[str]:
-    """Sentences: what it rests on, and what else may be behind it."""
+    """Yield sentences about the evidence for the verdict and about possible causes."""
     if not found.reachable:
         return
     if found.disabled_here:

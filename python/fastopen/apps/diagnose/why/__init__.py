@@ -1,4 +1,4 @@
-"""Why: what this machine's settings, listeners and counters say of TCP Fast Open on its own network."""
+"""Diagnose TCP Fast Open on this machine's own network from its settings, listeners and counters."""
 
 from fastopen.apps.diagnose.why.diagnosis import Finding, diagnose
 from fastopen.apps.diagnose.why.machine import Listener, Machine, growth, read_machine

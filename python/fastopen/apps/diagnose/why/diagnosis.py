@@ -1,4 +1,4 @@
-"""From settings, listeners and counters to words: what they are consistent with, and what to do."""
+"""Derive findings from settings, listeners and counters: faults, the behaviours behind them, remedies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ from fastopen.apps.diagnose.behaviours import (
 )
 from fastopen.apps.diagnose.why.machine import Listener, Machine
 
-# Of net.ipv4.tcp_fastopen (Documentation/networking/ip-sysctl.rst).
+# Bits of net.ipv4.tcp_fastopen (Documentation/networking/ip-sysctl.rst).
 CLIENT: Final = 0x1
 SERVER: Final = 0x2
 CLIENT_NO_COOKIE: Final = 0x4
 SERVER_NO_COOKIE: Final = 0x200
 SERVER_ALL: Final = 0x400
 ACTIVE_OPENS: Final = "ActiveOpens"
-# A browser's first visit opens more at once.
+# On the first visit of a page, a browser opens more connections at once.
 SHORT_QUEUE: Final = 5
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found. `rows` are what it is consistent with: one end cannot always tell more."""
+    """A finding. `rows` are the behaviours with which it is consistent: one end may not distinguish them."""
 
     key: str
-    """A word for programs: `client-off`."""
+    """An identifier for programs, such as `client-off`."""
     fault: bool
-    """Whether it keeps TFO from working, or from working always."""
+    """True if the finding keeps TFO from working, or from always working."""
     says: str
     rows: tuple[Behaviour, ...] = ()
     todo: str = ""
@@ -57,7 +57,7 @@ def _settings(machine: Machine) -> Iterator[Finding]:
             "unsupported", True, "this kernel has no net.ipv4.tcp_fastopen", (), "use another kernel"
         )
         return
-    # One remedy for both, or each would undo the other.
+    # One remedy for both findings, since separate commands would undo each other.
     both_on = _set(value | CLIENT | SERVER)
     if not value & CLIENT:
         says = f"net.ipv4.tcp_fastopen is {value}: clients of this machine never request a cookie"
@@ -168,7 +168,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
             f"{grown[SYN_RETRANS]} SYNs were retransmitted, and no counter of TFO grew: loss, or a path that"
         )
         says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
-        # ActiveFail is counted with the SYN-ACK, or when the connection is given up after two minutes.
+        # TCPFastOpenActiveFail grows with the SYN-ACK, or when the connection is given up after two minutes.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
         yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
@@ -183,7 +183,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Return rows that fail at the client: by lost SYNs if SYNs were retransmitted, else others."""
+    """Yield the behaviours that explain failed clients: lost SYNs if SYNs were retransmitted, else others."""
     again = grown.get(SYN_RETRANS, 0)
     if grown.get(ACTIVE_FAIL, 0) > again:
         yield BEHAVIOURS["no-queue"]
@@ -251,7 +251,7 @@ def _hands_out_cookies(machine: Machine) -> bool:
 
 
 def _named(listeners: Sequence[Listener]) -> str:
-    """At most four of them, by address and process."""
+    """Return the addresses and processes of at most four listeners."""
     return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
 
 

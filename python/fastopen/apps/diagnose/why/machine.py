@@ -1,4 +1,4 @@
-"""The facts on TCP Fast Open that a network namespace shows without root, and those it hides."""
+"""Read the facts about TCP Fast Open that a network namespace shows without root, and note hidden ones."""
 
 import ctypes
 import json
@@ -29,37 +29,37 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class Listener:
-    """A listening socket. `queue` None: its owner is not ours to ask."""
+    """A listening socket. `queue` is None if this user may not inspect its process."""
 
     address: str
     port: int
     queue: int | None
-    """TCP_FASTOPEN: connections with data in the SYN that it holds before accept; 0: no Fast Open."""
+    """TCP_FASTOPEN: connections with SYN data that may wait for the end of the handshake; 0: no Fast Open."""
     mptcp: bool = False
     able: bool = True
-    """False: it speaks MPTCP, to which this kernel gives no Fast Open (before Linux 6.2)."""
+    """False if the socket uses MPTCP, for which this kernel has no Fast Open (before Linux 6.2)."""
     process: str | None = None
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A network namespace at one moment."""
+    """The state of a network namespace at one moment."""
 
     settings: Mapping[str, int]
-    """Those that this kernel has."""
+    """The values of the SETTINGS that this kernel has."""
     key: str | None
-    """`set`, `none`; None: only root may read it."""
+    """`set` or `none`; None if only root may read the key."""
     counters: Mapping[str, int]
-    """Of TcpExt and Tcp, since the namespace began."""
+    """The counters of TcpExt and Tcp since the namespace was made."""
     listeners: tuple[Listener, ...] = ()
     cookies: int | None = None
-    """Servers that the kernel has a cookie of; None: not known."""
+    """The number of servers whose cookies the kernel stores; None if it is unknown."""
     unseen: tuple[str, ...] = field(default=())
-    """What could not be looked at, each with the remedy."""
+    """The facts that could not be read, each with the reason."""
 
     @property
     def fastopen(self) -> int:
-        """net.ipv4.tcp_fastopen."""
+        """Return the value of net.ipv4.tcp_fastopen; 0 if this kernel lacks it."""
         return self.settings.get(SETTINGS[0], 0)
 
 
@@ -88,7 +88,7 @@ def read_machine() -> Machine:
 
 
 def read_counters() -> dict[str, int]:
-    """The groups TcpExt and Tcp of /proc/net; empty where there is none."""
+    """Return the counters of the groups TcpExt and Tcp in /proc/net; empty if there are none."""
     found: dict[str, int] = {}
     for path, group in COUNTER_FILES:
         try:
@@ -109,7 +109,7 @@ def sysctl(name: str) -> str | None:
 
 
 def _listeners() -> Iterator[Listener]:
-    """Yield the listeners of /proc/net/tcp and tcp6. Queues come from duplicates of their descriptors."""
+    """Yield the TCP and MPTCP listeners. Their queues are read from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -126,7 +126,7 @@ def _listeners() -> Iterator[Listener]:
     for inode, (address, port) in sockets.items():
         if inode in seen:
             found = seen[inode]
-            if found.mptcp:  # its TCP side
+            if found.mptcp:  # already yielded
                 continue
             yield Listener(address, port, found.queue, process=found.process)
         elif port not in mptcp_ports:  # the TCP side of an MPTCP listener has no descriptor
@@ -134,7 +134,7 @@ def _listeners() -> Iterator[Listener]:
 
 
 def _asked(inodes: set[str]) -> dict[str, Listener]:
-    """The listeners among the descriptors of all processes that we may ask, by inode."""
+    """Map inodes to the listeners among the descriptors of all processes that this user may inspect."""
     found: dict[str, Listener] = {}
     own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
     for process in Path("/proc").glob("[0-9]*"):
@@ -158,7 +158,7 @@ def _asked(inodes: set[str]) -> dict[str, Listener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Return True if this machine has Multipath TCP sockets. Nothing lists them, so each socket is asked."""
+    """Return True if this machine has Multipath TCP sockets. No file lists them, so check each socket."""
     try:
         rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
     except OSError:
@@ -167,7 +167,7 @@ def _has_mptcp_sockets() -> bool:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
-    """The socket behind a process's descriptor, if it is a listener of TCP, or of MPTCP in this namespace."""
+    """Return the listening TCP or MPTCP socket behind a descriptor; None if it is another or unreadable."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None
@@ -193,7 +193,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """None where the process is not ours to look into (ptrace_may_access), or has ended."""
+    """Duplicate a process's socket; None if the user may not (ptrace_may_access) or the process has ended."""
     if pid == os.getpid():
         try:
             return socket.socket(fileno=os.dup(descriptor))
@@ -217,7 +217,7 @@ def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
 
 
 def _shown(address: str) -> str:
-    """An address of /proc/net/tcp: words of four bytes in the machine's order."""
+    """Format an address of /proc/net/tcp, which is in words of four bytes in the machine's byte order."""
     raw = bytes.fromhex(address)
     words = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
     return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words)

@@ -1,4 +1,4 @@
-"""`fastopen kernel build|info|list|remove`: the virtual engine's kernels."""
+"""Define `fastopen kernel build`, `info`, `list` and `remove`, for the virtual engine's kernels."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """A line for each stage: on a terminal when it ended, with the time it took; elsewhere when it starts."""
+    """Prints each stage: on a terminal at its end, with the time that it took; otherwise at its start."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0
@@ -137,7 +137,7 @@ def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the begi
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """A kernel as JSON: where its program is, its manifest, and whether another recipe made it."""
+    """Return a kernel as JSON: its program's path, its manifest, and `outdated` if another recipe made it."""
     outdated = is_outdated(kernel)
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 

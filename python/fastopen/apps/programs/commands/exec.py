@@ -1,4 +1,4 @@
-"""`fastopen exec -- COMMAND`: run any program with TCP Fast Open, and say what the kernel did."""
+"""Define `fastopen exec -- COMMAND`: run any program with TCP Fast Open, and report its use."""
 
 import json as json_text
 import os
@@ -13,7 +13,7 @@ from fastopen.common.errors import unwritable
 from fastopen.engines import find_program
 
 PANEL: Final = "Real networks and programs"
-# Options after the name of the program are its own.
+# Options after the program's name belong to the program.
 COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
 JsonReportOption = Annotated[
     bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
@@ -45,9 +45,9 @@ def command(
 def replace_by_front(
     program: Path, command: Sequence[str], *, report: Path | None, **settings: object
 ) -> NoReturn:
-    """Replace this process by the front (execve(2)), so that the parent sees its signals and stops.
+    """Replace this process by the front (execve(2)), so that the parent sees the front's signals and stops.
 
-    Raises InputError, before the command runs, where the report cannot be written.
+    Raises InputError or MachineError, before the command runs, if the report cannot be written.
     """
     if report is not None:
         try:

@@ -1,4 +1,4 @@
-"""`fastopen shell -- COMMAND`: any command, or an interactive shell, inside a world."""
+"""Define `fastopen shell -- COMMAND`: run a command, or an interactive shell, inside a world."""
 
 import json as json_text
 import os
@@ -35,7 +35,7 @@ from fastopen.pages import ImportedPage, Page, Resource
 PANEL: Final = "Real networks and programs"
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
-# The host of a server without a name, and what stands before a command that has one.
+# The host of a server without a name, and the pattern of NAME=COMMAND.
 SERVER_HOST: Final = "server"
 NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
 
@@ -154,7 +154,7 @@ def command(
         _greet(imported, network, tfo=tfo)
     tcp = setup.tcp
     if servers and "listener_fastopen" not in tcp.model_fields_set:
-        # Servers that do not ask for Fast Open have it too.
+        # 0x402 also gives Fast Open to servers that do not request it.
         tcp = tcp.model_copy(update={"listener_fastopen": "0x402"})
     job = _job(imported, network, tcp, tfo=tfo, isolate=isolate, seed=seed, packets=pcap is not None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
@@ -209,7 +209,7 @@ def _server(text: str) -> Server:
 
 
 def _page_of_hosts(servers: Sequence[Server]) -> Page:
-    """Return a page that has the servers' hosts and nothing to load."""
+    """Return a page that has the servers' hosts and no content."""
     hosts = dict.fromkeys(server.host for server in servers)
     resources = tuple(
         Resource(url=f"http://{host}/", type="document" if number == 0 else "image", body_bytes=0,
@@ -227,7 +227,7 @@ def _page_of_hosts(servers: Sequence[Server]) -> Page:
 
 
 def _opened(path: Path) -> int:
-    """Return an inheritable descriptor of an empty file. Raises InputError."""
+    """Open a file for writing, emptied, and return an inheritable descriptor. Raises InputError."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     except OSError as error:
@@ -237,7 +237,7 @@ def _opened(path: Path) -> int:
 
 
 def _folder(path: Path) -> str:
-    """Return the absolute path of a folder, which is made if it is not there. Raises InputError."""
+    """Make a folder unless it exists, and return its absolute path. Raises InputError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

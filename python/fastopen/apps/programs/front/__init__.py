@@ -1,5 +1,5 @@
-"""Runs one command with TCP Fast Open; which `fastopen exec` becomes.
+"""Run one command with TCP Fast Open. `fastopen exec` and `shell` replace themselves by this program.
 
-A process of its own kind: it takes signals one by one, which works only where no library has started threads
-before. So it imports next to nothing.
+It takes signals one by one, which works only if no library has started threads before. Therefore it imports
+almost nothing.
 """

@@ -1,4 +1,4 @@
-"""`python -m` this package with SETTINGS PROGRAM COMMAND...: run it, report, end as it ended."""
+"""Run as `python -m` with SETTINGS PROGRAM COMMAND...: run the command, report, and end as it ended."""
 
 import json
 import sys
@@ -22,10 +22,10 @@ LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
-    """`settings`: JSON with `json` and `quiet` (bool), `report` (path or null).
+    """Run the command. `settings` is JSON with `json` and `quiet` (bool) and `report` (path or null).
 
-    For a command inside a world it has `job` as well, a descriptor, and `kernel`: null, or the words that
-    start the virtual engine's kernel.
+    For a command inside a world it also has `job`, a descriptor from which the plan is read, and `kernel`:
+    null, or the command line of the virtual engine's kernel.
     """
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
@@ -49,13 +49,13 @@ def main(settings: str, program: str, *command: str) -> None:
 
 def _document(command: tuple[str, ...], ended: dict[str, Any], form: str) -> dict[str, Any]:
     rest = {key: value for key, value in ended.items() if key != "type"}
-    # Bytes that are no text come as surrogates, which JSON cannot carry.
+    # Arguments that are not UTF-8 contain surrogates, which JSON cannot represent.
     words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
     return {"format": form, "command": words, **rest}
 
 
 def _write(report: Path, document: dict[str, Any], target: Console) -> None:
-    """Prints why a report cannot be written, and does not change how the command ended."""
+    """Write the report. If this fails, print the reason; the exit code remains the command's."""
     try:
         write_atomic(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Stands where the command would stand: signals, stops and exit code pass through as if it were not there.
+"""Run a command so that signals, stops and the exit code pass through as if the command ran directly.
 
-Three processes: this one, which the shell sees; the supervisor, which has to be the command's parent to reach
-its sockets (Yama); and the command. All are in the shell's process group, so what the terminal sends reaches
-the command by itself.
+Three processes run: this one, which the shell sees; the supervisor, which has to be the command's parent to
+reach its sockets (Yama); and the command. All are in the shell's process group, so that the terminal's
+signals reach the command directly.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-# Those that people send. All else keeps its usual meaning.
+# The signals that people send. All other signals keep their usual effect.
 PASSED_ON: Final = {
     signal.SIGHUP,
     signal.SIGINT,
@@ -33,7 +33,7 @@ SI_USER: Final = 0
 
 
 class CommandError(Exception):
-    """The command could not be run. `code`: 126, 127 (as of env) or 3, where this machine cannot do it."""
+    """The command could not be run. `code` is 126 or 127, as from env, or 3 if this machine cannot run it."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy, code)
@@ -53,18 +53,18 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Runs the command to its end; returns the last record. Raises CommandError and SupervisorLostError.
+    """Run the command to its end and return its last record. Raises CommandError and SupervisorLostError.
 
-    With `job`, a descriptor from which a plan is read, in a world of its own; with `kernel`, the words that
-    start a kernel of the virtual engine, there.
+    With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
+    the command line of a kernel of the virtual engine, that world runs on this kernel.
     """
-    # Some that start programs ignore it, and then wait() gives no status of children.
+    # Some programs start others with SIGCHLD ignored, and then wait() gives no status of children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # Blocked first: whatever comes is then taken up below, and the supervisor unblocks its command itself.
+    # Block the signals first, so that `attend` gets them. The supervisor unblocks them for its command.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
-    # The command inherits what it would have inherited; Python's own descriptors close themselves.
+    # The command inherits all descriptors that it would inherit directly. Python's own close on execve.
     mode = ["--exec"] if job is None else ["--shell", str(job)]
     on = [] if kernel is None else ["--kernel", *kernel]
     supervisor = subprocess.Popen([program, *mode, str(writing), *on, "--", *command], close_fds=False)
@@ -75,7 +75,7 @@ def run_supervised(
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Hands records on as they come, None after the last, and wakes the main thread for each."""
+    """Put each record into the queue as it comes, and None at the end. Wake the main thread each time."""
     with os.fdopen(reading, encoding="utf-8") as lines:
         for line in lines:
             records.put(json.loads(line))
@@ -85,7 +85,7 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
 
 
 class _Session:
-    """A supervised command. In virtual time signals are for the kernel, which ends with them."""
+    """A supervised command. In virtual time, signals go to the kernel, which they end."""
 
     def __init__(self, supervisor: "subprocess.Popen[bytes]", *, in_world: bool, virtual: bool) -> None:
         self._supervisor = supervisor
@@ -109,7 +109,7 @@ class _Session:
                     return ended
 
     def _pass_on(self, happened: signal.struct_siginfo) -> None:
-        # What the terminal sends, the command gets itself.
+        # The command gets the terminal's signals directly.
         sent = happened.si_code <= SI_USER
         if self._virtual and happened.si_signo == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -119,7 +119,7 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Follow a record; return it if it is the last that matters. Raises CommandError."""
+        """Act on a record. Return it if it is the last one that matters. Raises CommandError."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
@@ -127,26 +127,26 @@ class _Session:
                 self._supervisor.wait()
                 raise CommandError(record["message"], record["remedy"], record["code"])
             case "stopped":
-                # The shell is to see it; once it continues us, the command goes on as well.
+                # Stop this process, as the shell expects. When the shell continues it, continue the command.
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.kill(self._supervisor.pid, signal.SIGCONT)
             case "captured":
                 self._captured = {"packets_dropped": record["dropped"]}
             case "ended" if self._in_world:
-                # Its packets and files follow, or the reason why not.
+                # Records about the world's packets and files follow, or the reason why there are none.
                 self._ended = record
             case "ended":
-                # The supervisor may go on, for what the command left running.
+                # The supervisor may continue for processes that the command left running.
                 self._supervisor.returncode = 0
                 return record
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return the last record of a world that was taken down. Raises SupervisorLostError."""
+        """Return the last record of a world that has ended. Raises SupervisorLostError if there is none."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._captured
-        # What was in a world has ended with it, and its process ids are of another namespace.
+        # The processes of a world have ended with it, and their ids belong to another namespace.
         _outwait(None if self._in_world else self._pid)
         if self._virtual and self._last_signal is not None:
             end_like(None, self._last_signal)
@@ -154,7 +154,7 @@ class _Session:
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Return True if a process is a descendant. `kill 0` of a command reaches all of us."""
+    """Return True if `pid` descends from `ancestor`. Its `kill 0` has already reached the command."""
     while pid > 1:
         if pid == ancestor:
             return True
@@ -167,7 +167,7 @@ def _is_below(pid: int, ancestor: int) -> bool:
 
 
 def _outwait(pid: int | None) -> None:
-    """Waits for the command, which goes on without us and has the terminal."""
+    """Wait for the command, which continues without its supervisor and has the terminal."""
     if pid is None:
         return
     with contextlib.suppress(ProcessLookupError):
@@ -177,7 +177,7 @@ def _outwait(pid: int | None) -> None:
 
 
 def end_like(exit_code: int | None, number: int | None) -> NoReturn:
-    """Ends as the command ended: by its exit code, or by the same signal."""
+    """End this process as the command ended: with its exit code, or by the same signal."""
     if number is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if number not in (signal.SIGKILL, signal.SIGSTOP):

@@ -1,4 +1,4 @@
-"""The kernel's report on a command's connections, in words for a terminal."""
+"""Print the kernel's report on a command's connections in a terminal."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,7 +26,7 @@ COLUMNS: Final = {
 
 
 def write_report(document: dict[str, Any], target: Console) -> None:
-    """Prints verdict, table of servers, and what a reader should know with it."""
+    """Print the verdict, a table of servers, and notes."""
     target.print(Text(verdict(document["total"], document["not_helped"]), style="bold"), soft_wrap=True)
     if document["peers"]:
         target.print(fitting_table(_grid(document["peers"]), target.width)[0])
@@ -35,7 +35,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
 
 
 def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
-    """One sentence; `not_helped` are calls on sockets that could not be prepared, by reason."""
+    """Return one sentence. `not_helped` counts calls on sockets that could not be prepared, by reason."""
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
         opened = plural(not_helped[MULTIPATH], "connection")
@@ -53,7 +53,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the facts that differ from the expected, each with its number."""
+    """Yield the unexpected facts, each with its number."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:

@@ -1,4 +1,4 @@
-"""`fastopen record URL... -o FILE`: live pages as Chromium loads them, kept as one HAR or WACZ."""
+"""Define `fastopen record URL... -o FILE`: record live pages with Chromium as one HAR or WACZ."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
 
 
 def _check_writable(output: Path, *, replace: bool) -> None:
-    """Raises InputError before the pages are loaded, not after."""
+    """Raise InputError if the file cannot be written, before pages are loaded."""
     if output.is_dir():
         raise InputError("is a folder", str(output), "give a file, such as page.har")
     if output.exists() and not replace:
@@ -105,7 +105,7 @@ def _check_writable(output: Path, *, replace: bool) -> None:
 
 
 def _pages(arguments: list[str]) -> list[str]:
-    """The URLs, those of lists in their place. Raises InputError."""
+    """Return the URLs, with lists of pages replaced by their URLs. Raises InputError."""
     found: list[str] = []
     for argument in arguments:
         path = Path(argument)

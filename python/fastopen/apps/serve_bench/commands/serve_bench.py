@@ -1,4 +1,4 @@
-"""`fastopen serve-bench`: transactions with a server under load, and what they cost it."""
+"""Define `fastopen serve-bench`: load a server with transactions, and report their latency and cost."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ PANEL: Final = "Real networks and programs"
 
 
 class BenchEngine(StrEnum):
-    """Whose clock runs."""
+    """The engine to run on; `auto` takes the virtual one if its kernel is installed."""
 
     AUTO = "auto"
     HOST = "host"
@@ -170,7 +170,7 @@ def _print(done: BenchResult, server: str | None) -> None:
 
 
 def _published(done: BenchResult) -> Iterator[str]:
-    """Published rates beside ours, and what the server's threads took of each answer in ours."""
+    """Yield published rates next to the measured ones, and the benchmark's notes."""
     for arm, theirs in done.bench.published.items():
         ours = [(row.cell.count, row.per_second) for row in done.rows if row.cell.arm == arm]
         shown = ", ".join(f"{rate:,.1f} ({count:,})" for count, rate in ours if rate is not None)

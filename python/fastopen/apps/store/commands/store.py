@@ -1,4 +1,4 @@
-"""`fastopen store`: what a store of results holds, whether it is right, and away with what is old."""
+"""Define `fastopen store`: inspect, verify and clean a store of results."""
 
 from fractions import Fraction
 from time import time
@@ -119,7 +119,7 @@ def _named(folder: str | None) -> str:
 
 
 def _own(kernel: str | None) -> str | None:
-    """Return the fingerprint of results made here; None if none can be made."""
+    """Return the digest of the maker of results on this machine; None if it cannot make any."""
     try:
         maker: Maker = maker_of(find_program(), kernels.find(kernel))
     except MachineError:

@@ -1,4 +1,4 @@
-"""`fastopen validate`: fastopen against recorded page loads, and against itself."""
+"""Define `fastopen validate`: compare fastopen with recorded page loads, and with itself."""
 
 from typing import Final
 
