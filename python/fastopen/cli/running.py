@@ -248,7 +248,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         print_message(f"interrupted{remedy}")
         return EXIT_INTERRUPTED
     if run.outcome is not None and run.outcome.hopeless:
-        print_message(f"stopped: {run.outcome.hopeless} ; --keep-going continues")
+        print_message(f"stopped: {run.outcome.hopeless}; --keep-going continues")
         return EXIT_FAULTS
     if options.limit_s is not None and run.outcome is not None and not printing.quiet:
         _say_unanswered(run, run.outcome, options)
