@@ -26,8 +26,8 @@ use fastopen_world::clients::{Loading, UserAgent};
 use fastopen_world::contract::{Engine, LinkKind, OriginSettings, Tcp};
 use fastopen_world::engine;
 use fastopen_world::network::addresses::{client_address, client_network, origin_address, origin_network};
-use fastopen_world::network::forwarder::Forwarder;
 use fastopen_world::network::link_config::LinkConfig;
+use fastopen_world::network::program_link::Forwarder;
 use fastopen_world::network::topology::{FastOpenUse, Topology, Upstream};
 
 const MS: u64 = 1_000_000;

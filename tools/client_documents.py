@@ -1,6 +1,6 @@
 """The table of clients, made from what each says of itself."""
 
-from fastopen.contract.client_types import CLIENTS
+from fastopen.contract.clients import CLIENTS
 
 
 def client_table() -> str:

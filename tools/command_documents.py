@@ -11,7 +11,7 @@ from fastopen.cli.discovery import PANELS, Commands
 from fastopen.contract import certificates
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
-from fastopen.runs.tables import TABLES
+from fastopen.runs.flat_tables import TABLES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DECISIONS: Final = ROOT / "docs" / "decisions"

@@ -15,19 +15,21 @@ from pydantic import ValidationError
 
 from fastopen.contract import (
     client,
+    invalid_kinds,
     load_record,
     network,
     origins,
     record_part,
     records,
+    tcp,
     transactions_record,
     world_record,
 )
 from fastopen.contract import job as jobs
+from fastopen.contract.invalid_kinds import InvalidKind
 from fastopen.contract.job import HEAD_MAX_BYTES, TARGET_MAX_BYTES, Job
 from fastopen.contract.network import IP_HEADER_BYTES, IPV6_MTU_MIN_BYTES, QUIC_UDP_BYTES, TRACE_MAX_MS
 from fastopen.contract.part import WORD_MAX_BYTES
-from fastopen.contract.record_part import InvalidKind
 from fastopen.pages import model as pages
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "tests" / "contract"
@@ -35,8 +37,8 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 CLASSES: Final = {
     name: one
     for module in (
-        *(pages, network, client, origins, jobs),
-        *(world_record, record_part, load_record, transactions_record, records),
+        *(pages, network, tcp, client, origins, jobs),
+        *(world_record, invalid_kinds, record_part, load_record, transactions_record, records),
     )
     for name, one in vars(module).items()
     if inspect.isclass(one) and one.__module__ == module.__name__

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fastopen.report.invalid_kinds import EXPLANATIONS
+from fastopen.report.explained_kinds import EXPLANATIONS
 
 GROUPS: Final = {
     "Requests": ("incomplete", "wrong_bytes", "fault"),

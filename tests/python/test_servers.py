@@ -11,10 +11,10 @@ from command_line import fastopen
 from fastopen.common.errors import MachineError
 from fastopen.contract import Job
 from fastopen.engines import describe_servers
-from fastopen.engines.clients import with_programs
+from fastopen.engines.client_programs import with_programs
 from fastopen.engines.stored import can_be_stored
 from fastopen.experiments import COMMAND_LINE, Experiment, make_plan, read_asked, read_experiment
-from fastopen.workflows.commands import foreign_commands
+from fastopen.workflows.foreign_commands import foreign_commands
 from made_up_run import made_up_page
 from places import ROOT
 
@@ -53,7 +53,7 @@ def test_a_program_is_found_where_administrators_have_it(
     program = tmp_path / "served"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    monkeypatch.setattr("fastopen.engines.clients.ADMINISTRATORS", str(tmp_path))
+    monkeypatch.setattr("fastopen.engines.client_programs.ADMINISTRATORS", str(tmp_path))
     assert with_programs(job(["served", "-x"])).origins.server == [str(program), "-x"]
     described = describe_servers([["served", "-c", str(program)], None])
     assert re.fullmatch(rf"({program} sha256 [0-9a-f]{{64}}(, |$)){{2}}", described[f"served -c {program}"])

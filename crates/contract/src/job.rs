@@ -15,8 +15,8 @@ use fastopen_replay::tls::{Security, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::client::ClientSettings;
-use crate::reading::object;
 use crate::transactions::TransactionsPlan;
+use crate::validate::object;
 
 /// One world and the loads in it.
 #[derive(Debug, Clone, Deserialize)]

@@ -5,9 +5,9 @@
 
 mod client;
 mod job;
-mod reading;
 mod records;
 mod transactions;
+mod validate;
 
 pub use client::*;
 pub use job::*;

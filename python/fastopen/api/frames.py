@@ -9,7 +9,7 @@ from fastopen.common.extras import pip_install
 from fastopen.experiments.quantities import Kind
 from fastopen.report import flat_cells
 from fastopen.runs import RunReader
-from fastopen.runs.tables import TABLES, Flattener, Row
+from fastopen.runs.flat_tables import TABLES, Flattener, Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ import typer
 from fastopen.cli.output import print_message
 from fastopen.common.errors import InputError
 from fastopen.experiments import Experiment
-from fastopen.workflows.commands import foreign_commands
+from fastopen.workflows.foreign_commands import foreign_commands
 
 AllowCommandOption = Annotated[
     bool,

@@ -27,7 +27,7 @@ from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duratio
 from fastopen.common.phrases import plural
 from fastopen.common.terminal import plain
 from fastopen.contract import InvalidKind
-from fastopen.contract.client_types import LOADER
+from fastopen.contract.clients import LOADER
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage

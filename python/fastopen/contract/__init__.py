@@ -1,11 +1,12 @@
 """Models of jobs and records (docs/dev/contract.md), and the types of clients."""
 
 from fastopen.contract.client import Client
+from fastopen.contract.invalid_kinds import Invalid, InvalidKind
 from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Transactions
 from fastopen.contract.load_record import Connection, LoadRecord, Request
-from fastopen.contract.network import Network, RateLimit, Tcp
+from fastopen.contract.network import LinkDirection, Network
 from fastopen.contract.origins import Origins, Tls
-from fastopen.contract.record_part import Invalid, InvalidKind
 from fastopen.contract.records import EndRecord, ErrorRecord, PacketsRecord, Record, parse_record
+from fastopen.contract.tcp import Tcp
 from fastopen.contract.transactions_record import ServerCore, TransactionsRecord
 from fastopen.contract.world_record import EngineName, WorldRecord

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
-from fastopen.contract.client_types import (
+from fastopen.contract.clients import (
     CLIENTS,
     COMMAND,
     LOADER,

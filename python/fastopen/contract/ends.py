@@ -5,9 +5,9 @@ from typing import Final
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.client import Client, unable
-from fastopen.contract.client_types import CHROMIUM, CLIENTS
-from fastopen.contract.network import QUIC_CONGESTION_CONTROLS, Tcp
+from fastopen.contract.clients import CHROMIUM, CLIENTS
 from fastopen.contract.origins import Origins, Tls
+from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS, Tcp
 
 OURS: Final = tuple(one for one in CLIENTS.values() if one.ours)
 

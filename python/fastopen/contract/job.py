@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 
 from fastopen.contract.client import Client
 from fastopen.contract.ends import check_ends
-from fastopen.contract.network import ENCRYPTED_NAMES, Network, Tcp
+from fastopen.contract.network import ENCRYPTED_NAMES, Network
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.part import NotEmpty, Part
+from fastopen.contract.tcp import Tcp
 from fastopen.pages import Page
 from fastopen.pages.model import Microseconds
 from fastopen.pages.url import target_of

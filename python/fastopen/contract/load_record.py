@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from fastopen.common.pydantic_errors import Items
+from fastopen.contract.invalid_kinds import Invalid
 from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
-from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
+from fastopen.contract.record_part import Count, Counters, Link, RecordPart
 
 # Null if the event did not happen.
 Nanoseconds = Annotated[int, Field(ge=0)]

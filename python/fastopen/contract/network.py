@@ -1,4 +1,4 @@
-"""The settings of the network in a job's world, and of TCP at both ends."""
+"""The settings of the network in a job's world."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -12,16 +12,12 @@ RATE_MIN_BIT_PER_S: Final = 64_000
 RATE_MAX_BIT_PER_S: Final = 1_000_000_000
 LOSS_MAX: Final = 0.5
 TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
-# A day.
-BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
 # Paths that break QUIC and let TCP pass.
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp")
 # Paths that break ClientHellos of several packets.
 LARGE_HELLO_PATHS: Final = (
     *("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp"),
 )
-# Congestion controls that QUIC has in common with the kernel.
-QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 Ip = Literal["4", "6"]
 # Headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3).
 IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40}
@@ -34,8 +30,6 @@ ENCRYPTED_NAMES: Final = ("dot", "doh")
 LinkMaker = Literal["auto", "program", "kernel"]
 Aqm = Literal["none", "codel", "fq_codel", "drr"]
 Way = Literal["down", "up"]
-ClientFastOpen = Literal["0x1", "0x5"]
-ListenerFastOpen = Literal["0x1", "0x2", "0x202", "0x402", "0x602"]
 Traffic = Literal["bulk"]
 Path = Literal[
     "none",
@@ -66,7 +60,7 @@ Distribution = Literal["normal_us", "uniform_us"]
 JitterUs = Annotated[int, Field(ge=1, le=RTT_MAX_US)]
 
 
-class RateLimit(Part):
+class LinkDirection(Part):
     """One direction of the access link."""
 
     rate_bit_per_s: Annotated[int, Field(ge=RATE_MIN_BIT_PER_S, le=RATE_MAX_BIT_PER_S)] | None
@@ -108,8 +102,8 @@ class Network(Part):
 
     rtt_us: RttUs
     """The RTT, half of it in each direction."""
-    down: RateLimit
-    up: RateLimit
+    down: LinkDirection
+    up: LinkDirection
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
     """Extra RTTs by the page's host names. Half is added before the queue on the way down, half after the
     link on the way up."""
@@ -177,27 +171,3 @@ class Network(Part):
             message = "the kernel's link supports no traces, jitter, drr or extra RTTs of hosts"
             raise conflict(message, "use link program", *(f"network.{key}" for key in keys))
         return self
-
-
-class Tcp(Part):
-    """The TCP settings of both ends."""
-
-    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
-    """The kernel's name of the congestion control: 1 to 15 lower-case letters, digits, `-` or `_`."""
-    initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
-    """The initial congestion window, on the routes of both ends."""
-    slow_start_after_idle: bool = True
-    """`net.ipv4.tcp_slow_start_after_idle` of both ends: true if the congestion window shrinks, at most to
-    its initial size, when a connection sends nothing for longer than its retransmission timeout."""
-    blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
-    """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: the time for which an end stops TFO after
-    data in a SYN was accepted and no segment followed. 0: no detection. Each load begins without a suspected
-    black hole."""
-    client_fastopen: ClientFastOpen = "0x1"
-    """`net.ipv4.tcp_fastopen` of the client in loads with TFO. `0x1`: data in SYNs requires a cookie. `0x5`:
-    the first SYN of each connection has data, and never a cookie or a request for one."""
-    listener_fastopen: ListenerFastOpen = "0x2"
-    """`net.ipv4.tcp_fastopen` of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is
-    accepted with a valid cookie. `0x202`: data is accepted with any cookie or none, and no cookies are given.
-    `0x402` and `0x602` are like `0x2` and `0x202`, and each listener has a queue. Warm cookies were given
-    earlier, under `0x2`."""

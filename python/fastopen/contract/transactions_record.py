@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fastopen.common.pydantic_errors import Items
+from fastopen.contract.invalid_kinds import Invalid
 from fastopen.contract.job import Cookies, Transport
-from fastopen.contract.record_part import Count, Counters, Invalid, Link, RecordPart
+from fastopen.contract.record_part import Count, Counters, Link, RecordPart
 
 # A value of a histogram, and its number of occurrences.
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]

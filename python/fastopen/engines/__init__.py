@@ -1,7 +1,7 @@
 """Run jobs: the two engines (`host`, `virtual`), installed kernels and the store of results."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.clients import check_versions, describe_clients, describe_servers
+from fastopen.engines.client_programs import check_versions, describe_clients, describe_servers
 from fastopen.engines.executor import ExecutorEngine
 from fastopen.engines.host import HostEngine, default_parallel
 from fastopen.engines.program import check_program, find_program, program_digest, program_version

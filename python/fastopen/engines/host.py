@@ -14,11 +14,11 @@ from typing import Final
 from fastopen.common.closing import Closing, interrupts_held_back
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
-from fastopen.contract.client_types import LOADER, ClientType
+from fastopen.contract.clients import LOADER, ClientType
 from fastopen.contract.record_part import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile
-from fastopen.engines.clients import with_programs
+from fastopen.engines.client_programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 
 # The maximum number of attempts to build a world whose measured network deviates from the job. No page has

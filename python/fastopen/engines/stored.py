@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
-from fastopen.contract.client_types import LOADER
+from fastopen.contract.clients import LOADER
 from fastopen.contract.records import ContractError, RecordError
 from fastopen.engines.base import ATTEMPTS, Bodies, Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.results_store import Maker, Result, ResultsStore, decided_by, with_name, without_name

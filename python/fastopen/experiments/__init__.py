@@ -24,7 +24,7 @@ from fastopen.experiments.asked import (
     setups_asked,
     unknown,
 )
-from fastopen.experiments.clients import KINDS, asked_for
+from fastopen.experiments.client_settings import KINDS, asked_for
 from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment

@@ -20,9 +20,9 @@ from fastopen.common.pydantic_errors import input_error, problems_of
 from fastopen.common.units import UnitError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.contract.certificates import CLASSICAL
-from fastopen.contract.client_types import CLIENTS
-from fastopen.contract.network import QUIC_CONGESTION_CONTROLS
+from fastopen.contract.clients import CLIENTS
 from fastopen.contract.origins import Http, SessionStart
+from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
 from fastopen.experiments.arms import ARMS, ArmName
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes

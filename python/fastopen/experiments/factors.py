@@ -8,10 +8,10 @@ from typing import Any, Final, get_args
 
 from fastopen.contract import Origins, Tls
 from fastopen.contract.client import PROFILES
-from fastopen.contract.client_types import LOADER
+from fastopen.contract.clients import LOADER
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS
-from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for
+from fastopen.experiments.client_settings import KINDS, usual_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.client_types import CLIENTS
+from fastopen.contract.clients import CLIENTS
 from fastopen.contract.ends import check_ends
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName

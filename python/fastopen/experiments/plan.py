@@ -23,7 +23,7 @@ from fastopen.common.pydantic_errors import input_error
 from fastopen.contract import CONTRACT, Client, EngineName, Job, LoadSpec, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.experiments.arms import Arm
-from fastopen.experiments.clients import filled_in
+from fastopen.experiments.client_settings import filled_in
 from fastopen.experiments.factors import FACTORS, Point
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.recorded import as_recorded

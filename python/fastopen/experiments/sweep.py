@@ -5,8 +5,8 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from fastopen.contract import Client, Origins, Tcp, Tls
-from fastopen.contract.client_types import COMMAND, LOADER, OWN_SETTINGS, PICTURES
-from fastopen.experiments.clients import client_of, with_bodies_for
+from fastopen.contract.clients import COMMAND, LOADER, OWN_SETTINGS, PICTURES
+from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")

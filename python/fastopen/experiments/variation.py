@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fastopen.common import units
 from fastopen.common.phrases import listed
-from fastopen.contract import Client, EngineName, Network, Origins, RateLimit
+from fastopen.contract import Client, EngineName, LinkDirection, Network, Origins
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
 from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
 from fastopen.experiments.seeds import derive_seed
@@ -156,7 +156,7 @@ def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> 
     )
 
 
-def _scaled(limit: RateLimit, factor: float) -> RateLimit:
+def _scaled(limit: LinkDirection, factor: float) -> LinkDirection:
     if limit.rate_bit_per_s is None:
         return limit
     rate = min(max(round(limit.rate_bit_per_s * factor), RATE_MIN_BIT_PER_S), RATE_MAX_BIT_PER_S)

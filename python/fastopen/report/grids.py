@@ -29,7 +29,7 @@ from fastopen.common import units
 from fastopen.common.errors import any_of
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import NBSP, plural, share, signed, with_sign
-from fastopen.contract import Network, RateLimit
+from fastopen.contract import LinkDirection, Network
 from fastopen.experiments import (
     ARMS,
     BASELINE,
@@ -531,5 +531,5 @@ def _rates(network: Network, ways: Iterable[str]) -> str:
     return ", ".join(f"{_rate(getattr(network, way))} {way}" for way in ways)
 
 
-def _rate(limit: RateLimit) -> str:
+def _rate(limit: LinkDirection) -> str:
     return "trace" if limit.trace_ms is not None else units.format_rate(limit.rate_bit_per_s)

@@ -9,7 +9,7 @@ from fastopen.analysis.statistics import Results
 from fastopen.common import units
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
-from fastopen.contract import RateLimit, WorldRecord
+from fastopen.contract import LinkDirection, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
@@ -199,12 +199,12 @@ def _distinct(texts: Iterable[str]) -> str:
     return listed(list(dict.fromkeys(texts)))
 
 
-def _rate(limit: RateLimit) -> str:
+def _rate(limit: LinkDirection) -> str:
     rate = units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
     return rate if limit.trace_ms is None else "a trace"
 
 
-def _queue(limit: RateLimit) -> str:
+def _queue(limit: LinkDirection) -> str:
     return "any length" if limit.queue_bytes is None else f"{limit.queue_bytes / 1000:g}{NBSP}kB"
 
 

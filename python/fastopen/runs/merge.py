@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
-from fastopen.contract.client_types import CLIENTS
+from fastopen.contract.clients import CLIENTS
 from fastopen.experiments import Experiment, Plan, PlannedJob, Shard
 from fastopen.experiments.shard import ranges
 from fastopen.runs import database as files

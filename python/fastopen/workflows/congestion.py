@@ -8,7 +8,7 @@ from itertools import product
 from typing import Final
 
 from fastopen.common.errors import InputError, raise_all
-from fastopen.contract import CONTRACT, Job, Network, RateLimit, Tcp
+from fastopen.contract import CONTRACT, Job, LinkDirection, Network, Tcp
 from fastopen.engines import Engine
 from fastopen.engines.base import WorldBuilt
 from fastopen.experiments import BASELINE, EngineName, Experiment
@@ -52,7 +52,7 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 def _job(congestion_control: str) -> Job:
     """Return the smallest job that there is."""
     (imported,) = load_pages([packaged_pages()["one-request"]])
-    free = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+    free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(
         contract=CONTRACT,
         id="check",

@@ -4,7 +4,7 @@ import json
 
 from command_line import fastopen
 from fastopen.contract import InvalidKind
-from fastopen.report.invalid_kinds import EXPLANATIONS
+from fastopen.report.explained_kinds import EXPLANATIONS
 
 
 def test_every_kind_is_explained() -> None:

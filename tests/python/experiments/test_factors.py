@@ -28,7 +28,7 @@ from fastopen.experiments import (
     varying_factors,
 )
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
-from fastopen.runs.tables import LOADS
+from fastopen.runs.flat_tables import LOADS
 from made_up_run import made_up_page
 
 # As one writes a value of those that an experiment has one of: on the command line, and elsewhere.

@@ -3,15 +3,15 @@
 import pytest
 from pydantic import ValidationError
 
-from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
+from fastopen.contract import Client, LinkDirection, Network, Origins, Tcp, Tls
 from fastopen.experiments import make_plan
 from fastopen.experiments.arms import ArmName
-from fastopen.experiments.clients import client_of
+from fastopen.experiments.client_settings import client_of
 from fastopen.experiments.model import Experiment, Setup
 from made_up_run import made_up_page
 
 HTTP3 = Origins(http="3")
-NO_LIMIT = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+NO_LIMIT = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
 NETWORK = Network(rtt_us=100_000, down=NO_LIMIT, up=NO_LIMIT)
 
 

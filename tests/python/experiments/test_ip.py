@@ -5,10 +5,10 @@ from pydantic import ValidationError
 
 from fastopen.analysis.statistics.first_flight import syn_data_max
 from fastopen.common.errors import InputError
-from fastopen.contract import Network, RateLimit
+from fastopen.contract import LinkDirection, Network
 from fastopen.experiments import COMMAND_LINE, read_asked
 
-NO_LIMIT = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+NO_LIMIT = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
 
 
 def network(ip: str, mtu_bytes: int = 1500) -> Network:

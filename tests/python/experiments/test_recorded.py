@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.contract import Network, Origins, RateLimit, Tcp, Tls
+from fastopen.contract import LinkDirection, Network, Origins, Tcp, Tls
 from fastopen.engines.program import find_program
 from fastopen.experiments import (
     COMMAND_LINE,
@@ -23,7 +23,7 @@ from fastopen.experiments import (
 from fastopen.pages import Page, load_pages
 
 RECORDED = Origins(http="recorded")
-NO_LIMIT = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+NO_LIMIT = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
 NETWORK = Network(rtt_us=100_000, down=NO_LIMIT, up=NO_LIMIT)
 
 

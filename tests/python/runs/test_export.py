@@ -16,8 +16,8 @@ from fastopen.contract import LoadRecord
 from fastopen.pages import load_pages
 from fastopen.runs import RunStore
 from fastopen.runs.export import Format, export
-from fastopen.runs.export import files as export_files
-from fastopen.runs.tables import TABLES
+from fastopen.runs.export import formats as export_formats
+from fastopen.runs.flat_tables import TABLES
 from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
 from places import GOLDEN
 from runs.har_schema import SCHEMA
@@ -75,7 +75,7 @@ def test_csv_says_the_same_as_parquet(kept: Path) -> None:
 
 
 def test_rows_go_to_the_disk_in_batches(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_files, "BATCH", 50)
+    monkeypatch.setattr(export_formats, "BATCH", 50)
     file = pq.ParquetFile(exported(kept, "parquet") / "requests.parquet")
     assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [50, 50, 44]
 

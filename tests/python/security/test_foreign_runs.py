@@ -9,7 +9,7 @@ from fastopen.cli.app import app
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines.kernels import find_recorded
 from fastopen.experiments import load_experiment
-from fastopen.workflows.commands import foreign_commands
+from fastopen.workflows.foreign_commands import foreign_commands
 from fastopen.workflows.run import RunOptions
 
 EXPERIMENT = """

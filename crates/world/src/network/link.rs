@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::contract::{Engine, Fault, LinkKind, LinkRecord};
 use crate::engine;
 use crate::failure::{Blame, Failure};
-use crate::network::forwarder::Forwarder;
+use crate::network::kernel_link::Routers;
 use crate::network::link_config::LinkConfig;
-use crate::network::routers::Routers;
+use crate::network::program_link::Forwarder;
 use crate::network::topology::Topology;
 
 /// A running link.

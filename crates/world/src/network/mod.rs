@@ -2,9 +2,10 @@
 
 pub mod addresses;
 pub mod cross_traffic;
-pub mod forwarder;
+pub mod kernel_link;
 pub mod link;
 pub mod link_config;
 pub mod measure;
-pub mod routers;
+pub mod program_link;
+pub mod sysctls;
 pub mod topology;

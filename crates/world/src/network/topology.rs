@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  client namespace          link namespace (this program's)            origins namespace
-//!  198.18.0.0/16  eth0 ──veth── client │ packets of `forwarder` │ origins ──veth── eth0  198.19.0.0/16
+//!  198.18.0.0/16  eth0 ──veth── client │ packets of `program_link` │ origins ──veth── eth0  198.19.0.0/16
 //!  or 2001:2:0:18::/64                                                        or 2001:2:0:19::/64
 //! ```
-//! If the kernel emulates the link, two routers stand between them instead (see `routers`):
+//! If the kernel emulates the link, two routers stand between them instead (see `kernel_link`):
 //! ```text
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```
@@ -26,7 +26,8 @@ use fastopen_netns::{Result, sysctl};
 
 use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
 use crate::network::addresses::{Prefix, client_address, client_network, origin_address, origin_network};
-use crate::network::routers::{Egress, RoutedPath};
+use crate::network::kernel_link::{Egress, RoutedPath};
+use crate::network::sysctls::{BLACKHOLE_TIMEOUT, FASTOPEN, SLOW_START_AFTER_IDLE, SYNCOOKIES, sysctls};
 use crate::sandbox::server_core::ServerCore;
 
 const CLIENT_END: &str = "client";
@@ -41,50 +42,6 @@ const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
 const RING_FRAMES: u32 = 2048;
-
-/// Settings of both namespaces. Those that are Linux's defaults (Documentation/networking/ip-sysctl.rst) are
-/// set so that the machine's settings are not inherited.
-const SYSCTLS: [(&str, &str); 19] = [
-    ("net.core.somaxconn", "8192"),
-    ("net.ipv4.conf.all.rp_filter", "0"),
-    ("net.ipv4.conf.default.rp_filter", "0"),
-    ("net.ipv4.ip_local_port_range", "10240 65000"),
-    ("net.ipv4.tcp_autocorking", "1"),
-    ("net.ipv4.tcp_ecn", "2"),
-    ("net.ipv4.tcp_max_syn_backlog", "8192"),
-    ("net.ipv4.tcp_moderate_rcvbuf", "1"),
-    // Windows and RTTs are not carried over to later connections. Cookies are saved nevertheless.
-    ("net.ipv4.tcp_no_metrics_save", "1"),
-    ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
-    ("net.ipv4.tcp_sack", "1"),
-    ("net.ipv4.tcp_syn_retries", "6"),
-    // SYN cookies exclude Fast Open, and would hide a full queue, which refuses connections without them.
-    (SYNCOOKIES, "0"),
-    ("net.ipv4.tcp_timestamps", "1"),
-    ("net.ipv4.tcp_window_scaling", "1"),
-    ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
-    ("net.ipv4.tcp_early_retrans", "3"),
-    ("net.ipv4.tcp_recovery", "1"),
-    ("net.ipv4.tcp_notsent_lowat", "4294967295"),
-];
-
-/// Further settings of both namespaces of an IPv6 world.
-const V6_SYSCTLS: [(&str, &str); 2] = [
-    // Linux's default: labels identify flows (RFC 6437).
-    ("net.ipv6.auto_flowlabels", "1"),
-    // Sockets may be bound to any address of a local network, as in IPv4.
-    ("net.ipv6.ip_nonlocal_bind", "1"),
-];
-
-const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
-/// The use of Fast Open by each end, as bits.
-const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
-/// Time for which an end pauses Fast Open after it detected a black hole; 0 disables the detection. Writing
-/// it ends a pause (`proc_tfo_blackhole_detect_timeout`).
-const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
-
-/// 1 if the congestion window of an idle connection shrinks.
-const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`).
 pub type CookieKey = [u32; 4];
@@ -461,15 +418,4 @@ fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
         sysctl::set(&format!("net.ipv6.conf.{interface}.accept_ra"), "0")?;
     }
     Ok(())
-}
-
-/// Returns the settings of both ends of a world.
-fn sysctls(ip: Version) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let of_ipv6 = if ip == Version::V6 { &V6_SYSCTLS[..] } else { &[] };
-    SYSCTLS.iter().chain(of_ipv6).copied()
-}
-
-/// Returns the names of the settings that a world makes and records.
-pub fn recorded_sysctls(ip: Version) -> impl Iterator<Item = &'static str> {
-    sysctls(ip).map(|(name, _)| name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

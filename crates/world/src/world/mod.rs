@@ -38,7 +38,8 @@ use crate::network::addresses::{client_address, origin_address, origin_number, r
 use crate::network::link::Link;
 use crate::network::link_config::LinkConfig;
 use crate::network::measure;
-use crate::network::topology::{FastOpenUse, Topology, Upstream, recorded_sysctls};
+use crate::network::sysctls::recorded_sysctls;
+use crate::network::topology::{FastOpenUse, Topology, Upstream};
 use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::sandbox::server_core::ServerCore;

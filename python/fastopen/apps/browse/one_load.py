@@ -14,7 +14,7 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import Cell, draw_of
 from fastopen.pages import Page
 from fastopen.runs import Listing, LoadRow, RunReader
-from fastopen.runs.tables import TABLES, Flattener
+from fastopen.runs.flat_tables import TABLES, Flattener
 
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 MISSING: Final = "-"

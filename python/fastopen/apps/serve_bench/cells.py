@@ -11,10 +11,10 @@ from fastopen.contract import (
     CONTRACT,
     Flood,
     Job,
+    LinkDirection,
     LoadSpec,
     Network,
     Origins,
-    RateLimit,
     Tolerance,
     Transactions,
 )
@@ -105,7 +105,7 @@ def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None,
         new_key=None if cell.new_key == "none" else cell.new_key,
         flood=flood,
     )
-    no_limit = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+    no_limit = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(
         contract=CONTRACT,
         id=name,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastopen.contract import LoadRecord, Network, Origins
-from fastopen.contract.client_types import CHROMIUM
+from fastopen.contract.clients import CHROMIUM
 from fastopen.experiments import BASELINE
 from fastopen.pages import ImportedPage
 from fastopen.workflows.differences import TwoTimes

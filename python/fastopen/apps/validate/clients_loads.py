@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 from fastopen.contract import LoadRecord, Network
-from fastopen.contract.client_types import CHROMIUM, LOADER
+from fastopen.contract.clients import CHROMIUM, LOADER
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page
 from fastopen.runs import RunStore

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastopen.analysis.statistics import FULL_MIN, VALUES_MIN, central
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord, Network
-from fastopen.contract.client_types import CHROMIUM, LOADER
+from fastopen.contract.clients import CHROMIUM, LOADER
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.runs.export import export

@@ -12,7 +12,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, keys, listing
 from fastopen.common.terminal import filled
 from fastopen.contract import InvalidKind
-from fastopen.report.invalid_kinds import EXPLANATIONS
+from fastopen.report.explained_kinds import EXPLANATIONS
 
 PANEL: Final = "Read a result"
 

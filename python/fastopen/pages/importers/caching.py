@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from fastopen.pages.importers import fields
+from fastopen.pages.importers import coerce
 from fastopen.pages.model import MAX_FRESH_S
 
 # A response without an explicit lifetime may be used for a tenth of the time since its last modification
@@ -37,7 +37,7 @@ def freshness_of(
     control = _directives(headers)
     if "no-store" in control:
         return Freshness(0)
-    validator = any(fields.header(headers, name) for name in ("etag", "last-modified"))
+    validator = any(coerce.header(headers, name) for name in ("etag", "last-modified"))
     return Freshness(min(_fresh_s(status, headers, control, at_ms), MAX_FRESH_S), validator)
 
 
@@ -55,24 +55,24 @@ def _fresh_s(
 ) -> int:
     """Return the remaining freshness in seconds (RFC 9111 section 4.2). `s-maxage` is ignored: it is for
     shared caches."""
-    never = "no-cache" in control or (fields.header(headers, "vary") or "").strip() == "*"
-    if never or (not control and "no-cache" in (fields.header(headers, "pragma") or "").lower()):
+    never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
+    if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0
-    age = fields.header(headers, "age") or ""
+    age = coerce.header(headers, "age") or ""
     age_s = int(age) if age.strip().isdecimal() else 0
-    date_ms = fields.moment_ms(fields.header(headers, "date"))
+    date_ms = coerce.moment_ms(coerce.header(headers, "date"))
     if date_ms is None:
         date_ms = at_ms
     if control.get("max-age", "").isdecimal():
         return max(int(control["max-age"]) - age_s, 0)
-    expires = fields.header(headers, "expires")
+    expires = coerce.header(headers, "expires")
     if expires is not None:
         # An invalid date counts as a time in the past (section 5.3).
-        return max(_seconds(date_ms, fields.moment_ms(expires)) - age_s, 0)
+        return max(_seconds(date_ms, coerce.moment_ms(expires)) - age_s, 0)
     if status in _FOR_GOOD:
         return MAX_FRESH_S
     if status in _HEURISTIC and "must-revalidate" not in control:
-        unchanged_s = _seconds(fields.moment_ms(fields.header(headers, "last-modified")), date_ms)
+        unchanged_s = _seconds(coerce.moment_ms(coerce.header(headers, "last-modified")), date_ms)
         return max(unchanged_s // _HEURISTIC_SHARE - age_s, 0)
     return 0
 

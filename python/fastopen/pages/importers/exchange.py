@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers.caching import UNKNOWN_FRESHNESS, Freshness
-from fastopen.pages.importers.fields import Pairs
+from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, ResourceType
 

@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.importers import fields
-from fastopen.pages.importers.fields import Pairs
+from fastopen.pages.importers import coerce
+from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.model import ResourceType
 
 # Chrome DevTools' and the DevTools protocol's resource types (WebPageTest writes them with capitals).
@@ -46,7 +46,7 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 def mime_of(declared: str, got: Pairs) -> str:
     """Return a valid Content-Type: the declared one, or the response's own, or application/octet-stream."""
-    listed = fields.header(got, "content-type") or ""
+    listed = coerce.header(got, "content-type") or ""
     return next((mime for mime in (declared, listed) if _may_be_sent(mime)), "application/octet-stream")
 
 
@@ -61,7 +61,7 @@ def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) 
     destination = destination_of(sent)
     if destination is not None:
         return _DESTINATIONS[destination]
-    if (fields.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
+    if (coerce.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
         return "xhr"
     return _by_mime(mime) or _by_accept(sent) or _by_suffix(url) or _vague(mime)
 
@@ -77,7 +77,7 @@ def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) 
 
 def destination_of(sent: Pairs) -> str | None:
     """Return the destination of a request (Sec-Fetch-Dest); None if it is missing or unknown."""
-    name = (fields.header(sent, "sec-fetch-dest") or "").strip().lower()
+    name = (coerce.header(sent, "sec-fetch-dest") or "").strip().lower()
     return name if name in _DESTINATIONS else None
 
 
@@ -101,7 +101,7 @@ def _by_mime(mime: str) -> ResourceType | None:
 def _by_accept(sent: Pairs) -> ResourceType | None:
     """Return the type that the Accept header implies, or None. Browsers send special Accept headers for
     documents, stylesheets and images."""
-    accept = (fields.header(sent, "accept") or "").strip().lower()
+    accept = (coerce.header(sent, "accept") or "").strip().lower()
     if accept.startswith(("text/html", "application/xhtml", "application/xml,application/xhtml")):
         return "document"
     if accept.startswith("text/css"):

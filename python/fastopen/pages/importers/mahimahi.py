@@ -18,7 +18,7 @@ from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
 from fastopen.pages.files import first_bytes, stem_of
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.importers import fields
+from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
@@ -153,7 +153,7 @@ def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
     """Return scheme, host and port as a URL. The host is from the Host header, else the server's address."""
     scheme = "https" if message.scheme == _HTTPS else "http"
     lower = [(name.lower(), value) for name, value in sent]
-    host = (fields.header(lower, "host") or _text(message.ip)).strip()
+    host = (coerce.header(lower, "host") or _text(message.ip)).strip()
     port = message.port
     has_port = ":" in host.rpartition("]")[2]
     if port and not has_port and port != _DEFAULT_PORTS.get(message.scheme or 1):

@@ -8,8 +8,9 @@ from warcio.bufferedreaders import ChunkedDataReader
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
-from fastopen.pages.importers import fields, kinds
+from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
+from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import (
     MAX_HEADER_BYTES,
     TYPICAL_REQUEST,
@@ -18,7 +19,6 @@ from fastopen.pages.importers.exchange import (
     head_of,
     is_redirect,
 )
-from fastopen.pages.importers.fields import Pairs
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.unpack import is_coded
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
@@ -54,14 +54,14 @@ def http_exchange(
     if not 200 <= status <= 599:
         notes.add("unanswered")
         return None
-    lower_sent, lower_got = fields.lowered(sent), fields.lowered(got)
+    lower_sent, lower_got = coerce.lowered(sent), coerce.lowered(got)
     mime = kinds.mime_of("", lower_got)
-    location = fields.header(lower_got, "location") if is_redirect(status) else None
-    referer = fields.header(lower_sent, "referer")
+    location = coerce.header(lower_got, "location") if is_redirect(status) else None
+    referer = coerce.header(lower_sent, "referer")
     if body_is_empty(method, status):
         body, lost_body_bytes = None, None
     size = body.length if body is not None else lost_body_bytes or 0
-    coding = fields.header(lower_got, "content-encoding") or ""
+    coding = coerce.header(lower_got, "content-encoding") or ""
     if body is not None and coding and not is_coded(body.read(_BEGINNING_BYTES), coding):
         coding, got = "", [(name, value) for name, value in got if name.lower() != "content-encoding"]
     return Exchange(
@@ -70,7 +70,7 @@ def http_exchange(
         method=method,
         status=status,
         mime=mime,
-        charset=fields.charset(mime),
+        charset=coerce.charset(mime),
         coding=coding,
         request_header_bytes=min(request_header_bytes or TYPICAL_REQUEST, MAX_HEADER_BYTES),
         request_body_bytes=min(request_body_bytes, MAX_BYTES),

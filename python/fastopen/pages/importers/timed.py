@@ -8,8 +8,8 @@ from fastopen.pages import url as urls
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.assemble import Edge, check_size, page_of
+from fastopen.pages.importers.coerce import MAX_MS
 from fastopen.pages.importers.exchange import Exchange, PageHead
-from fastopen.pages.importers.fields import MAX_MS
 from fastopen.pages.importers.initiators import InitiatorResolver
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.phases import Phases

@@ -28,7 +28,7 @@ from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
 from fastopen.pages.files import GZIP, stem_of, unpacked_start
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.importers import fields
+from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.messages import http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
@@ -152,7 +152,7 @@ class Archive:
             stored = self._bodies.get(response.digest) or self._bodies.get(response.refers_to)
             self.notes.add("revisit" if stored is not None else "revisit_lost")
             if stored is None:
-                lost = fields.size(fields.header(fields.lowered(got), "content-length")) or 0
+                lost = coerce.size(coerce.header(coerce.lowered(got), "content-length")) or 0
         if response.head is None:
             self.notes.add("no_head")
         return http_exchange(
@@ -356,7 +356,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
         concurrent=headers.get_header("WARC-Concurrent-To") or "",
         # Some writers put the URI into angle brackets, as in an older version of the specification.
         url=(headers.get_header("WARC-Target-URI") or "").strip("<>"),
-        moment=fields.moment_ms(date) or 0.0,
+        moment=coerce.moment_ms(date) or 0.0,
         digest=headers.get_header("WARC-Payload-Digest") or "",
         refers_to=(
             headers.get_header("WARC-Refers-To-Target-URI") or "",

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, NameLookup, RateLimit
+from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S, LinkDirection, NameLookup
 from fastopen.contract.origins import SessionStart
 from fastopen.contract.part import RTT_MAX_US
 from fastopen.experiments import BASELINE, HEADLINE, ArmName, Experiment, Setup, default_queue_bytes
@@ -280,8 +280,8 @@ def _network(recording: Recording, rate: int | None) -> Network:
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
         rtt_us=base,
-        down=RateLimit(rate_bit_per_s=rate, queue_bytes=default_queue_bytes(rate)),
-        up=RateLimit(rate_bit_per_s=None, queue_bytes=None),
+        down=LinkDirection(rate_bit_per_s=rate, queue_bytes=default_queue_bytes(rate)),
+        up=LinkDirection(rate_bit_per_s=None, queue_bytes=None),
         host_extra_rtt_us={host: trip - base for host, trip in trips.items() if trip > base},
     )
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
-from fastopen.pages.importers import fields
+from fastopen.pages.importers import coerce
 
 # Memory of a header in `_seen`, without its characters: a tuple, two strings and a dictionary entry.
 _PAIR_BYTES: Final = 300
@@ -35,16 +35,16 @@ class BodyStripper:
         found = {key: value for key, value in side.items() if key not in _DROPPED}
         listed = side.get("headers")
         seen = self._seen
-        found["headers"] = headers = fields.Headers()
+        found["headers"] = headers = coerce.Headers()
         taken = 0
-        for pair in fields.headers(listed):
+        for pair in coerce.headers(listed):
             known = seen.get(pair)
             if known is None:
                 known = seen[pair] = pair
                 taken += _PAIR_BYTES + len(pair[0]) + len(pair[1])
             headers.append(known)
         budget.keep(taken)
-        headers.binary = fields.has_pseudo_headers(listed)
+        headers.binary = coerce.has_pseudo_headers(listed)
         content = side.get("content")
         if isinstance(content, dict) and content.get("text"):
             found["content"] = content | {"text": self._kept(content)}
@@ -55,7 +55,7 @@ class BodyStripper:
         text = content["text"]
         if not isinstance(text, str):
             return None
-        if fields.text(content.get("encoding")).lower() != "base64":
+        if coerce.text(content.get("encoding")).lower() != "base64":
             return self.store.add(text.encode("utf-8", "replace"))
         try:
             return self.store.add(binascii.a2b_base64(text))

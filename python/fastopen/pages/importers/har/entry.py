@@ -9,11 +9,11 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
-from fastopen.pages.importers import fields, kinds
+from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
 from fastopen.pages.importers.har import sizes
-from fastopen.pages.importers.har.writers import UNKNOWN, Writer
+from fastopen.pages.importers.har.creator_switches import UNKNOWN, Writer
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 
@@ -51,8 +51,8 @@ def read_entry(
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = _parts(raw, place)
-    status = int(fields.number(response.get("status")) or 0)
-    method = fields.text(request.get("method")).strip().upper()
+    status = int(coerce.number(response.get("status")) or 0)
+    method = coerce.text(request.get("method")).strip().upper()
     if method not in _METHODS:
         method = "GET"
     left_out = _left_out(raw, status, method)
@@ -64,10 +64,10 @@ def read_entry(
         message = f"{request['url'][:80]!r} is not a valid URL"
         raise InputError(message, f"{place}.request.url")
     guessed = Notes()
-    sent, got = (fields.headers(side.get("headers")) for side in (request, response))
+    sent, got = (coerce.headers(side.get("headers")) for side in (request, response))
     times = _times(raw, url, page_start, previous, guessed, writer)
-    content = fields.mapping(response.get("content"))
-    mime = kinds.mime_of(fields.text(content.get("mimeType")), got)
+    content = coerce.mapping(response.get("content"))
+    mime = kinds.mime_of(coerce.text(content.get("mimeType")), got)
     kept = content.get("text")
     text = kept if isinstance(kept, StoredBody) else None
     size = sizes.sizes_of(raw, url, method, status, guessed)
@@ -76,12 +76,12 @@ def read_entry(
         times.end = times.first_byte
     recorded = _recorded_type(raw)
     of_type = kinds.type_of(url, mime, sent, recorded)
-    location = fields.text(response.get("redirectURL")) or fields.header(got, "location")
-    referer = fields.header(sent, "referer")
+    location = coerce.text(response.get("redirectURL")) or coerce.header(got, "location")
+    referer = coerce.header(sent, "referer")
     destination = kinds.destination_of(sent)
-    asked_by = fields.text(fields.mapping(raw.get("_initiator")).get("type")).lower()
+    asked_by = coerce.text(coerce.mapping(raw.get("_initiator")).get("type")).lower()
     is_frame = recorded in ("subdocument", "iframe") or destination in ("iframe", "frame")
-    pushed = bool(fields.number(raw.get("_was_pushed")))
+    pushed = bool(coerce.number(raw.get("_was_pushed")))
     return Exchange(
         url=url,
         type=of_type,
@@ -101,7 +101,7 @@ def read_entry(
         navigated=destination == "document",
         times=times,
         initiators=recorded_urls(raw),
-        document=urls.cleaned(fields.text(raw.get("_documentURL"))),
+        document=urls.cleaned(coerce.text(raw.get("_documentURL"))),
         base_page=raw.get("_is_base_page") in (True, "true", 1),
         embedded=is_frame or asked_by in ("script", "parser"),
         delays_load_event=kinds.delays_load_event(of_type, sent, recorded),
@@ -132,7 +132,7 @@ def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
         return "websocket"
     if scheme and scheme not in urls.DEFAULT_PORTS:
         return "scheme"
-    if status == 101 or fields.text(raw.get("_resourceType")).lower() == "websocket":
+    if status == 101 or coerce.text(raw.get("_resourceType")).lower() == "websocket":
         return "websocket"
     if not 200 <= status <= 599 or method == "CONNECT":
         return "failed"
@@ -142,7 +142,7 @@ def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
 
 
 def _recorded_type(raw: Mapping[str, Any]) -> str | None:
-    names = (fields.text(raw.get(key)).lower() for key in ("_resourceType", "_request_type"))
+    names = (coerce.text(raw.get(key)).lower() for key in ("_resourceType", "_request_type"))
     return next((name for name in names if name in kinds.RECORDED), None)
 
 
@@ -150,26 +150,26 @@ def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
     """Return True if the browser checked a certificate: OCSP, a CRL or an issuer's certificate."""
     request, response = raw["request"], raw["response"]
     declared = (
-        fields.text(fields.mapping(request.get("postData")).get("mimeType")),
-        fields.text(fields.mapping(response.get("content")).get("mimeType")),
-        *(fields.header(fields.headers(side.get("headers")), "content-type") for side in (request, response)),
+        coerce.text(coerce.mapping(request.get("postData")).get("mimeType")),
+        coerce.text(coerce.mapping(response.get("content")).get("mimeType")),
+        *(coerce.header(coerce.headers(side.get("headers")), "content-type") for side in (request, response)),
     )
     return any(kinds.essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
 
 
 def _is_event_stream(raw: Mapping[str, Any]) -> bool:
     """Return True for server-sent events: they stay open, and the load event does not wait for them."""
-    declared = kinds.essence(fields.text(fields.mapping(raw["response"].get("content")).get("mimeType")))
+    declared = kinds.essence(coerce.text(coerce.mapping(raw["response"].get("content")).get("mimeType")))
     return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
 
 
 def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
     """Return the HTTP version of an entry; None if the recorder does not name it."""
-    named = [fields.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
+    named = [coerce.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
         if any(map(pattern.match, named)):
             return version
-    if pushed or fields.number(raw.get("_http2_stream_id")):
+    if pushed or coerce.number(raw.get("_http2_stream_id")):
         return "2"
     versions = [match for name in named if (match := _ONE_AT_A_TIME.match(name))]
     if not versions:
@@ -196,17 +196,17 @@ def _times(
     notes: Notes,
     writer: Writer,
 ) -> Times:
-    timings = {key: fields.milliseconds(value) for key, value in fields.mapping(raw.get("timings")).items()}
+    timings = {key: coerce.milliseconds(value) for key, value in coerce.mapping(raw.get("timings")).items()}
     found = _webpagetest_times(raw, page_start)
     if found is None:
-        start = fields.moment_ms(raw.get("startedDateTime"))
+        start = coerce.moment_ms(raw.get("startedDateTime"))
         if start is None:
             notes.add("started")
             start = previous if previous is not None else page_start or 0.0
         spent = _spent(timings)
         if not spent:
             notes.add("timings")
-        lasted = 0.0 if writer.tls_counted_twice else fields.milliseconds(raw.get("time")) or 0.0
+        lasted = 0.0 if writer.tls_counted_twice else coerce.milliseconds(raw.get("time")) or 0.0
         end = start + max(spent, lasted)
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
@@ -234,15 +234,18 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
     made the request. Without `_created`, that is the start of name lookup and handshakes, if they ended when
     the request was sent; otherwise they belonged to a connection that was opened ahead of time.
     """
-    sent, waited = fields.milliseconds(raw.get("_load_start")), fields.milliseconds(raw.get("_ttfb_ms"))
+    sent, waited = (
+        coerce.milliseconds(raw.get("_load_start")),
+        coerce.milliseconds(raw.get("_ttfb_ms")),
+    )
     if page_start is None or sent is None or waited is None:
         return None
-    lasted = fields.milliseconds(raw.get("_load_ms"))
-    asked = fields.milliseconds(raw.get("_created"))
+    lasted = coerce.milliseconds(raw.get("_load_ms"))
+    asked = coerce.milliseconds(raw.get("_created"))
     if not asked or asked > sent:
         asked = sent
         for name in ("ssl", "connect", "dns"):
-            started, ended = (fields.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
+            started, ended = (coerce.milliseconds(raw.get(f"_{name}_{edge}")) for edge in ("start", "end"))
             if started and ended and started <= ended <= asked <= ended + 5:
                 asked = started
     end = sent + max(lasted if lasted is not None else waited, waited)
@@ -261,7 +264,7 @@ def _tcp(
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None
-    lasted = fields.milliseconds(raw.get("time")) or 0.0
+    lasted = coerce.milliseconds(raw.get("time")) or 0.0
     if tls and not writer.tls_counted_twice and lasted >= _spent(timings) + tls - 1:
         return connect
     if tls and tls < connect:
@@ -275,7 +278,7 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
         return None
     if content.length == body_bytes:
         return content
-    charset = fields.charset(mime)
+    charset = coerce.charset(mime)
     if charset is None or not body_bytes <= content.length <= 3 * body_bytes:
         return None
     try:
@@ -293,22 +296,25 @@ def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
     0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`:
     the file has entries with network times.
     """
-    response, timings = fields.mapping(raw.get("response")), fields.mapping(raw.get("timings"))
+    response, timings = (
+        coerce.mapping(raw.get("response")),
+        coerce.mapping(raw.get("timings")),
+    )
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
-    if "cache" in fields.text(raw.get("_fetchType")).lower():
+    if "cache" in coerce.text(raw.get("_fetchType")).lower():
         return True
     if timed and _took_no_time(raw, timings) and not raw.get("serverIPAddress"):
         return True
-    body = fields.number(response.get("bodySize"))
-    content = fields.size(fields.mapping(response.get("content")).get("size"))
+    body = coerce.number(response.get("bodySize"))
+    content = coerce.size(coerce.mapping(response.get("content")).get("size"))
     if body is not None and body > 0:
         return False
-    if content and fields.number(response.get("_transferSize")) == 0:
+    if content and coerce.number(response.get("_transferSize")) == 0:
         return True
     if times.tcp or not timed:
         return False
-    wait, send = fields.number(timings.get("wait")), fields.number(timings.get("send"))
+    wait, send = coerce.number(timings.get("wait")), coerce.number(timings.get("send"))
     if (wait is None or wait < 0) and (send is None or send < 0):
         return True
     return bool(content) and times.end <= times.start
@@ -317,9 +323,9 @@ def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
 def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
     """Return True if all times and both header sizes of an entry are recorded as 0."""
     headers = [
-        fields.number(fields.mapping(raw.get(side)).get("headersSize")) for side in ("request", "response")
+        coerce.number(coerce.mapping(raw.get(side)).get("headersSize")) for side in ("request", "response")
     ]
-    written = [fields.number(value) for value in (raw.get("time"), *timings.values())]
+    written = [coerce.number(value) for value in (raw.get("time"), *timings.values())]
     return headers == [0, 0] and bool(timings) and all(value == 0 for value in written)
 
 
@@ -341,7 +347,7 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
             found.append(value)
         elif isinstance(value, dict):
             found.extend(_stack_urls(value.get("stack")))
-            found.append(fields.text(value.get("url")))
+            found.append(coerce.text(value.get("url")))
     return [url for url in found if url]
 
 
@@ -352,6 +358,6 @@ def _stack_urls(stack: object) -> Iterator[str]:
         frames = stack.get("callFrames")
         for frame in frames if isinstance(frames, list) else ():
             seen += 1
-            yield fields.text(fields.mapping(frame).get("url"))
+            yield coerce.text(coerce.mapping(frame).get("url"))
         seen += 1
         stack = stack.get("parent")

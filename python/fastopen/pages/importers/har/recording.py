@@ -10,12 +10,12 @@ from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
-from fastopen.pages.importers import chains, fields
+from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, PageHead
 from fastopen.pages.importers.har.body_stripper import BodyStripper
+from fastopen.pages.importers.har.creator_switches import Writer, writer_of
 from fastopen.pages.importers.har.entry import is_cached, read_entry
 from fastopen.pages.importers.har.stream import Scanner, read_json
-from fastopen.pages.importers.har.writers import Writer, writer_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
 
@@ -119,8 +119,8 @@ def _is_navigation(entry: Exchange) -> bool:
 
 
 def _is_timed(entry: object) -> bool:
-    raw = fields.mapping(entry)
-    return "startedDateTime" in raw or bool(fields.mapping(raw.get("timings"))) or "_load_start" in raw
+    raw = coerce.mapping(entry)
+    return "startedDateTime" in raw or bool(coerce.mapping(raw.get("timings"))) or "_load_start" in raw
 
 
 def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
@@ -185,16 +185,16 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
 def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
     """Return the facts of a member of `log.pages`; `fallback` is its id if it has none."""
     identity = page.get("id")
-    timings = fields.mapping(page.get("pageTimings"))
+    timings = coerce.mapping(page.get("pageTimings"))
     return PageHead(
         id=str(identity) if isinstance(identity, (str, int)) else fallback,
-        title=fields.text(page.get("title")),
-        started=fields.moment_ms(page.get("startedDateTime")),
+        title=coerce.text(page.get("title")),
+        started=coerce.moment_ms(page.get("startedDateTime")),
         inspector_clock=writer.load_event_of_inspector,
-        on_load=fields.milliseconds(timings.get("onLoad")) or None,
+        on_load=coerce.milliseconds(timings.get("onLoad")) or None,
         down_bit_per_s=_rate(page.get("_bwDown")),
         up_bit_per_s=_rate(page.get("_bwUp")),
-        network=_network(fields.mapping(page.get("_fastopen"))),
+        network=_network(coerce.mapping(page.get("_fastopen"))),
     )
 
 
@@ -207,7 +207,7 @@ def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _rate(kbit_per_s: object) -> int | None:
     """Return a rate in bit/s from WebPageTest's field in kbit/s; None if the link was not emulated (0)."""
-    found = fields.number(kbit_per_s)
+    found = coerce.number(kbit_per_s)
     return round(found * 1000) if found is not None and 0 < found < 1e7 else None
 
 
@@ -218,7 +218,7 @@ def _pageref(entry: object) -> str | None:
 
 def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
     """Return the page that had started last when the entry started; None if none had."""
-    start = fields.moment_ms(fields.mapping(entry).get("startedDateTime"))
+    start = coerce.moment_ms(coerce.mapping(entry).get("startedDateTime"))
     number = 0 if start is None else bisect_right(starts, start + _PAGE_SLACK_MS, key=itemgetter(0))
     return starts[number - 1][2] if number else None
 
@@ -254,7 +254,7 @@ def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
     middle = starts[len(starts) // 2] if starts else 0.0
     previous = middle
     for entry in entries:
-        if abs(entry.at.start - middle) > fields.MAX_MS:
+        if abs(entry.at.start - middle) > coerce.MAX_MS:
             notes.add("started")
             entry.at.move(previous - entry.at.start)
         previous = entry.at.start
@@ -279,10 +279,10 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
 def _source(log: Mapping[str, Any], first: object) -> str:
     makers = []
     for key in ("creator", "browser"):
-        maker = fields.mapping(log.get(key))
-        creator = f"{fields.text(maker.get('name'))} {fields.text(maker.get('version'))}".strip()
+        maker = coerce.mapping(log.get(key))
+        creator = f"{coerce.text(maker.get('name'))} {coerce.text(maker.get('version'))}".strip()
         makers.append("".join(c for c in creator if c.isprintable())[:80])
     by = ", ".join(filter(None, dict.fromkeys(makers)))  # Firefox is creator and browser
-    day = fields.text(fields.mapping(first).get("startedDateTime"))[:10]
+    day = coerce.text(coerce.mapping(first).get("startedDateTime"))[:10]
     source = f"HAR by {by}" if by else "HAR"
     return f"{source}, recorded {day}" if day.replace("-", "").isdigit() else source

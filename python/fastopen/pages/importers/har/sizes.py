@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import StoredBody
-from fastopen.pages.importers import fields
+from fastopen.pages.importers import coerce
+from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import MAX_HEADER_BYTES, TYPICAL_REQUEST, TYPICAL_RESPONSE
-from fastopen.pages.importers.fields import Pairs
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import body_is_empty
 
@@ -33,11 +33,14 @@ class Sizes:
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
     """Return True for HTTP/2 or later: the size of its compressed headers cannot be used for HTTP/1.1."""
-    request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
+    request, response = (
+        coerce.mapping(entry.get("request")),
+        coerce.mapping(entry.get("response")),
+    )
     versions = (entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
-    if any(_is_binary(fields.text(version)) for version in versions):
+    if any(_is_binary(coerce.text(version)) for version in versions):
         return True
-    return any(fields.has_pseudo_headers(side.get("headers")) for side in (request, response))
+    return any(coerce.has_pseudo_headers(side.get("headers")) for side in (request, response))
 
 
 def _is_binary(version: str) -> bool:
@@ -47,8 +50,14 @@ def _is_binary(version: str) -> bool:
 
 def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: Notes) -> Sizes:
     """Return the sizes of an entry. Every fallback is counted in `notes`."""
-    request, response = fields.mapping(entry.get("request")), fields.mapping(entry.get("response"))
-    sent, got = fields.headers(request.get("headers")), fields.headers(response.get("headers"))
+    request, response = (
+        coerce.mapping(entry.get("request")),
+        coerce.mapping(entry.get("response")),
+    )
+    sent, got = (
+        coerce.headers(request.get("headers")),
+        coerce.headers(response.get("headers")),
+    )
     binary = is_written_out(entry)
     request_header = _request_header(request, sent, method, url, binary, notes)
     response_header = _response_header(response, got, status, binary, notes)
@@ -64,14 +73,14 @@ def _request_header(
     request: Mapping[str, Any], sent: Pairs, method: str, url: str, binary: bool, notes: Notes
 ) -> int:
     line = len(f"{method} {urls.target_of(url)} HTTP/1.1\r\n")
-    host = 0 if fields.header(sent, "host") is not None else len(f"host: {urls.host_of(url)}\r\n")
+    host = 0 if coerce.header(sent, "host") is not None else len(f"host: {urls.host_of(url)}\r\n")
     written = line + host + _written(sent) + 2
     least = line + len(f"host: {urls.host_of(url)}\r\n") + 2
     return max(least, _header(request, sent, written, TYPICAL_REQUEST, binary, notes, "request_headers"))
 
 
 def _response_header(response: Mapping[str, Any], got: Pairs, status: int, binary: bool, notes: Notes) -> int:
-    reason = HTTPStatus(status).phrase if status in _STATUSES else fields.text(response.get("statusText"))
+    reason = HTTPStatus(status).phrase if status in _STATUSES else coerce.text(response.get("statusText"))
     line = len(f"HTTP/1.1 {status} {reason}\r\n")
     written = line + _written(got) + 2
     return max(line + 2, _header(response, got, written, TYPICAL_RESPONSE, binary, notes, "response_headers"))
@@ -90,7 +99,7 @@ def _header(
     subject: str,
 ) -> int:
     """Return the recorded size of HTTP/1.1 headers, or that of the listed headers as text, or `typical`."""
-    recorded = fields.size(side.get("headersSize"))
+    recorded = coerce.size(side.get("headersSize"))
     # Old versions of Chrome write the size of only a status line if they did not see the headers.
     least = written // 2 if listed else written + 8
     if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
@@ -112,22 +121,22 @@ def _written(listed: Pairs) -> int:
 def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
     """Return the recorded size, or Content-Length, or the size of recorded text or form fields. 0 for GET and
     HEAD without recorded data."""
-    recorded = fields.size(request.get("bodySize"))
+    recorded = coerce.size(request.get("bodySize"))
     if recorded:
         return recorded
     if method in ("GET", "HEAD") and not request.get("postData"):
         return 0
-    length = fields.size(fields.header(sent, "content-length"))
+    length = coerce.size(coerce.header(sent, "content-length"))
     if length is not None:
         return length
-    data = fields.mapping(request.get("postData"))
-    if fields.text(data.get("text")):
-        return len(fields.text(data.get("text")).encode("utf-8", "replace"))
+    data = coerce.mapping(request.get("postData"))
+    if coerce.text(data.get("text")):
+        return len(coerce.text(data.get("text")).encode("utf-8", "replace"))
     params = data.get("params")
-    pairs = [fields.mapping(p) for p in params] if isinstance(params, list) else []
+    pairs = [coerce.mapping(p) for p in params] if isinstance(params, list) else []
     return sum(
-        len(fields.text(p.get("name")).encode("utf-8", "replace"))
-        + len(fields.text(p.get("value")).encode("utf-8", "replace"))
+        len(coerce.text(p.get("name")).encode("utf-8", "replace"))
+        + len(coerce.text(p.get("value")).encode("utf-8", "replace"))
         + 2
         for p in pairs
     )
@@ -139,14 +148,14 @@ def _body(
     """Return the size of the body as sent: as recorded, or Content-Length if it is slightly smaller."""
     if body_is_empty(method, status):
         return 0
-    content = fields.mapping(response.get("content"))
-    length = fields.size(fields.header(got, "content-length"))
+    content = coerce.mapping(response.get("content"))
+    length = coerce.size(coerce.header(got, "content-length"))
     recorded = _recorded_body(entry, response, content)
     if recorded is not None:
         # Chrome adds the compressed headers of HTTP/2 to the body. Chunked bodies have no Content-Length.
         if length is not None and length < recorded <= length + 4096:
             return length
-        whole = fields.size(content.get("size"))
+        whole = coerce.size(content.get("size"))
         if whole and not _is_encoded(got) and whole < recorded <= whole + 4096:
             return whole
         return recorded
@@ -158,8 +167,8 @@ def _recorded_body(
 ) -> int | None:
     """Return bodySize or WebPageTest's object size; None if unknown, which 0 with a content also means."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
-        found = fields.size(value)
-        empty = not fields.size(content.get("size")) and not content.get("text")
+        found = coerce.size(value)
+        empty = not coerce.size(content.get("size")) and not content.get("text")
         if found or (found == 0 and empty):
             return found
     return None
@@ -171,17 +180,17 @@ def _guessed_body(
     if length is not None:
         notes.add("body_length")
         return length
-    response = fields.mapping(entry.get("response"))
-    whole = fields.size(content.get("size"))
+    response = coerce.mapping(entry.get("response"))
+    whole = coerce.size(content.get("size"))
     for value in (response.get("_transferSize"), entry.get("_transferSize"), entry.get("_bytesIn")):
-        transferred = fields.size(value)
+        transferred = coerce.size(value)
         if transferred:
-            head = fields.size(response.get("headersSize")) or _written(got) + 17
+            head = coerce.size(response.get("headersSize")) or _written(got) + 17
             notes.add("body_transfer")
             return max(0, transferred - head)
     if whole:
         # Old versions of Chrome write a saving larger than the content if they do not know it.
-        saved = fields.size(content.get("compression")) or 0
+        saved = coerce.size(content.get("compression")) or 0
         if saved > whole:
             saved = 0
         if saved < whole and (saved or not _may_be_encoded(got, content)):
@@ -200,9 +209,9 @@ def _guessed_body(
 
 def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
     """Return True if the body may be compressed; if no headers were recorded, text counts as compressed."""
-    mime = fields.text(content.get("mimeType"))
+    mime = coerce.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 
 
 def _is_encoded(got: Pairs) -> bool:
-    return (fields.header(got, "content-encoding") or "").strip().lower() in _COMPRESSED
+    return (coerce.header(got, "content-encoding") or "").strip().lower() in _COMPRESSED

@@ -1,11 +1,11 @@
-"""Deviations of programs that write HARs, with the evidence for them."""
+"""Deviations that depend on the name of the HAR's creator, with the evidence for them."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastopen.pages.importers import fields
+from fastopen.pages.importers import coerce
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ WRITERS: Final = (
 
 def writer_of(log: Mapping[str, Any]) -> Writer:
     """Return the program that wrote a HAR, or UNKNOWN."""
-    creator = fields.text(fields.mapping(log.get("creator")).get("name")).strip()
+    creator = coerce.text(coerce.mapping(log.get("creator")).get("name")).strip()
     return next((one for one in WRITERS if re.fullmatch(one.name, creator, re.IGNORECASE)), UNKNOWN)

@@ -1,4 +1,4 @@
-"""Read values of recordings that may be missing, of a wrong type, or absurd."""
+"""Coerce values of recordings that may be missing, of a wrong type (sizes as strings), or absurd."""
 
 import math
 import re

@@ -13,9 +13,9 @@ from fastopen.common.errors import InputError
 from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document
+from fastopen.runs.flat_tables import TABLES, Flattener, Row
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
-from fastopen.runs.tables import TABLES, Flattener, Row
 
 Format = Literal["parquet", "csv", "har", "png"]
 # Rows of a table in memory. They are a row group of a Parquet file, which readers read whole.

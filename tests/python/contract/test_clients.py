@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from fastopen.common.errors import InputError, MachineError
-from fastopen.contract import Client, Network, Origins, RateLimit, Tcp, Tls
-from fastopen.contract.client_types import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, ClientType
-from fastopen.engines.clients import check_versions, describe_clients
+from fastopen.contract import Client, LinkDirection, Network, Origins, Tcp, Tls
+from fastopen.contract.clients import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, ClientType
+from fastopen.engines.client_programs import check_versions, describe_clients
 from fastopen.engines.world_process import WorldProcess
 from fastopen.experiments import (
     COMMAND_LINE,
@@ -29,7 +29,7 @@ from fastopen.experiments import (
     setups_of,
     with_clients,
 )
-from fastopen.experiments.clients import asked_for, client_of, filled_in, served_as
+from fastopen.experiments.client_settings import asked_for, client_of, filled_in, served_as
 from fastopen.pages import Page, load_pages
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
@@ -245,7 +245,7 @@ def test_only_a_browser_is_asked_for_a_picture() -> None:
 
 def test_a_browser_may_be_silent_for_as_long_as_its_kernel_lets_it() -> None:
     page = packaged("example")
-    free = RateLimit(rate_bit_per_s=None, queue_bytes=None)
+    free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     network = Network(rtt_us=1000, down=free, up=free)
     for kind, silence_s in (("loader", 180), ("chromium", 780)):
         setups = setups_of([client_of({"kind": kind})], [Origins()], [Tcp()])

@@ -18,5 +18,5 @@ class Explanation(NamedTuple):
 
 EXPLANATIONS: Final[Mapping[InvalidKind, Explanation]] = {
     InvalidKind(kind): Explanation(**texts)
-    for kind, texts in tomllib.loads(asset("invalid_kinds.toml")).items()
+    for kind, texts in tomllib.loads(asset("explained_kinds.toml")).items()
 }
