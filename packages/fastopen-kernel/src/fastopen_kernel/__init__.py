@@ -1,1 +1,3 @@
-"""A built kernel for fastopen's virtual engine: data, found by `fastopen.engines.kernels`. Linux, GPL-2.0."""
+"""A built Linux kernel (GPL-2.0) for fastopen's virtual engine. `fastopen.engines.kernels` finds it here as
+data.
+"""
