@@ -32,9 +32,7 @@ UNLIKE_CUT_EVERY = 50
 
 
 def unlike(number: int) -> str:
-    """Return a random HAR of the next kind of KINDS: many hosts or one, long chains or none, own hosts or
-    third parties.
-    """
+    """Return a random HAR of one of KINDS: many hosts or one, long chains or none, own or foreign hosts."""
     draw = random.Random(1000 + number)
     kind = number % len(KINDS)
     logarithm, chained = KINDS[kind]
@@ -118,9 +116,7 @@ def _entry(draw: random.Random, url: str, at_ms: int, initiator: str) -> dict[st
 
 
 def main() -> None:
-    """Print the processor time for each file, and the process's memory after a tenth and after all of the
-    files.
-    """
+    """Print processor time for each file, and the process's memory after a tenth of the files and all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--write", type=Path, help="write unlike recordings into this folder instead")

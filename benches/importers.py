@@ -83,9 +83,7 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Return the best time and its processor time in s, peak memory in bytes, and the numbers of requests and
-    of reports of progress.
-    """
+    """Return the best time and its processor time (s), peak memory (bytes), requests and progress reports."""
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)

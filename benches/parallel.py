@@ -15,9 +15,7 @@ REPEATS = 5
 
 
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
-    """Run the pages over three RTTs, with `jobs` worlds at once. Return wall time in seconds and
-    the results.
-    """
+    """Run the pages over three RTTs, `jobs` worlds at once. Return wall time in seconds and results."""
     started = time.monotonic()
     command: list[str | Path] = [
         FASTOPEN,

@@ -66,9 +66,7 @@ finally:
 
 
 def made_plan(loads: int) -> Plan:
-    """Return a plan of about this many loads: pages of 50 requests to 7 hosts, 10 RTTs, three
-    arms, repeats.
-    """
+    """Return a plan of about this many loads: pages of 50 requests to 7 hosts, 10 RTTs, three arms."""
     pages = [made_up_page(f"page-{number}", requests=REQUESTS, hosts=HOSTS) for number in range(PAGES)]
     return made_up_plan(pages, rtts_ms=RTTS_MS, repeats=max(1, loads // (PAGES * len(RTTS_MS) * 3)))
 

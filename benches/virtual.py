@@ -83,9 +83,7 @@ def main() -> None:
 
 
 def versions(world: Sequence[str | Path], core: int) -> None:
-    """Print rows for loads over HTTP/2 and HTTP/3, measured alternately, and the ratio of their
-    wall times.
-    """
+    """Print rows for loads over HTTP/2 and HTTP/3, measured alternately, and their ratio of wall time."""
     for page in ("wikipedia-tcp", "amazon"):
         runs: dict[str, list[Measured]] = {"2": [], "3": []}
         for _ in range(REPEATS):
@@ -168,9 +166,7 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum of page load times in a results document, in seconds: each cell's median for
-    each load.
-    """
+    """Return the sum of page load times in a results document in seconds, each load as its cell's median."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 

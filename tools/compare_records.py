@@ -117,9 +117,7 @@ def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
 
 
 def built_program(checkout: Path) -> Path:
-    """Return the path of the release build, or of the debug build if there is no release build. In virtual
-    time, both write the same records.
-    """
+    """Return the release build, or else the debug build: in virtual time, both write the same records."""
     builds = [checkout / "target" / profile / "fastopen-world" for profile in ("release", "debug")]
     return next((program for program in builds if program.exists()), builds[0])
 

@@ -375,9 +375,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield changes of each value of an object, and of values inside it. `within` is True if the new value is
-    within the bounds of its key.
-    """
+    """Yield changes of all values of an object. `within`: the new value is within the bounds of its key."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):
@@ -417,9 +415,7 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Yield values at and beyond each bound, True if the value is allowed, and the words of an enum if the
-    value is not one of them.
-    """
+    """Yield values at and beyond each bound, if each is allowed, and an enum's words for a wrong word."""
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None
     kind = option.get("type")

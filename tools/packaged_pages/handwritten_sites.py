@@ -40,9 +40,7 @@ class Site:
 
 
 def _advertisers(first: int, count: int) -> tuple[Part, ...]:
-    """Return `count` scripts of third parties, each the initiator of two images on its host. `first` is the
-    number of the first returned part.
-    """
+    """Return scripts of third parties that each initiate two images. `first`: number of the first part."""
     parts: list[Part] = []
     for number in range(count):
         host = f"ads{number + 1}.example"

@@ -9,9 +9,7 @@ _MAX_URL: Final = 120
 
 
 def shortened(url: str) -> str:
-    """Return a URL shortened to 120 characters. A checksum of the whole URL replaces its end, so that URLs
-    stay distinct.
-    """
+    """Return at most 120 characters of a URL. A checksum replaces its end, so that URLs stay distinct."""
     return url if len(url) <= _MAX_URL else f"{url[: _MAX_URL - 9]}{_checksum(url)}"
 
 

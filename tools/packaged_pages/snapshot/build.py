@@ -139,9 +139,7 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
 
 
 def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Set the reference of each item except the first: the text of `among` that names it and arrived before
-    its request.
-    """
+    """Set each item's reference: the text of `among` that names it and came before its request."""
     for index, item in enumerate(items):
         if index and item.reference is None:
             item.reference = _best_reference(item, among)

@@ -1,3 +1,1 @@
-"""A built Linux kernel (GPL-2.0) for fastopen's virtual engine. `fastopen.engines.kernels` finds it here as
-data.
-"""
+"""A built Linux kernel (GPL-2.0) for fastopen's virtual engine, as data for `fastopen.engines.kernels`."""
