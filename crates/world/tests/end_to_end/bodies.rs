@@ -32,8 +32,8 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
     );
 }
 
-/// Writes the recorded bodies to `file` and returns their page: a document over http, and over https a text
-/// whose URL has a query that changes from load to load.
+/// Writes recorded bodies to `file` and returns their page: a document over http, and a text over https whose
+/// query changes.
 fn recording(file: &Path) -> Value {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/x-own\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -128,8 +128,8 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
     requests_have_the_recorded_size([("a.test", "127.0.0.1:8080"), ("b.test", "localhost")], [700, 800]);
 }
 
-/// `hosts`: pairs of a host of the page and the host that replaces it. `less` and `about`: request sizes in
-/// bytes, one below and one near the size of the browser's own header section.
+/// `hosts`: hosts of the page with their replacements. `less`, `about`: bytes below and near those of the
+/// browser's own header section.
 fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
     // Below the browser's own header section, about its size, above it, and above the limit of a cookie.
     let sizes = [less, about, 900, 6000];
@@ -142,7 +142,7 @@ fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64
     for (number, resource) in resources.iter_mut().enumerate() {
         resource["request_header_bytes"] = json!(sizes[number % sizes.len()]);
     }
-    // The browser itself decides on this request's CORS preflight, so its size is not the recorded one.
+    // The browser sends preflights itself, so this one's size cannot be set.
     resources.retain(|resource| !resource["url"].as_str().is_some_and(|url| url.ends_with("/leave")));
     let recorded = |name: &str| resources.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
     let asked = recorded("request_header_bytes") + recorded("request_body_bytes");

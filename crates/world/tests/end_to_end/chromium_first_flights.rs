@@ -7,8 +7,7 @@ use crate::chromium::{browser, in_chromium};
 use crate::support::{Run, image, job, list, network, number, page, request, root, run, with};
 use crate::virtual_time::exactly;
 
-/// Returns a page on three hosts. It has a font, because browsers fetch fonts over a connection without
-/// credentials.
+/// Returns a page with a font, which browsers fetch over a connection without credentials.
 fn site() -> Value {
     let style = json!({"url": "http://b.test/s.css", "type": "stylesheet", "body_bytes": 2000,
         "initiator": 0, "mime": "text/css"});
@@ -38,8 +37,8 @@ fn first_to<'a>(load: &'a Value, host: &str) -> &'a Value {
     carried.min_by_key(|one| number(&one["opened_ns"])).expect("there is one")
 }
 
-/// Returns the milliseconds from opening the document's connection to the first byte, rounded. The start of
-/// the load is not used: the browser reports it, up to some tenths of a millisecond late.
+/// Returns the milliseconds from opening the document's connection to the first byte, rounded. The browser
+/// reports the start of the load some tenths late.
 fn first_byte_ms(load: &Value) -> u64 {
     let opened_ns = number(&first_to(load, "a.test")["opened_ns"]);
     (number(&request(load, 0)["first_byte_ns"]) - opened_ns + 500_000) / 1_000_000

@@ -9,8 +9,8 @@ use crate::virtual_time::{exactly, in_virtual_time, written};
 
 const ARMS: [&str; 3] = ["tls", "tls-cold", "tls-warm"];
 
-/// Returns a job that loads the resources over a round trip of 100 ms without limits. The `ClientHello` fits
-/// into a SYN unless `tls` sets another key share.
+/// Returns a job that loads the resources over 100 ms without limits, with a `ClientHello` that fits into a
+/// SYN.
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519"}), tls);
     with(with(job(&page(resources), &network(100_000), &ARMS), json!({"tls": tls})), changes)
@@ -133,7 +133,7 @@ fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
 
 #[test]
 fn early_data_beyond_the_origins_limit_waits_for_the_handshake() {
-    // An origin accepts 16,384 bytes of early data. The windows are large enough for the whole request.
+    // An origin accepts 16,384 bytes of early data; the windows hold the whole request.
     for (request_header_bytes, expected_ms) in [(12_000, 200), (20_000, 300)] {
         let long = with(root(500), json!({"request_header_bytes": request_header_bytes}));
         let wide = json!({"tcp": {"initial_window_segments": 32}, "loads": arms(&["tls"])});

@@ -34,7 +34,7 @@ fn installed(program: &str, package: &str) -> Option<PathBuf> {
     found
 }
 
-/// Returns a job for a page over TLS whose only resource, the document, has 5000 bytes.
+/// Returns a job for a page of one document of 5000 bytes over TLS.
 fn of(http: &str, changes: Value) -> Value {
     let root = with(root(5000), json!({"url": "https://a.test/"}));
     let job = job(&page(&[root]), &network(100_000), &["tls"]);

@@ -108,8 +108,7 @@ fn hosts_of_one_address_share_its_cookie() {
         let cold = job(&page(&resources), &network(20_000), &["cold"]);
         run(&with(cold, json!({"origins": {"one_address": one_address}})))
     };
-    // If the hosts share an address, the first host's cookie is valid for the second one, whose connections
-    // then carry their requests in the SYN.
+    // If the hosts share an address, the second host's connections use the first host's cookie.
     for (one_address, carried) in [(false, 0), (true, 2)] {
         let run = asked(one_address);
         let load = run.valid("cold");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{arms, grown, image, job, list, network, number, page, request, root, run, with};
 
-/// Runs a load of a page with one resource. Returns its record, which must be valid.
+/// Returns the valid load of a page with one resource.
 fn load_of(resource: Value, changes: Value) -> Value {
     let run = run(&with(job(&page(&[resource]), &network(2000), &["tcp"]), changes));
     run.valid("tcp").clone()

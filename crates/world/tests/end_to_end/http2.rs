@@ -87,7 +87,7 @@ fn an_urgent_response_overtakes_those_requested_before() {
     let load = run.valid("tls");
     let ended = |resource| number(&request(load, resource)["end_ns"]) / 1_000_000;
     assert!(number(&request(load, 3)["sent_ns"]) >= number(&request(load, 1)["first_byte_ns"]));
-    // On this link, the script takes 40 ms if nothing else is sent, and both images together take 1200 ms.
+    // On this link, the script takes 40 ms and both images 1200 ms if nothing else is sent.
     assert!(ended(3) < ended(1) / 2, "script {} ms, images {} and {} ms", ended(3), ended(1), ended(2));
     // Incremental responses are sent round-robin: both end at about the same time.
     assert!(ended(2) - ended(1) < 100, "images {} and {} ms", ended(1), ended(2));

@@ -26,7 +26,6 @@ fn first_byte_ms(run: &Run) -> u64 {
     ns / 1_000_000
 }
 
-/// Returns the only connection of the load.
 fn connection(run: &Run) -> &Value {
     let [connection] = list(&run.valid("tls")["connections"]) else { panic!("not one connection") };
     connection
@@ -177,9 +176,8 @@ fn a_lost_first_flight_is_sent_again_after_a_second() {
         let job =
             of(&[root(500)], json!({"session": session}), json!({"network": lossy, "seed": LOSES_FIRST}));
         let Some(run) = exactly(&job) else { return };
-        // The probe timeout (PTO) is three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). Then the
-        // client sends the Initial packet again. It sends early data again when later packets have been
-        // acknowledged, which is after the handshake.
+        // The probe timeout (PTO) is three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). The
+        // client repeats the Initial packet, and early data when later packets are acknowledged.
         assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
     }
 }

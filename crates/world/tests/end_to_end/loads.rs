@@ -20,8 +20,7 @@ fn golden(name: &str) -> Value {
 /// `BY_DATA` are left out.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     const BY_DATA: [&str; 8] = [
-        // The first two are null unless the client is a browser and the bodies are synthetic. The keys of the
-        // others are data.
+        // The first two may be null; the keys of the others are data.
         ".browser",
         ".fidelity_gaps",
         ".hosts",

@@ -22,8 +22,8 @@ fn plain(resolver_rtt_us: Option<u64>) -> Value {
     json!({"names": "do53", "resolver_rtt_us": resolver_rtt_us})
 }
 
-/// Returns for each lookup of a load: host, duration in milliseconds, queries that the client sent, queries
-/// that the resolver received, and answers that it sent.
+/// Returns for each lookup: host, milliseconds, queries of the client, and the queries and answers that the
+/// resolver counted.
 fn lookups(load: &Value) -> Vec<(&str, u64, u64, u64, u64)> {
     let of = |one: &'static str| move |lookup: &Value| number(&lookup["resolver"][one]);
     list(&load["lookups"])
@@ -45,8 +45,7 @@ fn a_lookup_takes_the_round_trip_to_the_resolver_once_for_each_host() {
             let load = run.valid(arm);
             let expected = ["a.test", "b.test", "c.test"].map(|host| (host, took_ms, 1, 1, 1));
             assert_eq!(lookups(load), expected, "{arm}");
-            // The load waits for the document's lookup, and then for the other hosts' lookups, which
-            // run at the same time.
+            // The load waits for the document's lookup, and then for the others, which run at once.
             let longer = plt_ms(load) - plt_ms(known.valid(arm));
             assert!((longer - 2.0 * took_ms as f64).abs() < 0.5, "{longer} ms longer, {took_ms}");
             assert_eq!(

@@ -41,8 +41,7 @@ fn traces_in_files() -> Vec<String> {
     mounted.chain(staged).map(str::to_owned).collect()
 }
 
-/// A running program, with its processes and namespaces, which must be gone after its end, and the files that
-/// were there before.
+/// A running program, its processes and namespaces, and the files that were there before.
 struct Working {
     child: Child,
     family: Vec<u32>,

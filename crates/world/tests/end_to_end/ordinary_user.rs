@@ -14,7 +14,7 @@ use crate::virtual_time::{exactly, kernel};
 /// The id of `nobody` on most systems. Any id other than 0 would do.
 const USER: &str = "65534";
 
-/// A folder with copies of files that other users may read, unlike the build folder. Removed on drop.
+/// A folder with copies of files for other users, who cannot read the build folder. Removed on drop.
 struct Open(PathBuf);
 
 impl Open {
@@ -43,8 +43,7 @@ impl Drop for Open {
     }
 }
 
-/// Returns a command that runs a program as an ordinary user. If that is impossible or not needed, prints why
-/// and returns `None`.
+/// Returns a command that runs a program as an ordinary user. If it cannot, prints why and returns `None`.
 fn as_user(program: &Path) -> Option<Command> {
     if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
         eprintln!("skipped: this is an ordinary user already, so every other test has shown it");

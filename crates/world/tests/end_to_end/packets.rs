@@ -1,4 +1,4 @@
-//! The packets of loads, which the program writes as pcapng if a job asks for packets.
+//! The packets of loads as pcapng files.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -42,8 +42,7 @@ const ROWS: [Row; 13] = [
         1,
         1,
         &["TCPSynRetrans", "TCPTimeouts"],
-        // The origin retransmits its SYN-ACK after its own timeout and in response to the client's second
-        // SYN.
+        // SYN-ACKs after the origin's own timeout and for the client's second SYN.
         &["TCPFastOpenCookieReqd", "TCPSynRetrans", "TCPSynRetrans", "TCPTimeouts"],
     ),
     ("strip-option", "cold", [200, 201], 1, 0, &[], &[]),
@@ -96,9 +95,8 @@ fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say(
     }
 }
 
-/// Runs a load over TLS without a session, with this key share, behind a path. Returns its record, and the
-/// time of the first byte in milliseconds, or the kind of fault if the load is invalid. `None` if no kernel
-/// of the virtual engine is installed.
+/// Runs a load over TLS with this key share behind a path. Returns its record, and the time of the first byte
+/// in milliseconds or the load's kind of fault. `None` without a kernel of the virtual engine.
 fn with_hello(path: &str, key_share: &str, arm: &str) -> Option<(Value, Result<u64, String>)> {
     let changes = json!({"tls": {"key_share": key_share}, "client": {"profile": "mget"}});
     let run = exactly(&with(over(path, &page(&[root(3000)]), &[arm]), changes))?;
@@ -137,8 +135,7 @@ fn a_path_that_cannot_take_a_hello_of_two_segments_delays_or_ends_those_alone() 
     }
 }
 
-/// `tcp_fastopen` of the client and of the hosts, the arm, the time of the first byte in milliseconds, and
-/// the other columns of a [`Row`] except the retransmitted segments.
+/// `tcp_fastopen` of the client and of the hosts, and then columns of a [`Row`].
 type Setting =
     (&'static str, &'static str, &'static str, u64, u64, &'static [&'static str], &'static [&'static str]);
 

@@ -4,8 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a condition. Shorter than the loads of these tests, so that a load's regular end is not
-/// mistaken for the effect of a signal.
+/// Shorter than the loads of these tests, so that a regular end is not mistaken for the effect of a signal.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the children that any thread of a process has started.

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{grown, image, job, list, network, number, page, request, root, run, with};
 
-/// Returns the largest number of requests in flight at the same time, including their connections'
-/// handshakes.
+/// Returns the largest number of requests in flight at once, including their handshakes.
 fn most_at_once(load: &Value) -> usize {
     let spans: Vec<_> = list(&load["requests"])
         .iter()

@@ -44,7 +44,7 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
         return;
     }
     let with_arms = |arms: &[&str]| repeat_view(job(&site(), &network(100_000), arms));
-    // In the virtual kernel, each load of a browser takes seconds, so one arm is left out there.
+    // One arm less in the virtual kernel, where each load of a browser takes seconds.
     let clear = ["tcp", "warm"];
     let on_host = run(&with_arms(&["tcp", "warm", "tls-warm"]));
     for run in [Some(on_host), exactly(&with_arms(&clear))].into_iter().flatten() {

@@ -97,8 +97,7 @@ fn io_uring_is_refused_to_a_client() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    // System call 425 is io_uring_setup. Called without parameters outside the sandbox, it would fail with
-    // EFAULT, or with ENOSYS if the kernel lacks it.
+    // 425 is io_uring_setup. Outside the sandbox, it would fail here with EFAULT, or with ENOSYS.
     let script = r"/usr/bin/python3 -Ic 'import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'";
@@ -250,14 +249,11 @@ fn a_client_whose_processes_take_too_much_memory_together_ends_its_load_with_the
     assert_eq!(reason, "out of memory: the programs of others had more than 2 GiB", "{run}");
 }
 
-/// Loads a page of this recorded HTML in Chromium on the host engine. Returns the load's record; `None`
-/// without Chromium.
 fn load_in_chromium(html: &str) -> Option<Value> {
     load_on(|job| Some(run(job)), html)
 }
 
-/// Loads a page of this recorded HTML in Chromium on an engine. Returns the load's record; `None` without
-/// Chromium or engine.
+/// Loads a page of this recorded HTML in Chromium on an engine. Returns its record; `None` without either.
 fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> {
     if !browser() {
         return None;

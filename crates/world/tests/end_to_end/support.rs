@@ -33,7 +33,6 @@ pub(crate) fn image(url: &str, body_bytes: u64) -> Value {
     json!({"url": url, "type": "image", "body_bytes": body_bytes, "initiator": 0})
 }
 
-/// Returns a page of these resources, the first of which is its document.
 pub(crate) fn page(resources: &[Value]) -> Value {
     json!({"format": "fastopen-page/1", "name": "test", "url": resources[0]["url"], "source": "made up",
         "initiators": "declared", "resources": resources})
@@ -45,7 +44,7 @@ pub(crate) fn network(rtt_us: u64) -> Value {
     json!({"rtt_us": rtt_us, "down": way, "up": way})
 }
 
-/// Returns one direction of a link with a fixed rate and a queue of 1 MB.
+/// Returns one direction with a fixed rate and a queue of 1 MB.
 pub(crate) fn rate(bit_per_s: u64) -> Value {
     json!({"rate_bit_per_s": bit_per_s, "queue_bytes": 1_000_000})
 }
@@ -85,7 +84,6 @@ impl Run {
         self.of_type("world").iter().all(|world| world["engine"] == engine)
     }
 
-    /// Returns the records of a type.
     pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
         self.records.iter().filter(|record| record["type"] == kind).collect()
     }
@@ -96,7 +94,6 @@ impl Run {
         record
     }
 
-    /// Returns the record of the load `id`.
     pub(crate) fn load(&self, id: &str) -> &Value {
         let found = self.of_type("load").into_iter().find(|load| load["id"] == id);
         found.unwrap_or_else(|| panic!("no load {id}: {self}"))
@@ -117,7 +114,6 @@ impl fmt::Display for Run {
     }
 }
 
-/// Runs the program on one job.
 pub(crate) fn run(job: &Value) -> Run {
     run_text(&job.to_string())
 }
@@ -142,12 +138,11 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
     Run { code, records: output.lines().map(record).collect() }
 }
 
-/// Starts the command with pipes for its input and output.
 pub(crate) fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
 }
 
-/// Reads the output of a child until it ends or times out. Returns its exit code and output.
+/// Returns the exit code and output of a child. Kills it and panics after [`TIMEOUT`].
 pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     let mut stdout = child.stdout.take().expect("it is piped");
     let (sender, receiver) = mpsc::channel();
@@ -163,34 +158,31 @@ pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     (status.code(), output.expect("it does not hang").expect("it writes UTF-8"))
 }
 
-/// Returns the elements of a JSON array.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
-/// Returns a JSON value as an integer. Panics if it is null or another type.
+/// Returns an integer that must be there.
 pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("not a natural number: {value}"))
 }
 
-/// Returns the growth of a kernel counter of an end (`client` or `origins`) during a load; 0 if not listed.
+/// Returns the growth of a counter of an end (`client` or `origins`) during a load.
 pub(crate) fn grown(load: &Value, end: &str, counter: &str) -> u64 {
     load["counters"][end][counter].as_u64().unwrap_or(0)
 }
 
-/// Returns the number of a load's connections whose SYN data was acknowledged, according to the sockets of an
-/// end (`client` or `origin`).
+/// Returns the number of connections whose SYN data was acknowledged, by the sockets of an end (`client` or
+/// `origin`).
 pub(crate) fn with_syn_data(load: &Value, end: &str) -> usize {
     list(&load["connections"]).iter().filter(|connection| connection[end]["syn_data_acked"] == true).count()
 }
 
-/// Returns the request for a resource.
 pub(crate) fn request(load: &Value, resource: u64) -> &Value {
     let found = list(&load["requests"]).iter().find(|request| request["resource"] == resource);
     found.unwrap_or_else(|| panic!("no request for {resource}: {load:#}"))
 }
 
-/// Returns the page load time of a load in milliseconds.
 pub(crate) fn plt_ms(load: &Value) -> f64 {
     number(&load["plt_ns"]) as f64 / 1e6
 }

@@ -43,8 +43,8 @@ fn a_body_may_be_sent_over_a_time_and_its_first_bytes_name_resources_at_once() {
     // Since the start of the load: two round trips, and 300 ms for sending the response.
     assert_eq!(us(0, "first_byte_ns"), 20_000);
     assert_eq!(us(0, "end_ns"), 320_000);
-    // The byte that reveals the resource is in the seventh of 14 pieces of 1439 bytes (the last one is
-    // smaller), which is sent after 6 / 12.898 of 300 ms.
+    // The revealing byte is in the seventh of 14 pieces of 1439 bytes (the last one is smaller), which is
+    // sent after 6 / 12.898 of 300 ms.
     assert_eq!(us(1, "queued_ns"), 159_550);
 }
 

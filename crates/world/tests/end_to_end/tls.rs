@@ -72,8 +72,8 @@ fn a_placeholder_for_encrypted_client_hello_adds_the_same_bytes_to_each_hello() 
         let connection = &list(&run.valid("tls")["connections"])[0];
         Some(number(&connection["tls"]["hello_bytes"]))
     };
-    // The extension takes 46 bytes and its payload: an inner ClientHello, padded to a multiple of 32, and the
-    // 16 bytes of the cipher's tag. With it, rustls leaves out the extensions for TLS 1.2.
+    // 46 bytes and the payload: an inner ClientHello, padded to a multiple of 32, and 16 bytes of the
+    // cipher's tag. rustls then leaves out the extensions for TLS 1.2.
     for (session, added) in [("none", 406), ("resumed", 506), ("early", 506)] {
         for key_share in ["x25519", "x25519mlkem768"] {
             let Some(without) = hello("none", key_share, session, "1.1") else { return };

@@ -143,8 +143,7 @@ fn clients_of_a_closed_loop_begin_when_their_last_transaction_is_over() {
 #[test]
 fn a_flood_fills_the_queue_that_syn_cookies_keep_open() {
     let flooded = |cookies, syncookies| {
-        // At this rate, no connection ends at the instant at which another begins. Otherwise it would hand
-        // its place in the queue to the new one.
+        // At this rate, no connection ends just when another begins, which would take its place in the queue.
         json!({"arrivals": {"rate_per_s": 35}, "duration_us": 1_000_000, "syncookies": syncookies,
             "flood": {"rate_per_s": 500, "cookies": cookies}})
     };
@@ -155,7 +154,7 @@ fn a_flood_fills_the_queue_that_syn_cookies_keep_open() {
     assert_eq!(number(&record["answered"]), 35, "{run}");
     assert!(number(&record["fallbacks"]) >= 30, "{run}");
     assert!(of_server(record, "TCPFastOpenListenOverflow") > 400, "{run}");
-    // SYNs without a cookie or with an invalid one do not fill the queue.
+    // SYNs without a valid cookie do not fill the queue.
     for cookies in ["none", "invalid"] {
         let run = exactly(&asking(1, Some("warm"), &flooded(cookies, 0), 4)).expect("there is a kernel");
         let record = transactions(&run);

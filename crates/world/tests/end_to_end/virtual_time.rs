@@ -225,7 +225,7 @@ fn the_kernel_and_the_link_model_make_the_same_link() {
     }
 }
 
-/// Creates an executable script to be run instead of a kernel, and returns its path.
+/// Creates a script to be run instead of a kernel. Returns its path.
 fn bad_kernel(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("fastopen-test-{name}-{}", std::process::id()));
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("there is room");
