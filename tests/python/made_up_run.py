@@ -104,7 +104,7 @@ def _world(planned: PlannedJob) -> tuple[WorldRecord, str]:
 
 
 def load_data(planned: PlannedJob, cookies: str | None, number: int) -> dict[str, Any]:
-    """Return a load: two connections to each host, one RTT for a handshake, one RTT of wait, then the body."""
+    """Return a load: two connections to each host, a handshake of one RTT, a wait of one, then the body."""
     page, network = planned.job.page, planned.job.network
     rtt_ns = network.rtt_us * 1000
     noise_ns = planned.job.seed % 997 * 1000 + number
