@@ -25,9 +25,7 @@ COMMAND: Final = "from fastopen.cli import main; main()"
 
 
 def per_load_ms(work: Callable[[int], int]) -> float:
-    """Return the milliseconds of processor time for each load, in the fastest of several rounds. `work`
-    returns the number of loads of a round.
-    """
+    """Return milliseconds of processor time for each load, in the fastest round. `work` counts its loads."""
     took = []
     for number in range(ROUNDS):
         started = time.process_time()

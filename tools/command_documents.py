@@ -86,9 +86,7 @@ def decision_table() -> str:
 
 
 def package_table() -> str:
-    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES lacks a folder
-    or names one that does not exist.
-    """
+    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES differs."""
     package = ROOT / "python" / "fastopen"
     if {path.parent.name for path in package.glob("*/__init__.py")} != {*PACKAGES}:
         raise ValueError("tools/command_documents.py: PACKAGES are not the folders of python/fastopen")

@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def print_digests(checkout: Path, names: Iterable[str]) -> int:
-    """Run the jobs with a checkout and print a digest of each job's records. Return the exit status."""
+    """Print a digest of each job's records with a checkout. Return the exit status."""
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             made = records(checkout, name, Path(folder))

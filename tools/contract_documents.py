@@ -71,8 +71,7 @@ def record_schema() -> str:
             model["additionalProperties"] = False
             for key in model["properties"].values():
                 key.pop("default", None)
-    # The model accepts any kind, so that readers accept kinds of later versions. The program never writes the
-    # kind `fault`: the Python package writes it if the world died.
+    # Readers accept any kind, for later versions. Only the Python package writes `fault`, if the world died.
     kinds = [kind.value for kind in InvalidKind if kind is not InvalidKind.FAULT]
     schema["$defs"]["Invalid"]["properties"]["kind"] = {"type": "string", "enum": kinds}
     del schema["$defs"]["InvalidKind"]
@@ -185,7 +184,7 @@ def _default(value: Json, required: bool) -> str:
 
 
 def _type(value: Json) -> str:
-    """Return the words for the type of a key, with its range or choices."""
+    """Return the type of a key in words, with its range."""
     if "$ref" in value:
         words = _words(value["$ref"].rpartition("/")[2])
         return f"[{words.lower()}](#{words.lower().replace(' ', '-')})"
@@ -297,9 +296,7 @@ def job_cases() -> str:
 
 
 def record_cases() -> str:
-    """Return one case a line, as `job_cases` does, for the golden record named by `record`. `fits` is true if
-    the program of this version may write the changed record.
-    """
+    """Return one case a line for the golden records. `fits`: this version may write the changed record."""
     schema = json.loads(record_schema())
     lines = []
     for name in ("world", "load", "transactions", "packets", "end", "error"):

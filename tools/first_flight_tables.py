@@ -43,7 +43,7 @@ def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
 
 
 def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator[str]:
-    """Yield the lines of a table of page load times in seconds. The best time of each page is bold."""
+    """Yield a table of page load times in seconds. The best time of each page is bold."""
     flights = [one for one in _flights(of_pages) if NAMES[one[1:]] in IN_TIMES]
     yield _row(["page", *(f"{http} {NAMES[session, arm]}" for http, session, arm in flights)])
     yield "|---|" + "---:|" * len(flights)
@@ -62,9 +62,7 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Yield the lines of a table of savings in percent: median, smallest and largest of all pages. The
-    baseline is the full handshake without TFO over the same version of HTTP.
-    """
+    """Yield a table of savings over full handshakes without TFO, in percent: median, smallest, largest."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)

@@ -22,9 +22,7 @@ class WorldProgramHook(BuildHookInterface[Any]):
     """Build `fastopen-world` and set the wheel's platform tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add files and tag to `build_data`. Hatchling calls this before it builds a wheel; `version` is
-        "editable" or "standard".
-        """
+        """Add files and tag to a wheel, called by hatchling. `version` is "editable" or "standard"."""
         if version == "editable":
             return
         named = os.environ.get(RELEASE_VARIABLE)

@@ -20,9 +20,7 @@ Cells = dict[tuple[float, str, str], Prediction]
 
 
 def rows(found: Sequence[Prediction]) -> list[str]:
-    """Return a table row for each page: times measured without TFO in each network, and for each client the
-    errors of times (in percent) and of savings (in percentage points).
-    """
+    """Return a row for each page: times without TFO, and each client's errors of times (%) and savings."""
     of_pages: dict[str, Cells] = {}
     for one in found:
         of_pages.setdefault(one["page"], {})[one["to_rtt_ms"], one["arm"], one["client"]] = one

@@ -20,9 +20,7 @@ def is_text(mime: str) -> bool:
 
 
 def file_of(url: str, renamed: Mapping[str, str], folder: Path) -> Path | None:
-    """Return the file that holds the body of `url`; None if there is none. The saver replaced long names by
-    hashes; `renamed` has the hashed names by path and query.
-    """
+    """Return the file with the body of `url`, if any. `renamed` has the hashes that replace long names."""
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     whole = path + (f"#{parts.fragment}" if parts.fragment else "")

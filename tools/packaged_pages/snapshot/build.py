@@ -107,9 +107,7 @@ def claimed(log: FetchLog, folder: Path) -> set[Path]:
 
 
 def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
-    """Return the resources that were fetched over the network. The saver followed redirects, so the file of a
-    redirect holds the body of its target.
-    """
+    """Return the resources fetched over the network. The file of a redirect has the body of its target."""
     led_to: dict[str, Path] = {}
     items: list[Item] = []
     missing = 0
@@ -146,8 +144,8 @@ def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Return the reference of the text that names the item and ended last before the item started. If no text
-    had ended, return that of the first text that had started; None if no text names the item.
+    """Return the reference in the text that ended last before the item started; if there is none, in the
+    first text that had started; None if no text names the item.
     """
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
@@ -174,9 +172,7 @@ def kind_of(item: Item) -> str:
 def _from_cache(
     items: list[Item], log: FetchLog, folder: Path, taken: set[Path], notes: list[str]
 ) -> list[Item]:
-    """Return the saved files that the browser had in its cache. The log has only their number, so they are
-    found by name in the texts of the page.
-    """
+    """Return the saved files that were in the browser's cache, found by name in the texts of the page."""
     candidates: dict[str, Item] = {}
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path not in taken):
         raw = url_of(file, folder, log.renamed)
@@ -236,9 +232,7 @@ def _sum(log: FetchLog, what: str) -> tuple[int, int]:
 
 
 def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
-    """Return an entry with which the HAR importer can find initiators. A cached item starts when the browser
-    received its name in the text that refers to it.
-    """
+    """Return an entry for the HAR importer's search of initiators. A cached item starts at its reference."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
     return Exchange(
