@@ -58,7 +58,7 @@ def made_up_plan(
     rates_mbit: Sequence[int] = (4,),
     **others: Any,
 ) -> Plan:
-    """Return a plan that loads the pages over each combination of RTT and rate. `others`: of Experiment."""
+    """Return a plan that loads the pages over each RTT and rate. `others`: other fields of the experiment."""
     networks = [
         {
             "rtt_us": rtt * 1000,

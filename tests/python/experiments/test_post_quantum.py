@@ -122,7 +122,7 @@ def measured(
     engine: str, http: str, key_share: str, window: int, arms: str, slack_bytes: int = 0
 ) -> dict[int, float]:
     """Return the round trips to the first byte by size of the chain, for the sizes on both sides of each
-    step. They are those of the last arm in `arms`.
+    step. Only the last arm of `arms` is returned.
     """
     steps = derived(http, key_share, window)
     sizes = [size for step in steps for size in (step - slack_bytes, step + 1 + slack_bytes)]

@@ -253,7 +253,8 @@ fn load_in_chromium(html: &str) -> Option<Value> {
     load_on(|job| Some(run(job)), html)
 }
 
-/// Loads a page of this recorded HTML in Chromium on an engine. Returns its record; `None` without either.
+/// Loads a page of this recorded HTML in Chromium on an engine. Returns its record; `None` if either is
+/// missing.
 fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> {
     if !browser() {
         return None;

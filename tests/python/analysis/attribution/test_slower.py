@@ -97,8 +97,8 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
 
 
 def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
-    """Return a change of a load: so many segments of the last request's connection are retransmitted by each
-    end, and request 10 ends 100 ms later.
+    """Return a change of a load: both ends retransmit segments of the last request's connection, and request
+    10 ends 100 ms later.
     """
 
     def sent_again(data: dict[str, Any]) -> None:
