@@ -299,7 +299,7 @@ def test_a_fault_is_told_in_the_same_words_with_its_place_everywhere(
         "file": refusal(lambda: by_file(tmp_path, written)),
         "call": refusal(lambda: by_call(written)),
     }
-    # The messages differ only in names: options on the command line, keys in files, factors in calls.
+    # The command line names its options, a file its keys, a call the names of factors.
     told = {str(fault).removeprefix(f"{fault.place}: ").replace("-", "_") for fault in faults.values()}
     assert len({re.sub(r"__|\b[a-z]+\.(?=[a-z])|_us\b", "", text) for text in told}) == 1
     assert message in str(faults["call"])
