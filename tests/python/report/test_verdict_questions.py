@@ -159,7 +159,7 @@ def test_loads_that_are_all_invalid_for_one_reason_are_said_at_once(
         execute(plan, HostEngine(fake_world({"*": "dies"}), 2), {}, store, lambda _: None)
         results = collect(store)
     (verdict,) = page_verdicts(results, "small")
-    # The world dies after its first load; the order of loads is random.
+    # The world dies after the first of its loads, which come in a random order.
     assert verdict == f"{CLEAR}no load with TFO and cookies of an earlier visit is valid."
     (reason,) = (line for line in printed(results).splitlines() if line.startswith("Invalid"))
     assert "warm: 2 of 2" in reason
