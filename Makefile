@@ -1,15 +1,15 @@
-# One command for everything: `make` sets the project up, `make help` lists the rest.
+# `make` sets the project up; `make help` lists the other commands.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory --no-builtin-rules
-# Rust's own installer puts cargo here, and a bare environment does not know it.
+# rustup installs cargo here, which may not be in PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-# The engine looks for the program in target/, so that is where it is built.
+# The engine looks for the program in target/, so it must be built there.
 unexport CARGO_TARGET_DIR
-# Hundreds of interpreters run in the tests: modules are compiled for the first of them alone.
+# The tests start hundreds of interpreters. With bytecode files, only the first of them compiles the modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -25,17 +25,17 @@ LOADS ?= 10000
 SEED ?= 1
 KILLS ?= 100
 say = @printf '== %s\n' "$(1)" >&2
-# What a command says, in one piece at its end, since others run beside it.
+# Runs a command and prints its output as a whole when it ends, because other commands run at the same time.
 whole = @said=$$(mktemp) && trap 'cat "$$said"; rm -f "$$said"' EXIT && trap 'exit 130' INT TERM && \
   $(1) >"$$said" 2>&1
-# The packages that Python has: `python-for-tests`, where they are wanted as well, installs all at once.
+# The stamp of Python's packages. `python-for-tests` also installs those of the tests, with one call of pip.
 PYTHON := python
 
 .PHONY: setup world kernel check test coverage picture fuzz soak lint generate format reproduce bench kill-harness \
   wheel release release-check docs clean help set-up-for-tests rust-lint rust-quick-test rust-test-programs \
   rust-test rust-docs python-lint python-quick-test python-test python-test-of-worlds python-test-real-time
 
-# Downloads wait for the network, the kernel's build for single files: at once each fills the other's gaps.
+# In parallel, because downloads wait for the network and the kernel's build for single files.
 setup: $(STAMPS)/prerequisites ## set everything up; leaves the command at .venv/bin/fastopen
 	@$(MAKE) --jobs=2 $(WORLD) kernel
 	$(call say,ready: $(BIN)/fastopen)
@@ -44,9 +44,9 @@ set-up-for-tests: $(STAMPS)/prerequisites
 	@$(MAKE) --jobs=3 PYTHON=python-for-tests $(WORLD) kernel $(STAMPS)/prerequisites-of-tests \
 	  $(STAMPS)/python-for-tests
 
-# Without it everything works on the host engine: on a machine that cannot build it (exit status 3) the reason
-# is printed, no more.
-kernel: $(STAMPS)/$(PYTHON) ## build the virtual engine's kernel where missing (FASTOPEN_NO_KERNEL=1: never)
+# The host engine works without the kernel. If this machine cannot build it (exit status 3), only print the
+# reason.
+kernel: $(STAMPS)/$(PYTHON) ## build the virtual engine's kernel if missing (FASTOPEN_NO_KERNEL=1: never)
 	@if [ -n "$${FASTOPEN_NO_KERNEL:-}" ]; then exit 0; fi; \
 	$(BIN)/fastopen kernel build --if-missing >/dev/null || { status=$$?; \
 	  [ $$status -eq 3 ] || exit $$status; \
@@ -54,7 +54,7 @@ kernel: $(STAMPS)/$(PYTHON) ## build the virtual engine's kernel where missing (
 
 world: $(WORLD) ## build the Rust program
 
-check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## in a minute: linters, types, quick tests
+check: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## lint, check types, run quick tests, in a minute
 	@$(MAKE) --jobs=3 rust-quick-test python-lint python-quick-test
 
 rust-quick-test: rust-lint
@@ -66,40 +66,40 @@ python-quick-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
 	$(call say,quick tests of Python)
 	$(call whole,$(BIN)/pytest --numprocesses auto --hypothesis-profile quick -m 'not e2e and not slow')
 
-# Compilers first; at a lower priority, in the gaps these leave, linters and tests of Python; then tests of
-# worlds, which mostly wait. What judges times has the machine to itself.
+# Compilers first. Python's linters and tests run beside them at a lower priority. Then tests of worlds, which
+# mostly wait. Tests that judge times run last, when nothing else does.
 test: $(STAMPS)/prerequisites ## set up, then run every formatter, linter, type check and test
 	@$(MAKE) --jobs=4 PYTHON=python-for-tests rust-test python-lint python-test-of-worlds
 	@$(MAKE) python-test-real-time
 
-reproduce: setup ## set up, then load the TFO paper's pages and print its table with ours
+reproduce: setup ## set up, then load the TFO paper's pages and print its table with these results
 	@$(BIN)/fastopen reproduce radhakrishnan2011 --report
 
-coverage: set-up-for-tests ## the share of lines that tests reach, in Python and in Rust
+coverage: set-up-for-tests ## print the percentage of lines that tests reach, in Python and in Rust
 	@$(BIN)/pytest --numprocesses auto --cov=fastopen --cov-report=term:skip-covered
 	@tools/rust-coverage --workspace
 
-picture: setup ## write the README's picture of the table, by the README's first command
+picture: setup ## write the README's picture of the table, with the README's first command
 	@run=$$(mktemp -d) && trap 'rm -rf "$$run"' EXIT && \
 	  command=$$(sed -n 's/^fastopen run/run/p' README.md | head -n 1) && \
 	  $(BIN)/fastopen $$command --engine virtual --output "$$run/kept" >/dev/null && \
 	  $(BIN)/fastopen show "$$run/kept" --svg docs/images/example.svg >/dev/null
 
-fuzz: set-up-for-tests ## break inputs of all readers at random, jobs, models (SECONDS=600, CASES=20000)
+fuzz: set-up-for-tests ## test all readers, jobs and models with random inputs (SECONDS=600, CASES=20000)
 	@$(BIN)/python -m fastopen.pages.fuzz --seconds $(SECONDS)
 	@$(BIN)/pytest --hypothesis-profile long -k 'any_ or takes' tests/python/experiments/test_experiments.py \
 	  tests/python/common/test_units.py tests/python/contract/test_job_reader.py
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-link -p fastopen-page
 	@PROPTEST_CASES=$(CASES) cargo test $(CARGO_QUIET) --locked --release -p fastopen-contract --test job_reader
 
-soak: setup ## load random pages over random networks: is any load judged wrongly? (LOADS=10000, SEED=1)
+soak: setup ## load random pages over random networks and check each verdict (LOADS=10000, SEED=1)
 	@$(BIN)/python tools/soak.py --loads $(LOADS) --seed $(SEED)
 
-# mypy has one thread, and cargo waits for single crates.
+# In parallel, because mypy has one thread and cargo waits for single crates.
 lint: $(STAMPS)/prerequisites-of-tests $(STAMPS)/python-for-tests ## check formatting, lint, check types
 	@$(MAKE) --jobs=2 rust-lint python-lint
 
-generate: $(STAMPS)/python-for-tests ## write what is made from the code: schemas, cases, tables of documents
+generate: $(STAMPS)/python-for-tests ## write all that is made from the code: schemas, cases, tables of documents
 	@$(BIN)/python tools/generate.py
 
 format: $(STAMPS)/python-for-tests ## format all code
@@ -118,7 +118,7 @@ bench: setup ## run every benchmark; they print tables with the machine's facts
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-link
 	@cargo bench $(CARGO_QUIET) --locked --package fastopen-intercept --bench exec
 
-kill-harness: set-up-for-tests ## kill a run at random: no load lost or doubled, nothing left (KILLS=100)
+kill-harness: set-up-for-tests ## kill runs at random, check that no load is lost and nothing is left (KILLS=100)
 	@FASTOPEN_KILLS=$(KILLS) $(BIN)/pytest --numprocesses 4 -rP -k 'killed_at_any or whatever_process' \
 	  tests/python/runs/test_resume.py tests/python/runs/test_kills.py
 
@@ -126,7 +126,7 @@ release: $(STAMPS)/prerequisites ## build dist/: manylinux wheels, the kernel's 
 	@$(MAKE) --jobs=2 kernel $(TOOLS)/ready
 	@$(BIN)/python tools/release.py $(TOOLS)
 
-# As root, since machines are made.
+# tools/fresh-machine needs root.
 release-check: release ## try the README's two commands and the wheels on fresh machines, with times (as root)
 	@tools/fresh-machine --debian 13 --wheels dist
 	@tools/fresh-machine --debian 12 --wheels dist
@@ -158,12 +158,12 @@ rust-lint: $(STAMPS)/prerequisites-of-tests
 	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_QUIET) --locked --release --workspace --no-deps
 	@tools/check_dependencies.py
 
-# After the linter: cargo lets one command at a time into target/release.
+# After the linter, because cargo locks target/release for one command at a time.
 rust-test-programs: rust-lint
 	$(call say,cargo test --no-run)
 	@cargo test $(CARGO_QUIET) --locked --release --workspace --no-run
 
-# The same examples each time, as for Python (tests/python/conftest.py): what fails was broken by a change.
+# Random tests have a fixed seed, as in Python (tests/python/conftest.py): if one fails, a change broke it.
 rust-test: rust-test-programs kernel $(WORLD)
 	$(call say,cargo test)
 	$(call whole,MAKEFLAGS= PROPTEST_RNG_SEED=7413 cargo test $(CARGO_QUIET) --locked --release --workspace)
@@ -179,7 +179,8 @@ python-test: $(STAMPS)/python-for-tests $(STAMPS)/prerequisites-of-tests
 	$(call say,pytest of what needs no world: minutes)
 	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses auto -m 'not real_time and not e2e')
 
-# After the others: worlds of real time want a machine that is not too busy. They wait more than they compute.
+# After the other tests, because worlds in real time need a machine that is not too busy. More processes than
+# cores, because worlds wait more than they compute.
 python-test-of-worlds: python-test kernel $(WORLD)
 	$(call say,pytest of what needs worlds)
 	$(call whole,nice -n 10 $(BIN)/pytest --numprocesses $$((2 * $$(nproc))) -m 'not real_time and e2e')
@@ -208,7 +209,7 @@ $(STAMPS)/venv: | $(STAMPS)/prerequisites
 	@python3 -m venv .venv
 	@touch $@
 
-# Modules are compiled when they are first used, most of them never.
+# With --no-compile, modules are compiled when they are first used; most of them never are.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check \
   --no-compile
 PACKAGES := pyproject.toml constraints.txt Cargo.toml tools/hatch_build.py $(STAMPS)/venv

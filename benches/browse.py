@@ -1,7 +1,7 @@
-"""`fastopen browse` on a run of 100,000 loads (benches/scale.py --run FOLDER writes it), in Chromium.
+"""Measure `fastopen browse` in Chromium on a run of 100,000 loads, written by benches/scale.py --run FOLDER.
 
-Prints when the first paint is there and when the verdict is, of the first visit and of a second one, with the
-processor time that the server took, and how long a page of the list of loads takes.
+Prints the times until the first paint and until the verdict, for a first and a second visit, with the
+server's processor time, and the time until the first paint of a page of the list of loads.
 """
 
 import argparse
@@ -24,20 +24,20 @@ FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 
 
 def paint_ms(page: Page) -> float:
-    """First contentful paint of the document that is shown, once it is there."""
+    """Wait for the first contentful paint of the document. Return its time in ms."""
     while (found := page.evaluate(PAINT)) is None:
         page.wait_for_timeout(10)
     return float(found)
 
 
 def processor_s(pid: int) -> float:
-    """What a process has taken so far, on all cores."""
+    """Return the seconds of processor time that a process has used so far, on all cores."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def visits(page: Page, visitor: Visitor, name: str, server: int) -> None:
-    """The run's page twice, then lists of its loads."""
+    """Visit the run's page twice, then five pages of the list of its loads. Print a row for each time."""
     for visit in ("first", "second"):
         started, used_s = time.monotonic(), processor_s(server)
         page.goto(f"{visitor.base}/runs/{name}", wait_until="domcontentloaded")
@@ -54,7 +54,7 @@ def visits(page: Page, visitor: Visitor, name: str, server: int) -> None:
 
 
 def main() -> None:
-    """Prints a row for each figure."""
+    """Start the server and print a table of times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     run = parser.parse_args().run

@@ -1,10 +1,10 @@
-"""Measures what Chromium costs on the host engine beyond the page load times: a load's, a browser's start.
+"""Measure the time that Chromium takes on the host engine in addition to page load times.
 
-Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world at a time. The
-wall time of a load is from one record to the next; of the first, from the record of its world, so that the
-browser's start is in it. Medians and quartiles of all loads of some worlds, without Fast Open and with warm
-cookies in turn; with them what the machine was busy with otherwise, and the processor time of a world and
-all its processes for each of its loads, in which that shows less.
+Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world runs at a time.
+The wall time of a load is from one record to the next; for the first load, from the record of its world, so
+it includes the start of the browser. Loads without Fast Open and with warm cookies alternate. Prints medians
+and quartiles over all loads of several worlds, the machine's load average, and the processor time of a
+world's processes for each load, which depends less on the machine's other work.
 """
 
 import json
@@ -36,19 +36,19 @@ LINK: Final = {
 
 @dataclass(frozen=True)
 class World:
-    """What one world's records say; all in milliseconds."""
+    """Times of the loads of a world, in milliseconds."""
 
     plts: list[float]
     first_beyond: float
-    """From the world's record to the first load's, less that load's page load time."""
+    """From the world's record to the first load's record, minus its page load time."""
     later_beyond: list[float]
-    """From one load's record to the next, less the page load time."""
+    """From each load's record to the next, minus the page load time."""
     processor: float
-    """What the world and all its processes computed."""
+    """Processor time of the world and all its processes."""
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     try:
         CHROMIUM.find()
     except MachineError as error:
@@ -67,13 +67,13 @@ def main() -> None:
 
 
 def spread(times_ms: Sequence[float]) -> str:
-    """Median and quartiles."""
+    """Return the median and quartiles as text."""
     low, middle, high = statistics.quantiles(times_ms, n=4)
     return f"{middle:.0f} ({low:.0f} to {high:.0f})"
 
 
 def world(page: str) -> World:
-    """Loads the page in a world of its own."""
+    """Load the page LOADS times in a new world."""
     plts: list[float] = []
     at: list[float] = []
     before = processor_ms()
@@ -95,13 +95,13 @@ def world(page: str) -> World:
 
 
 def processor_ms() -> float:
-    """Processor time of all children that have ended."""
+    """Return the processor time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (used.ru_utime + used.ru_stime) * 1e3
 
 
 def job(page: str) -> str:
-    """A job of loads in Chromium; nothing that a busy machine does makes the world an error."""
+    """Return a job of loads in Chromium. Its tolerances are so wide that a busy machine causes no error."""
     arms = [{"transport": "tcp"}, {"transport": "tfo", "cookies": "warm"}]
     return json.dumps(
         {

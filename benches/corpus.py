@@ -1,11 +1,11 @@
-"""Indexing a made-up corpus: processor time a file, and whether memory grows with the number of files.
+"""Measure the indexing of a made-up corpus: processor time for each file, and memory after some and all
+files.
 
-Run as `.venv/bin/python benches/corpus.py --files 10000`.
-Recordings are as browsers write them without bodies;
-one in a thousand is cut off.
+Run as `.venv/bin/python benches/corpus.py --files 10000`. Recordings are like those of browsers, without
+bodies. One in a thousand is truncated.
 
-`--files 120 --write FOLDER` writes recordings that are less like each other instead: the corpus of
-docs/measurements/corpora.md.
+With `--files 120 --write FOLDER`, it instead writes recordings that differ more from each other, the corpus
+of docs/measurements/corpora.md.
 """
 
 import argparse
@@ -25,14 +25,14 @@ TYPES = ["text/css", "application/javascript", "image/png", "image/webp", "font/
 CUT_EVERY = 1000
 
 
-# Of kinds of pages in turn: the logarithm of the median number of requests, and how many of them are asked
-# for by the request before and not by the document.
+# For each kind of page: the logarithm of the median number of requests, and the probability that a request's
+# initiator is the previous request instead of the document.
 KINDS = [(2.5, 0.05), (3.5, 0.2), (4.2, 0.4), (3.0, 0.02), (4.0, 0.6)]
 UNLIKE_CUT_EVERY = 50
 
 
 def unlike(number: int) -> str:
-    """A HAR of a kind of its own: many hosts or one, long chains or none, own hosts or third parties."""
+    """Return a random HAR of one of KINDS: many hosts or one, long chains or none, own or foreign hosts."""
     draw = random.Random(1000 + number)
     kind = number % len(KINDS)
     logarithm, chained = KINDS[kind]
@@ -60,7 +60,7 @@ def unlike(number: int) -> str:
 
 
 def recording(number: int) -> str:
-    """A HAR of some 80 requests (log-normal) to a host for each eight of them."""
+    """Return a random HAR of about 80 requests (log-normal), with one host for every eight requests."""
     draw = random.Random(number)
     requests = max(1, int(draw.lognormvariate(4.2, 0.7)))
     hosts = [f"h{one}.site{number}.example" for one in range(max(1, requests // 8))]
@@ -116,7 +116,7 @@ def _entry(draw: random.Random, url: str, at_ms: int, initiator: str) -> dict[st
 
 
 def main() -> None:
-    """Prints processor time a file, and the memory of the process after a tenth of the files and all."""
+    """Print processor time for each file, and the process's memory after a tenth of the files and all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--write", type=Path, help="write unlike recordings into this folder instead")

@@ -1,7 +1,7 @@
-//! What interception costs a connection: the same exchanges on loopback with and without it, in turn;
-//! medians.
+//! Measures the time that interception adds to a connection: the same exchanges on loopback with and without
+//! interception, alternately. Prints medians.
 //!
-//! It starts itself again: in a network namespace of its own, and there as the client.
+//! The program starts itself again in a new network namespace, and there again as the client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,8 @@ use socket2::{Domain, Socket, Type};
 const REPEATS: usize = 21;
 const OPERATIONS: u32 = 1000;
 const ADDRESS: &str = "127.0.0.1:8000";
-/// With it, an address is `sizeof(struct sockaddr_un)` long, which the filter lets pass.
+/// Length of a path with which an address takes all of `struct sockaddr_un`. The seccomp filter lets such an
+/// address pass without holding the call.
 const FULL_PATH: usize = 107;
 const GOAL_US: f64 = 50.0;
 
@@ -42,7 +43,7 @@ fn inside() {
     let folder = folder();
     std::fs::create_dir(&folder).expect("the temporary folder is writable");
     serve(&folder);
-    // The cookie is there from the beginning.
+    // Get the cookie before the first measurement.
     measured("fast-open", false);
     println!(
         "| what, {REPEATS} x {OPERATIONS} times on loopback | without | intercepted \
@@ -80,7 +81,8 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 fn folder() -> PathBuf {
-    // The client is a child of the process that made the folder, or a grandchild.
+    // The client, a child or grandchild of the process that made the folder, gets the path from the
+    // environment.
     std::env::var_os("FASTOPEN_BENCH").map_or_else(
         || std::env::temp_dir().join(format!("fastopen-bench-{}", std::process::id())),
         PathBuf::from,
@@ -107,7 +109,7 @@ fn answer(mut stream: impl Read + Write) {
     let _ = stream.write_all(b"answer");
 }
 
-/// Runs a client; returns the microseconds of one operation.
+/// Runs a client and returns the microseconds of one operation.
 fn measured(kind: &str, intercepted: bool) -> f64 {
     let own = std::env::current_exe().expect("this is a program");
     let mut command = if intercepted {
@@ -135,7 +137,8 @@ fn client(kind: &str) -> f64 {
     started.elapsed().as_secs_f64() * 1e6 / f64::from(OPERATIONS)
 }
 
-/// A connection; `fast-open` sets the option itself, as a program that knows of it would.
+/// Opens a connection. For `fast-open`, sets the socket option itself, as a program that supports Fast Open
+/// does.
 fn connect(kind: &str) -> TcpStream {
     let address: SocketAddr = ADDRESS.parse().expect("it is one");
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("there are descriptors");

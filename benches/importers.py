@@ -1,7 +1,7 @@
-"""What importing costs: time and peak memory of HARs made for it, each read by a process of its own.
+"""Measure the time and peak memory of importing generated HARs, each read by a new process.
 
-`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md. Further
-inputs (HAR, WARC, WACZ, folders of mirrors or recordings) get a row each.
+`.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md, with a
+further row for each FILE (HAR, WARC, WACZ, folder of a mirror or of recordings).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ print(took, busy, (peak - before) * 1024, sum(len(p.page.resources) for p in pag
 
 
 def entry(rng: random.Random, index: int, body: int) -> dict[str, Any]:
-    """An entry as Chrome writes it: some 5 kB of headers and cookies, and a body of this many characters."""
+    """Return an entry like Chrome's: about 5 kB of headers and cookies, and a body of `body` characters."""
     packed = index % 3 > 0
     raw = rng.randbytes(body * 3 // 4) if packed else b""
     text = base64.b64encode(raw).decode() if packed else "lorem ipsum dolor " * (body // 18)
@@ -59,7 +59,7 @@ def entry(rng: random.Random, index: int, body: int) -> dict[str, Any]:
 
 
 def pieces(total: int, body: int) -> Iterator[str]:
-    """A HAR of about this many characters, entry by entry."""
+    """Yield the pieces of a HAR of about `total` characters, an entry each."""
     rng = random.Random(1)
     head = {
         "id": "p",
@@ -83,7 +83,7 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Best time and its processor time in s, peak memory in bytes, requests, reports of progress."""
+    """Return the best time and its processor time (s), peak memory (bytes), requests and progress reports."""
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)

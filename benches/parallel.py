@@ -1,4 +1,4 @@
-"""How many worlds may run at once: wall time and moved medians against one at a time."""
+"""Compare runs of several worlds at once with a run of one at a time: wall times, and shifts of medians."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ REPEATS = 5
 
 
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
-    """Runs the pages over three RTTs, `jobs` worlds at once: wall time in seconds, and the document."""
+    """Run the pages over three RTTs, `jobs` worlds at once. Return wall time in seconds and results."""
     started = time.monotonic()
     command: list[str | Path] = [
         FASTOPEN,
@@ -37,13 +37,13 @@ def measure(jobs: int) -> tuple[float, dict[str, Any]]:
 
 
 def medians(document: dict[str, Any]) -> dict[tuple[str, ...], float]:
-    """Median PLT in milliseconds of each cell."""
+    """Return the median PLT of each cell in milliseconds."""
     keys = ("page", "rtt_ms", "transport", "cookies")
     return {tuple(str(cell[key]) for key in keys): cell["plt_ms_median"] for cell in document["cells"]}
 
 
 def main() -> None:
-    """Prints one row for each number of worlds."""
+    """Print a row for each number of worlds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("worlds", nargs="*", type=int, default=[2, 4, 8, 12, 16, 24])
     chosen = parser.parse_args().worlds

@@ -1,7 +1,7 @@
-"""Run programs of others in virtual time: `python benches/programs.py` prints a Markdown table.
+"""Run other projects' programs in virtual time: `python benches/programs.py` prints a Markdown table.
 
-Each pair of client and server runs twice, and its output is compared. The ratio is virtual time over real
-time, which includes the start of the kernel.
+Each pair of client and server runs twice, and the outputs are compared. The ratio is virtual time divided by
+real time, which includes the start of the kernel.
 """
 
 import json
@@ -58,7 +58,7 @@ async def client():
         print(await reader.read(), time.monotonic() - begun)
 asyncio.run(server(sys.argv[1]) if sys.argv[1:] else client())
 """
-# Name, server, client. {} is a folder with the files below.
+# Name, command of the server, command of the client. {} is the folder with the files that `_write` makes.
 PAIRS: Final = (
     ("nginx, curl", "nginx -c {}/nginx.conf", "curl -sS -w %{time_total} http://web/file"),
     ("http.server, wget2", "python3 -m http.server 80 --directory {}", "wget2 -qO- http://web/file"),
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def _write(folder: Path) -> None:
-    """Write the files that the programs need, and make what has to be built."""
+    """Write the files that the programs need, and compile the programs that need it."""
     (folder / "file").write_text("served\n")
     (folder / "large").write_bytes(bytes(range(256)) * 4096)
     (folder / "nginx.conf").write_text(
@@ -137,7 +137,7 @@ def _write(folder: Path) -> None:
 
 
 def _run(server: str, client: str) -> tuple[str, float, float] | None:
-    """Return what was written, and the virtual and the real time in seconds; None if it fails."""
+    """Return the output, the virtual time and the real time in seconds; None if a program fails."""
     options = ["--engine", "virtual", "--rtt", RTT, "--json", "--serve", f"web={server}"]
     asked = [FASTOPEN, "shell", *options, "--", "sh", "-c", client]
     begun = time.monotonic()

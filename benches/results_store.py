@@ -1,8 +1,9 @@
-"""What the store of results costs a load: writing one, and finding it again.
+"""Measure the processor time of writing a load to the store of results, and of finding it again.
 
-Run as `.venv/bin/python benches/results_store.py`; needs a kernel of the virtual engine. The loads are real
-ones of 44 requests, three to a job; each is written, and found, some times in stores of its own. Finding one
-takes its record apart and checks it, as reading it from the world program does.
+Run as `.venv/bin/python benches/results_store.py`; needs a kernel of the virtual engine. The loads are real,
+with 44 requests and three loads to a job. They are written several times, each time to a new store, and found
+several times. Finding a load includes parsing and checking its record, as when it is read from the world
+program.
 """
 
 import os
@@ -24,7 +25,7 @@ COMMAND: Final = "from fastopen.cli import main; main()"
 
 
 def per_load_ms(work: Callable[[int], int]) -> float:
-    """Milliseconds of processor for each load of a round, in the least disturbed round."""
+    """Return milliseconds of processor time for each load, in the fastest round. `work` counts its loads."""
     took = []
     for number in range(ROUNDS):
         started = time.process_time()
@@ -34,7 +35,7 @@ def per_load_ms(work: Callable[[int], int]) -> float:
 
 
 def main() -> None:
-    """Fills a store, and prints a row for each of writing and finding."""
+    """Fill a store, and print a row for writing and one for finding."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         command = [sys.executable, "-c", COMMAND, "run", *ASKED, "--store", str(folder / "store")]

@@ -1,9 +1,9 @@
-"""A run of 100,000 loads with 5,000,000 requests: what writing it costs, and opening, table and report.
+"""Measure writing, opening, table and report of a run of 100,000 loads with 5,000,000 requests.
 
-With `--shards 200` it is written in so many shards: what merging them costs.
+With `--shards 200`, it writes the run as 200 shards and measures merging them.
 
-Loads are made up, a few for each cell. The store writes those of the first and the last repeats as it writes
-any; those between are the first ones said again, written by SQLite.
+The loads are made up, a few for each cell. The store writes the loads of the first and the last repeats as in
+any run. The loads between are copies of the first ones, made in SQL to save time.
 """
 
 import argparse
@@ -33,7 +33,7 @@ RTTS_MS: Final = tuple(range(20, 220, 20))
 REQUESTS: Final = 50
 HOSTS: Final = tuple(f"host{number}.test" for number in range(7))
 VARIANTS: Final = 4
-# Loads of the repeats between the first and the last, one after another the first ones of their cells.
+# Copies the first VARIANTS loads of each cell, in turn, to the repeats between the first and the last ones.
 SAY_AGAIN: Final = f"""
 CREATE TEMP TABLE said AS SELECT loads.*, record_zlib FROM loads JOIN records ON load = number
     WHERE repeat < {VARIANTS};
@@ -47,7 +47,7 @@ INSERT INTO records SELECT loads.number, record_zlib
     FROM loads JOIN said ON said.cell = loads.cell AND said.repeat = loads.repeat % {VARIANTS}
     WHERE loads.repeat >= {VARIANTS} ORDER BY loads.number;
 """  # noqa: S608  # ours
-# A measured command prints its resources as the last line of standard error.
+# Runs a command and prints its wall and processor time and peak memory as the last line of standard error.
 CHILD: Final = """
 import resource, sys, time
 sys.argv = ["fastopen", *sys.argv[1:]]
@@ -66,13 +66,13 @@ finally:
 
 
 def made_plan(loads: int) -> Plan:
-    """Pages of 50 requests to 7 hosts over 10 RTTs, three arms, as many repeats as go into so many loads."""
+    """Return a plan of about this many loads: pages of 50 requests to 7 hosts, 10 RTTs, three arms."""
     pages = [made_up_page(f"page-{number}", requests=REQUESTS, hosts=HOSTS) for number in range(PAGES)]
     return made_up_plan(pages, rtts_ms=RTTS_MS, repeats=max(1, loads // (PAGES * len(RTTS_MS) * 3)))
 
 
 def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
-    """For each cell some different loads, over and over, as records and as the world writes them."""
+    """Return for each cell an endless iterator over VARIANTS different loads, as records and as JSON text."""
     made: dict[int, list[tuple[LoadRecord, str]]] = {}
     for planned in plan.jobs:
         for load in planned.job.loads:
@@ -86,7 +86,7 @@ def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
 
 
 def written(folder: Path, loads: int) -> tuple[int, list[float]]:
-    """Writes the run; returns how many loads it has, and the seconds that the store took for some."""
+    """Write the run. Return its number of loads, and the seconds for each load that the store wrote."""
     plan = made_plan(loads)
     of_cell = variants(plan)
     last = max(planned.repeat for planned in plan.jobs) - VARIANTS
@@ -104,7 +104,7 @@ def written(folder: Path, loads: int) -> tuple[int, list[float]]:
 def fill(
     store: RunStore, jobs: Iterable[PlannedJob], of_cell: dict[int, Iterator[tuple[LoadRecord, str]]]
 ) -> list[float]:
-    """Writes the loads of the jobs; returns the seconds that writing each took."""
+    """Write the loads of the jobs. Return the seconds for each load."""
     took_s: list[float] = []
     for planned in jobs:
         for load in planned.job.loads:
@@ -117,7 +117,7 @@ def fill(
 
 
 def merging(folder: Path, loads: int, shards: int) -> None:
-    """Writes the shards, and prints what merging them costs."""
+    """Write the shards, and print time and memory of merging them."""
     plan = made_plan(loads)
     of_cell = variants(plan)
     for index in range(1, shards + 1):
@@ -134,7 +134,7 @@ def merging(folder: Path, loads: int, shards: int) -> None:
 
 
 def measured(*arguments: str) -> tuple[float, float, int]:
-    """Wall and processor seconds and peak memory in bytes of a command of fastopen."""
+    """Run a command of fastopen. Return its wall and processor time in seconds and peak memory in bytes."""
     command = [sys.executable, "-c", CHILD, *arguments]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
     wall, processor, memory = done.stderr.split("\n")[-2].split()
@@ -142,7 +142,7 @@ def measured(*arguments: str) -> tuple[float, float, int]:
 
 
 def print_rows(folder: Path, exports: Sequence[str]) -> None:
-    """Opening, table and report of the run."""
+    """Print rows for opening, table, report and exports of the run."""
     report = folder / "report.html"
     commands = {
         "opening (`ls`)": ("ls", str(folder)),
@@ -158,7 +158,7 @@ def print_rows(folder: Path, exports: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Writes a run, or takes one that was written, and prints a row for each command."""
+    """Write a run, or use an existing one, and print a row for each command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loads", type=int, default=100_000)
     parser.add_argument("--run", type=Path, help="where the run is kept, or is from last time")

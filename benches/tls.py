@@ -1,7 +1,7 @@
-"""Counts round trips until a new connection brings its first response: TLS or not, TFO on and off.
+"""Count the round trips until the first response on a new connection, with and without TLS and TFO.
 
-Run as `.venv/bin/python benches/tls.py`; needs an installed kernel. In virtual time these are no measurements
-with an error, but what the kernel and rustls do.
+Run as `.venv/bin/python benches/tls.py`; needs an installed kernel. The counts are exact, because time is
+virtual.
 """
 
 import json
@@ -31,7 +31,7 @@ LOADS: Final = {
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     try:
         kernel = kernels.find(None)
     except MachineError as error:
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def row(command: list[str], what: str, tls: dict[str, str] | None) -> None:
-    """One line of the table."""
+    """Run the loads and print a row of the table."""
     loads = [{"id": name, **load} for name, load in LOADS.items()]
     if tls is None:
         loads = [

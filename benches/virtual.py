@@ -1,9 +1,8 @@
-"""Measures what the virtual engine costs: start, loads, growth with their number, the paper's experiment.
+"""Measure the speed of the virtual engine: start, loads, growth with their number, the paper's experiment.
 
 Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
-medians of repeats; processor time (of the kernel and all its processes) stands with them, since wall time
-depends on the machine's other work. The last column is how much page load time went by in a second of wall
-time.
+medians of repeats. They depend on the machine's other work, so the processor time of the kernel and all its
+processes is printed too. The last column is the sum of page load times divided by wall time.
 """
 
 import json
@@ -34,24 +33,24 @@ FASTOPEN = Path(sys.executable).with_name("fastopen")
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of a command; all in seconds."""
+    """Times of a run of a command, in seconds."""
 
     wall: float
     cpu: float
     first_load: float
-    """From the start to the first record of a load."""
+    """From the start to the record of the first load; 0 if there is none."""
     plts: float
     """The sum of the page load times."""
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     try:
         kernel = kernels.find(None)
     except MachineError as error:
         print(f"virtual engine: not measured: {error}")
         return
-    # As the engine does: each kernel on a core of its own.
+    # Pin the kernel to one core, as the engine does.
     core = max(os.sched_getaffinity(0))
     world: list[str | Path] = [find_program(), "--kernel", kernel.path, *kernel.manifest.arguments]
     print(f"The virtual engine, kernel {kernel.manifest.name}\n")
@@ -84,7 +83,7 @@ def main() -> None:
 
 
 def versions(world: Sequence[str | Path], core: int) -> None:
-    """Loads over HTTP/3 and over HTTP/2, in turn."""
+    """Print rows for loads over HTTP/2 and HTTP/3, measured alternately, and their ratio of wall time."""
     for page in ("wikipedia-tcp", "amazon"):
         runs: dict[str, list[Measured]] = {"2": [], "3": []}
         for _ in range(REPEATS):
@@ -103,17 +102,17 @@ def versions(world: Sequence[str | Path], core: int) -> None:
 
 
 def row_of(what: str, run: Measured) -> None:
-    """A line of the table."""
+    """Print a row of the table."""
     row(what, run.wall, f"{run.cpu * 1000:.0f} | {run.plts / run.wall:.0f}")
 
 
 def row(what: str, wall_s: float, rest: str = " | ") -> None:
-    """A line of the table from its wall time in seconds and its other columns."""
+    """Print a row of the table with this wall time in seconds and `rest` as the other columns."""
     print(f"| {what} | {wall_s * 1000:.0f} | {rest} |", flush=True)
 
 
 def middle(runs: Sequence[Measured]) -> Measured:
-    """The median of each time."""
+    """Return the median of each time."""
     return Measured(
         wall=statistics.median(run.wall for run in runs),
         cpu=statistics.median(run.cpu for run in runs),
@@ -123,7 +122,7 @@ def middle(runs: Sequence[Measured]) -> Measured:
 
 
 def each(few: Measured, many: Measured, count: int) -> Measured:
-    """What one more load cost."""
+    """Return the times of one load: the difference between two runs, divided by `count` further loads."""
     return Measured(
         wall=(many.wall - few.wall) / count,
         cpu=(many.cpu - few.cpu) / count,
@@ -133,7 +132,7 @@ def each(few: Measured, many: Measured, count: int) -> Measured:
 
 
 def job(page: str, loads: int) -> str:
-    """A job of that many loads without Fast Open and without keep-alive."""
+    """Return a job of `loads` loads without Fast Open and without keep-alive."""
     return json.dumps(
         {
             "contract": CONTRACT,
@@ -148,7 +147,7 @@ def job(page: str, loads: int) -> str:
 
 
 def over_tls(page: str, http: str, loads: int) -> str:
-    """A job of that many loads over TLS with this version of HTTP."""
+    """Return a job of `loads` loads over TLS with this version of HTTP."""
     return json.dumps(
         {
             **json.loads(job(page, 0)),
@@ -161,13 +160,13 @@ def over_tls(page: str, http: str, loads: int) -> str:
 
 
 def plts_of_records(lines: Sequence[str]) -> float:
-    """The page load times in the records of a world, in seconds."""
+    """Return the sum of page load times in the records of a world, in seconds."""
     records = map(json.loads, lines)
     return sum(float(record["plt_ns"]) / 1e9 for record in records if record["type"] == "load")
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """The page load times in a results document, one a load, in seconds."""
+    """Return the sum of page load times in a results document in seconds, each load as its cell's median."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 
@@ -178,8 +177,8 @@ def measured(
     plts: Callable[[Sequence[str]], float],
     core: int | None = None,
 ) -> Measured:
-    """Runs a command with `text` on its standard input, on one `core` if it is given; `plts` finds page load
-    times in what it prints.
+    """Run a command with `text` on its standard input, on this `core` if it is given. Return its times;
+    `plts` returns the sum of page load times in its output.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Loads on two Dask workers that are killed again and again: what that costs, and that nothing is lost.
+"""Measure a run on two Dask workers that are killed again and again, and check that no load is lost.
 
-Run as `.venv/bin/python benches/workers.py`; needs Dask (`pip install distributed`) and a kernel
-of the virtual engine. The same run is done first on this machine with two kernels at once. Processor time
-is of all processes that ended: of a worker that was killed all but the kernel that it left.
+Run as `.venv/bin/python benches/workers.py`; needs Dask (`pip install distributed`) and a kernel of the
+virtual engine. For comparison, the same run is first done on this machine with two kernels at once. Processor
+times include all processes that ended, except kernels that were left by a killed worker.
 """
 
 import argparse
@@ -23,12 +23,12 @@ NETWORK: Final = ("--engine", "virtual", "--rtt", "20ms,50ms,100ms", "--loss", "
 
 
 def processor_s() -> float:
-    """Processor time of this process, and of those below it that have ended."""
+    """Return the processor time in seconds of this process and of its descendants that have ended."""
     return sum(os.times()[:4])
 
 
 def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
-    """Seconds that the run takes."""
+    """Do the run with these options. Return the seconds that it took."""
     sys.argv = ["fastopen", "run", page, *NETWORK, "-n", str(repeats), "--json", "-q", "-o", str(folder)]
     sys.argv += options
     started = time.monotonic()
@@ -41,13 +41,13 @@ def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
 
 
 def records(folder: Path) -> tuple[int, dict[tuple[str, str], bytes]]:
-    """How many attempts a run made, and its records."""
+    """Return the number of attempts of a run, and its records by job and load."""
     with RunStore.open(folder) as run:
         return run.attempts_done(), {(r.job, r.load): run.load_json(r.job, r.load) for r in run.loads()}
 
 
 def main() -> None:
-    """Prints what both runs took, and whether they are the same."""
+    """Do both runs. Print their times, and if their records are the same."""
     from distributed import Client, LocalCluster
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--kills", type=int, default=5)
     asked = parser.parse_args()
-    # For each kill the seconds until there were two workers again.
+    # The seconds from each kill until there were two workers again.
     missing_s: list[float] = []
     over = threading.Event()
 
@@ -85,7 +85,7 @@ def main() -> None:
             took_there = timed(there, asked.page, asked.repeats, "--workers", cluster.scheduler_address)
             over.set()
             killer.join()
-            # Before the cluster is closed, which may fail on a busy machine.
+            # Read and print before the cluster is closed, which may fail on a busy machine.
             (attempts, one), (again, other) = records(here), records(there)
             print(
                 f"\n{len(one)} loads, {attempts} attempts here, {again} there; {len(missing_s)} kills\n"

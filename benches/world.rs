@@ -1,5 +1,5 @@
-//! How exact the world's network is, and what it costs. `make bench` runs it; its output is kept in
-//! docs/measurements/speed.md.
+//! Measures how exact and how fast a world's network is. `make bench` runs it; docs/measurements/speed.md has
+//! its output.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ use fastopen_world::network::topology::{FastOpenUse, Topology, Upstream};
 const MS: u64 = 1_000_000;
 
 fn main() {
-    // `cargo test` runs benches too, to see that they build; there it passes no --bench.
+    // `cargo test` also runs benches, to check that they build, but without --bench.
     if !env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -76,7 +76,7 @@ fn link(rtt_ns: u64, rate: &Rate) -> LinkConfig {
     LinkConfig { down: direction.clone(), up: direction, ..LinkConfig::default() }
 }
 
-/// A world without a page.
+/// A world's network without a page and origins.
 struct Bare {
     forwarder: Forwarder,
     topology: Topology,
@@ -149,8 +149,8 @@ fn round_trips() {
     }
 }
 
-/// Bulk transfer from origin to client over one connection; the share of payload in a full packet is what the
-/// rate allows.
+/// Measures a bulk transfer from origin to client over one connection. The possible goodput is the rate times
+/// the fraction of payload in a full packet.
 fn goodput() {
     const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
     for (name, rate, bytes) in [
@@ -165,7 +165,7 @@ fn goodput() {
             io::copy(&mut io::Read::take(io::repeat(b'.'), bytes), &mut stream).expect("it takes it all");
         });
         let mut stream = bare.connect();
-        // From the first byte on, in steady state: after the first tenth.
+        // Measure in steady state, which is after the first tenth of the bytes.
         let mut buffer = vec![0; 1 << 16];
         let (mut received, mut mark) = (0_u64, None);
         while let Ok(count @ 1..) = io::Read::read(&mut stream, &mut buffer) {
@@ -246,7 +246,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
     (Origins::start(namespace, site).expect("the origins start"), addresses)
 }
 
-/// Page load time in nanoseconds.
+/// Loads the page and returns the page load time in nanoseconds.
 fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) -> u64 {
     let policy = Policy::browser();
     let loading = Loading {
@@ -286,7 +286,7 @@ fn one_packet_saving() {
     for rtt_ms in [20, 100, 200] {
         let bare = Bare::build(link(0, &Rate::Unlimited));
         let (origins, addresses) = serve(&page, &bare.topology.origins);
-        // The first connection with Fast Open fetches the cookie.
+        // The first connection with Fast Open requests the cookie.
         bare.topology.set_fastopen(FastOpenUse::Asked).expect("sysctls can be set");
         plt(&page, &bare.topology.client, &addresses, true);
         bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited));
@@ -325,7 +325,7 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
         .run(|| Ok(Command::new("iperf3").args(["-s", "-1", "--forceflush"]).stdout(Stdio::piped()).spawn()))
         .map_err(io::Error::other)??;
     let mut ready = [0; 1];
-    // Its first output: it listens.
+    // The server prints its first output when it listens.
     io::Read::read(server.stdout.as_mut().expect("it is piped"), &mut ready)?;
     let host = origin_address(Version::V4, 0).to_string();
     let client = ["-c", &host, "-t", "5", "-O", "1", "-R", "-J"];
@@ -333,7 +333,7 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
         .client
         .run(|| Ok(Command::new("iperf3").args(client).output()))
         .map_err(io::Error::other)??;
-    // It ends after one client; if none came, it would wait for ever.
+    // The server ends after one client; without a client it would wait for ever.
     let _ = server.kill();
     server.wait()?;
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
@@ -341,7 +341,8 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
     bits.map(|bits| bits / 1e9).ok_or_else(|| io::Error::other("iperf3 failed"))
 }
 
-/// The same page with client and origins joined by a veth pair, and by the world's link at no delay.
+/// Compares loads of the same page with client and origins joined by a veth pair, and by the world's link
+/// without delay.
 fn cost_of_the_world() {
     let page = page(100, 5, 10_000);
     let bare = Bare::build(link(0, &Rate::Unlimited));
@@ -373,7 +374,7 @@ fn cost_of_the_world() {
     );
 }
 
-/// A client and an origins namespace joined by one veth pair.
+/// Returns a client and an origins namespace joined by one veth pair.
 fn direct() -> (NetNs, NetNs) {
     let made = || NetNs::create().expect("a namespace can be made");
     let (client, origins) = (made(), made());
@@ -431,7 +432,8 @@ fn set_up() {
     );
 }
 
-/// What the sandbox of a world costs: its view of the machine's files once, and each load of a command.
+/// Measures the time that a world's sandbox takes: entering its view of the machine's files, which happens
+/// once, and each load of a command.
 fn sandbox() {
     let view = View { all: false, files: Vec::new(), writable: Vec::new(), scratch_bytes: 1 << 30 };
     let mut entered: Vec<_> = (0..21).map(|_| entering(&view)).collect();
@@ -459,7 +461,7 @@ fn sandbox() {
     );
 }
 
-/// How long a new process takes to enter a view, in milliseconds.
+/// Returns the milliseconds that a new process takes to enter a view.
 fn entering(view: &View) -> f64 {
     let (out, write) = process::pipe().expect("there are descriptors");
     let (mut out, mut write) = (File::from(out), File::from(write));
@@ -480,7 +482,7 @@ fn entering(view: &View) -> f64 {
     f64::from_ne_bytes(took)
 }
 
-/// Page load times of a command that ends at once, in milliseconds.
+/// Returns the page load times, in milliseconds, of a command that ends at once.
 fn loads_of_true() -> Vec<f64> {
     let minimal = include_str!("../tests/contract/job-minimal.json");
     let mut job: serde_json::Value = serde_json::from_str(minimal).expect("it is JSON");

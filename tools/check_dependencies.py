@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what Cargo.lock brings: licences that may be used, a registry as source, one version of each crate.
+"""Check the crates in Cargo.lock: permitted licences, a registry as source, one version of each crate.
 
-No distribution packages cargo-deny, and compiling it takes longer than all tests
+It replaces cargo-deny, which no distribution packages and whose compilation takes longer than all tests
 (docs/decisions/dependencies.md).
 """
 
@@ -12,21 +12,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-# Each lets a program under MIT or Apache-2.0 be given away as it is, with its notice.
+# Licences under which a crate may be part of a program that is distributed under MIT or Apache-2.0.
 LICENCES: Final = frozenset(
     {
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "Unicode-3.0"),
         *("Apache-2.0 WITH LLVM-exception", "CC0-1.0", "Unlicense", "Zlib"),
     }
 )
-# Two versions until who needs the older one moves on.
+# Crates that may be there in two versions, because a dependency still needs the older one.
 DOUBLED: Final = frozenset(
     {"getrandom", "r-efi", "rand", "rand_core", "syn", "windows-sys", "windows-targets"}
 )
 
 
 def allowed(expression: str) -> bool:
-    """Whether an SPDX expression of AND and OR, without nested parentheses, can be met."""
+    """Return True if the licences allow an SPDX expression of AND and OR without nested parentheses."""
     words = expression.replace("/", " OR ").replace("(", "").replace(")", "")
     if "(" in expression:
         return all(allowed(part.strip(" ()")) for part in expression.replace("/", " OR ").split(" AND "))
@@ -34,7 +34,7 @@ def allowed(expression: str) -> bool:
 
 
 def faults(packages: list[dict[str, Any]]) -> Iterator[str]:
-    """What is wrong, a line each."""
+    """Yield each fault as a line."""
     versions = defaultdict(set)
     for package in packages:
         name = f"{package['name']} {package['version']}"
@@ -52,7 +52,7 @@ def faults(packages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints the faults; returns the exit status."""
+    """Print the faults. Return the exit status."""
     command = ["cargo", "metadata", "--format-version=1", "--locked"]
     packages = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["packages"]
     found = [*faults(packages)]

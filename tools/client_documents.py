@@ -1,10 +1,10 @@
-"""The table of clients, made from what each says of itself."""
+"""Make the table of clients in docs/clients.md from `CLIENTS`."""
 
 from fastopen.contract.clients import CLIENTS
 
 
 def client_table() -> str:
-    """A row for each client."""
+    """Return a table with a row for each client."""
     rows = ["| client | loads | HTTP in cleartext | HTTP over TLS | needs |", "|---|---|---|---|---|"]
     for one in CLIENTS.values():
         spoken = (", ".join(sorted(versions)) for versions in (one.http_in_the_clear, one.http_over_tls))

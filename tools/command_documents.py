@@ -1,4 +1,4 @@
-"""List the commands, for manual pages; make tables of them, of their inputs and outputs, and of packages."""
+"""List the commands for manual pages, and make tables of commands, their inputs and outputs, and packages."""
 
 import ast
 import textwrap
@@ -86,7 +86,7 @@ def decision_table() -> str:
 
 
 def package_table() -> str:
-    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES has not all."""
+    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES differs."""
     package = ROOT / "python" / "fastopen"
     if {path.parent.name for path in package.glob("*/__init__.py")} != {*PACKAGES}:
         raise ValueError("tools/command_documents.py: PACKAGES are not the folders of python/fastopen")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Whether two checkouts write the same bytes of records: loads of all the virtual engine's features, by both.
+"""Check that two checkouts write the same records, in loads that use all features of the virtual engine.
 
     .venv/bin/python tools/compare_records.py OLD_CHECKOUT NEW_CHECKOUT [NAME...]
     .venv/bin/python tools/compare_records.py --digest CHECKOUT [NAME...]
 
-Each checkout is run with its own Python package and its own program (release build, else debug), on the
-kernel of the virtual engine. What is compared is the text of each load's record as it was kept. Exit
-status 1 where any record differs; the first difference of each is printed. Keys of RENAMED are compared
-under their new name. With --digest one checkout's loads are made, and a digest of the records of each job is
-printed, to be compared with another machine's: one whose compiler built another kernel and program.
+Each checkout runs with its own Python package and program (release build, else debug), on the installed
+kernel of the virtual engine. The kept record of each load is compared, without VOLATILE and ADDED keys, and
+with RENAMED keys under their new names. Prints the first difference of up to three loads of each job; exit
+status 1 if any record differs. With --digest, it runs only one checkout and prints a digest of the records of
+each job. Compare these with the digests of another machine, whose compiler built a different kernel and
+program.
 """
 
 import hashlib
@@ -25,9 +26,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-# What differs from run to run: when it was, and how long the machine took.
+# Keys that differ between runs or versions of the contract: times of the machine, and the version.
 VOLATILE: Final = {"started_unix_ms", "setup_us", "teardown_us", "contract"}
-# What newer records alone have.
+# Keys that only newer records have.
 ADDED: Final = {"given_up"}
 RENAMED: Final[dict[str, str]] = {
     "strange_requests": "unknown_requests",
@@ -64,7 +65,7 @@ JOBS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def main() -> int:
-    """Runs the jobs by both checkouts; returns the exit status."""
+    """Run the jobs with both checkouts and print differences. Return the exit status."""
     old, new, *names = sys.argv[1:]
     if old == "--digest":
         return print_digests(Path(new), names or JOBS)
@@ -81,7 +82,7 @@ def main() -> int:
 
 
 def print_digests(checkout: Path, names: Iterable[str]) -> int:
-    """Runs the jobs by a checkout; returns the exit status."""
+    """Print a digest of each job's records with a checkout. Return the exit status."""
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             made = records(checkout, name, Path(folder))
@@ -91,7 +92,7 @@ def print_digests(checkout: Path, names: Iterable[str]) -> int:
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Job and load to the record, of a run by this checkout."""
+    """Run the job `name` with a checkout. Return the records by the ids of job and load."""
     kept = folder / checkout.resolve().name
     arguments = [
         word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]
@@ -116,13 +117,13 @@ def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
 
 
 def built_program(checkout: Path) -> Path:
-    """The release build, else the debug build: in virtual time they write the same."""
+    """Return the release build, or else the debug build: in virtual time, both write the same records."""
     builds = [checkout / "target" / profile / "fastopen-world" for profile in ("release", "debug")]
     return next((program for program in builds if program.exists()), builds[0])
 
 
 def first_foreign_host(checkout: Path) -> str:
-    """A host of the page `omscs` besides its own."""
+    """Return a host of the page `omscs` other than the document's."""
     page = json.loads((checkout / "pages" / "omscs.page.json").read_text())
     urls: list[str] = [resource["url"] for resource in page["resources"]]
     hosts = dict.fromkeys(urlsplit(url).hostname or "" for url in urls)
@@ -130,7 +131,7 @@ def first_foreign_host(checkout: Path) -> str:
 
 
 def stable(value: Any) -> Any:
-    """Without what is volatile, with the order of keys that it was written in."""
+    """Return a record without VOLATILE and ADDED keys, and with RENAMED keys under their new names."""
     if isinstance(value, dict):
         return {
             RENAMED.get(key, key): stable(one) for key, one in value.items() if key not in VOLATILE | ADDED
@@ -139,7 +140,7 @@ def stable(value: Any) -> Any:
 
 
 def difference(one: Any, other: Any, place: str = "") -> str:
-    """Where two records part first."""
+    """Return the path of the first difference between two records, and both values there."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys([*one, *other]):
             if one.get(key) != other.get(key):

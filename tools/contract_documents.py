@@ -1,4 +1,4 @@
-"""What is made from the models of the contract: JSON Schemas, cases at each bound, tables for people."""
+"""Make JSON Schemas, test cases at each bound and tables for documents from the models of the contract."""
 
 import ast
 import copy
@@ -44,7 +44,7 @@ CLASSES: Final = {
     if inspect.isclass(one) and one.__module__ == module.__name__
 }
 Json = dict[str, Any]
-# What keys mean that several models have, where a model says nothing else.
+# Descriptions of keys that several models have, used if a model does not describe the key.
 SHARED: Final = {
     "type": "Which record this is.",
     "job": "The id of the job.",
@@ -60,12 +60,12 @@ SHARED: Final = {
 
 
 def job_schema() -> str:
-    """Of a job, whatever relations between keys demand beyond it."""
+    """Return the JSON Schema of a job. It does not express rules that relate several keys."""
     return _text({"$schema": DIALECT, **_described(Job.model_json_schema(), "Job")})
 
 
 def record_schema() -> str:
-    """Of what the program writes: every key is there, and no other."""
+    """Return the JSON Schema of the program's records. All keys are required, and no others are allowed."""
     schema = records.record_adapter().json_schema(mode="serialization")
     for model in schema["$defs"].values():
         if "properties" in model:
@@ -73,7 +73,7 @@ def record_schema() -> str:
             model["additionalProperties"] = False
             for key in model["properties"].values():
                 key.pop("default", None)
-    # Readers take kinds of later versions as well; a load whose world died is the front's to write.
+    # Readers accept any kind, for later versions. Only the Python package writes `fault`, if the world died.
     kinds = [kind.value for kind in InvalidKind if kind is not InvalidKind.FAULT]
     schema["$defs"]["Invalid"]["properties"]["kind"] = {"type": "string", "enum": kinds}
     del schema["$defs"]["InvalidKind"]
@@ -86,7 +86,7 @@ def _text(document: Json) -> str:
 
 
 def _described(schema: Json, name: str | None) -> Json:
-    """Without pydantic's titles, and with the docstrings of models and keys."""
+    """Remove pydantic's titles from a schema, and add the docstrings of models and keys as descriptions."""
     for title, model in [*schema.get("$defs", {}).items(), *([] if name is None else [(name, schema)])]:
         model["description"] = _one_line(CLASSES[title].__doc__)
         texts = docstrings(CLASSES[title])
@@ -97,7 +97,7 @@ def _described(schema: Json, name: str | None) -> Json:
 
 
 def _of_part(value: Json) -> str:
-    """The first sentence of the model that a key holds."""
+    """Return the first sentence of the docstring of the model that a key holds; empty if it holds none."""
     (part,) = [one["$ref"] for one in (value, *value.get("anyOf", ())) if "$ref" in one] or [""]
     if not part:
         return ""
@@ -116,7 +116,7 @@ def _drop_titles(value: Any) -> None:
 
 
 def docstrings(of: type) -> dict[str, str]:
-    """Name of each attribute to the text below it, in one line."""
+    """Return the docstrings of a class's attributes by name, each in one line."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}
@@ -138,12 +138,12 @@ def _one_line(text: str | None) -> str:
 
 
 def page_tables() -> str:
-    """Of a page, and of its resources."""
+    """Return the tables of a page and of its resources."""
     return _tables(json.loads(job_schema()), ("Page", "Resource"))
 
 
 def job_tables() -> str:
-    """Of a job and all its parts but the page."""
+    """Return the tables of a job and of all its parts except the page."""
     schema = json.loads(job_schema())
     schema["$defs"]["Job"] = schema
     names = [name for name in schema["$defs"] if name not in ("Job", "Page", "Resource")]
@@ -152,7 +152,7 @@ def job_tables() -> str:
 
 
 def record_tables() -> str:
-    """Of each record and its parts, and the kinds of invalid loads."""
+    """Return the tables of the records, of their parts, and of the kinds of invalid loads."""
     schema = json.loads(record_schema())
     whole = ("WorldRecord", "LoadRecord", "TransactionsRecord", "PacketsRecord", "EndRecord", "ErrorRecord")
     parts = [name for name in CLASSES if name in schema["$defs"] and name not in whole]
@@ -186,7 +186,7 @@ def _default(value: Json, required: bool) -> str:
 
 
 def _type(value: Json) -> str:
-    """In words."""
+    """Return the type of a key in words, with its range."""
     if "$ref" in value:
         words = _words(value["$ref"].rpartition("/")[2])
         return f"[{words.lower()}](#{words.lower().replace(' ', '-')})"
@@ -219,9 +219,9 @@ def _number(value: float) -> str:
     return named.get(int(value)) or f"{value:,}"
 
 
-# --- Cases: a golden document with changes, and whether it is still one ---
+# --- Cases: a golden document with one change, and the expected verdict on the result ---
 
-# The element of a list that is changed, where that is not the first.
+# Index of the list element that cases change; 0 for other lists.
 ELEMENT: Final = {"/page/resources": 1, "/loads": 1, "/client/phases": 2}
 RESOURCE: Final = "/page/resources/1"
 TLS_LOADS: Final = [{"id": "tls", "transport": "tls"}]
@@ -230,7 +230,7 @@ _SERVER: Final[Json] = {
     "/loads": [{"id": "tcp", "transport": "tcp"}],
     "/tcp_trace": False,
 }
-# What values within their own bounds need other values with them.
+# Values that are valid only together with other values: pointer, value (`int`: any integer), required values.
 REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/network/up/rate_bit_per_s", int, {"/network/up/trace_ms": None}),
     ("/network/down/rate_bit_per_s", None, {"/network/cross": None}),
@@ -273,7 +273,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     (f"{RESOURCE}/phase", "after", {"/page/resources/2/phase": "after"}),
     (f"{RESOURCE}/initiator_at_bytes", 2**40, {"/page/resources/0/body_bytes": 2**40}),
 )
-# What its own bounds allow, and other keys never.
+# Changes that the bounds of their key allow, but that other keys of the golden job forbid.
 NEVER: Final = {
     (f"{RESOURCE}/initiator", None),
     (f"{RESOURCE}/request_header_bytes", 2**40),
@@ -284,11 +284,12 @@ NEVER: Final = {
 
 
 def job_cases() -> str:
-    """A case a line: changes of the golden job at JSON pointers, and what readers make of it.
+    """Return one case a line: changes of the golden job at JSON pointers, and how readers judge the result.
 
-    Changes are `set`, `remove`, `length` (a list's last element again and again) and `text` (its second
-    part so often). `refused` is null, `schema`, or `rule` where the schema cannot say it. `known` are the
-    words of the enum, or the keys of the object, that something else was put into.
+    Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (the
+    first part, and the second part this number of times). `refused` is null if the job is valid, `schema`, or
+    `rule` if the schema cannot express the fault. `known` are the valid words of an enum, or keys of an
+    object, if the case uses another one.
     """
     schema = json.loads(job_schema())
     golden = _golden("job")
@@ -297,7 +298,7 @@ def job_cases() -> str:
 
 
 def record_cases() -> str:
-    """The same of the golden records, named by `record`; `fits`: this version writes such a one."""
+    """Return one case a line for the golden records. `fits`: this version may write the changed record."""
     schema = json.loads(record_schema())
     lines = []
     for name in ("world", "load", "transactions", "packets", "end", "error"):
@@ -348,7 +349,7 @@ def _golden(name: str) -> Json:
 
 
 def changed(document: Json, change: Json) -> Json:
-    """The document with the changes of a case."""
+    """Return a copy of the document with the changes of a case."""
     document = copy.deepcopy(document)
     for pointer, value in change.get("set", {}).items():
         place, key = _place(document, pointer)
@@ -373,7 +374,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Each change of one value of a document, with whether it is `within` the bounds of its key."""
+    """Yield changes of all values of an object. `within`: the new value is within the bounds of its key."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):
@@ -387,7 +388,7 @@ def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Js
 
 
 def _inside(schema: Json, of_key: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """The changes further inside a value, where it has an inside."""
+    """Yield the changes inside a value, if it is a list or an object."""
     for option in _options(schema, of_key):
         if isinstance(value, list) and value and "items" in option:
             element = ELEMENT.get(pointer, 0)
@@ -404,7 +405,7 @@ def _inside(schema: Json, of_key: Json, value: Any, pointer: str) -> Iterator[Js
 
 
 def _options(schema: Json, value: Json) -> list[Json]:
-    """What a value may be, without references."""
+    """Return the schemas of the types that a value may have, with references resolved."""
     if "anyOf" in value:
         return [option for one in value["anyOf"] for option in _options(schema, one)]
     if "$ref" in value:
@@ -413,7 +414,7 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Values at and beyond each bound, whether it takes them, and the words of an enum."""
+    """Yield values at and beyond each bound, if each is allowed, and an enum's words for a wrong word."""
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None
     kind = option.get("type")
@@ -448,7 +449,7 @@ def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
 
 
 def _related() -> Iterator[Json]:
-    """What no bound of one key says: relations between keys, patterns, lengths."""
+    """Yield changes for rules that no bound of a single key expresses: relations, patterns, lengths."""
     for pointer in ("/loads", "/page/resources"):
         yield from ({"length": {pointer: length}} for length in (10_000, 10_001))
     for key in ("request_header_bytes", "response_header_bytes"):
@@ -521,7 +522,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {"/tls/security": "recorded", "/origins/keep_alive": True, "/origins/http": "2"},
     *(
         {**_HTTP3, "/origins": {"http3_hosts": [host]}, "/tls": {"security": "recorded"}}
-        for host in ("b.test", "c.test")  # its URLs are http, https
+        for host in ("b.test", "c.test")  # the hosts' URLs are http and https
     ),
     {"/origins/http": "recorded"},
     {"/network/down/trace_ms": [1]},

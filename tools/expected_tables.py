@@ -1,4 +1,4 @@
-"""Writes experiments/expected.csv: what `fastopen reproduce NAME --check` holds this version against."""
+"""Write experiments/expected.csv, the results with which `fastopen reproduce NAME --check` compares."""
 
 import csv
 from pathlib import Path
@@ -8,7 +8,7 @@ from fastopen.workflows.expected import COLUMNS, FILE, measured, rows
 
 
 def main() -> None:
-    """Load each experiment that is compared with published figures."""
+    """Run each experiment that is compared with published figures, and write the results."""
     place = Path(__file__).parents[1] / "experiments" / FILE
     with place.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

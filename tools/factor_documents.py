@@ -1,4 +1,4 @@
-"""What docs/factors.md is made of: a table of the factors of each part of a job."""
+"""Make the tables of docs/factors.md: the factors of each part of a job, and the named networks."""
 
 from fastopen.experiments import FACTORS, NAMED_NETWORKS, Factor
 
@@ -14,7 +14,7 @@ TITLES = {
 
 
 def factor_tables() -> str:
-    """A table for each part."""
+    """Return a heading and a table of factors for each part of a job."""
     return "\n".join(
         f"## {title}\n" + "".join(f"{row}\n" for row in _rows([one for one in FACTORS if one.part == part]))
         for part, title in TITLES.items()
@@ -22,7 +22,7 @@ def factor_tables() -> str:
 
 
 def network_table() -> str:
-    """The networks that have names."""
+    """Return a table of the named networks."""
     rows = "".join(
         f"| `{name}` | {one.rtt} | {one.down} | {one.up} | {one.source} |\n"
         for name, one in NAMED_NETWORKS.items()

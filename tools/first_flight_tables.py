@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables of the savings of first flights, as Markdown (docs/measurements/first-flights.md).
+"""Print tables of load times and savings by first flight, as Markdown (docs/measurements/first-flights.md).
 
 .venv/bin/fastopen show RUN --json > FILE
 tools/first_flight_tables.py FILE...
@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# Version of HTTP, session, and arm of TFO.
+# Version of HTTP, session, and arm (`off`, `cold` or `warm`).
 FirstFlight = tuple[str, str, str]
 BASELINE = ("none", "off")
 NAMES = {
@@ -26,14 +26,14 @@ NAMES = {
     ("early", "off"): "early",
     ("early", "warm"): "early, TFO",
 }
-# What a table of times has room for.
+# First flights in the tables of times, which have no room for more.
 IN_TIMES = frozenset(["full", "full, TFO", "early", "early, TFO"])
 MISSING = "-"
 Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
 
 def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
-    """By RTT in ms and loss, then by page: median page load times in ms."""
+    """Return median page load times in ms, by RTT in ms and loss, then by page, then by first flight."""
     found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
     for cell in chain.from_iterable(document["cells"] for document in documents):
         if cell["plt_ms_median"] is not None:
@@ -43,7 +43,7 @@ def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
 
 
 def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator[str]:
-    """Page load times in seconds, of each page the best in bold."""
+    """Yield a table of page load times in seconds. The best time of each page is bold."""
     flights = [one for one in _flights(of_pages) if NAMES[one[1:]] in IN_TIMES]
     yield _row(["page", *(f"{http} {NAMES[session, arm]}" for http, session, arm in flights)])
     yield "|---|" + "---:|" * len(flights)
@@ -62,7 +62,7 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Saved of full handshakes without TFO over the same version of HTTP, in percent: median, least, most."""
+    """Yield a table of savings over full handshakes without TFO, in percent: median, smallest, largest."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)
@@ -85,7 +85,7 @@ def savings_table(cells: Cells, loss: float) -> Iterator[str]:
 
 
 def _flights(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> list[FirstFlight]:
-    """Those of any page, by version and in the order of NAMES."""
+    """Return the first flights of all pages, sorted by version of HTTP and in the order of NAMES."""
     order = list(NAMES)
     found = {flight for times in of_pages.values() for flight in times if flight[1:] in NAMES}
     return sorted(found, key=lambda one: (one[0], order.index(one[1:])))

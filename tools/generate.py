@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what is made from the code: schemas, boundary cases, tables and repeated figures of the documents.
+"""Write all text that is made from the code: schemas, boundary cases, tables and figures in documents.
 
-    .venv/bin/python tools/generate.py           # writes what is out of date
-    .venv/bin/python tools/generate.py --check   # names what is out of date, exit status 1
+    .venv/bin/python tools/generate.py           # writes files that are out of date
+    .venv/bin/python tools/generate.py --check   # names these files; exit status 1 if there are any
 
-An entry of OUTPUTS is a file, or the part of one between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
-Figures of docs/facts.toml stand in documents between `<!--fact:NAME-->` and `<!--/-->`.
+An entry of OUTPUTS is a whole file, or the part between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
+Documents have the figures of docs/facts.toml between `<!--fact:NAME-->` and `<!--/-->`.
 """
 
 import re
@@ -28,14 +28,14 @@ FACT: Final = re.compile(r"<!--fact:(\w+)-->.*?<!--/-->")
 
 @dataclass(frozen=True)
 class Output:
-    """A text and where it goes: the whole file, or what stands between the marks of `part`."""
+    """A generated text, which is a whole file, or the part of a file between the marks of `part`."""
 
     path: str
     text: Callable[[], str]
     part: str | None = None
 
     def apply(self, before: str) -> str:
-        """The file with the text in it. Raises ValueError where the marks are missing."""
+        """Return the file's new text. Raises ValueError if the marks of `part` are missing."""
         if self.part is None:
             return self.text()
         start, end = f"<!-- generated: {self.part} -->\n", f"<!-- end: {self.part} -->\n"
@@ -70,12 +70,12 @@ OUTPUTS: Final = (
 
 
 def with_facts(text: str, facts: dict[str, str]) -> str:
-    """The text with the figures that its marks name. Raises KeyError for an unknown name."""
+    """Return the text with the current figures between its marks. Raises KeyError for an unknown name."""
     return FACT.sub(lambda mark: f"<!--fact:{mark[1]}-->{facts[mark[1]]}<!--/-->", text)
 
 
 def main() -> int:
-    """Writes or checks; returns the exit status."""
+    """Write or check the files. Return the exit status."""
     check = sys.argv[1:] == ["--check"]
     stale: list[str] = []
     texts: dict[str, str] = {}

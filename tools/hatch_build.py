@@ -1,8 +1,8 @@
-"""Puts the Rust program into the wheel: builds it with cargo and includes it as package data.
+"""Build the Rust program with cargo and include it in the wheel as package data.
 
-A wheel is for this machine's C library, unless FASTOPEN_RELEASE names the folder that `make release` has
-filled: with a program for older ones, and with manual pages and completions. An editable install carries no
-program: the engine then takes the one of the checkout's `target/release`.
+The program needs this machine's version of the C library, unless FASTOPEN_RELEASE names the folder that
+`make release` filled with a program for older versions, manual pages and completions. An editable install has
+no program in it; the engine uses the checkout's `target/release`.
 """
 
 import os
@@ -19,14 +19,14 @@ RELEASE_VARIABLE = "FASTOPEN_RELEASE"
 
 
 class WorldProgramHook(BuildHookInterface[Any]):
-    """Builds `fastopen-world` and gives the wheel the platform's tag."""
+    """Build `fastopen-world` and set the wheel's platform tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called by hatchling before a wheel is built; `version` is "editable" or "standard"."""
+        """Add files and tag to a wheel, called by hatchling. `version` is "editable" or "standard"."""
         if version == "editable":
             return
         named = os.environ.get(RELEASE_VARIABLE)
-        # The program belongs to no Python version: only the platform part of the tag matters.
+        # The program works with every Python version, so only the platform part of the tag matters.
         if named:
             release = Path(named)
             platform = (release / "platform").read_text(encoding="ascii").strip()

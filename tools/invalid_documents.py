@@ -1,4 +1,4 @@
-"""The entries of docs/invalid-loads.md."""
+"""Make the entries of docs/invalid-loads.md."""
 
 from typing import Final
 

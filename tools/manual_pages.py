@@ -1,4 +1,4 @@
-"""Manual pages and shell completions, from the commands themselves."""
+"""Make manual pages and shell completions from the definitions of the commands."""
 
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -12,7 +12,7 @@ from fastopen.cli.app import EXIT_HELP
 
 NAME: Final = "fastopen"
 COMPLETE: Final = "_FASTOPEN_COMPLETE"
-# Where each shell looks, below `share/`.
+# Paths of the completions below `share/`, where each shell looks for them.
 COMPLETIONS: Final = {
     "bash": f"bash-completion/completions/{NAME}",
     "zsh": f"zsh/site-functions/_{NAME}",
@@ -22,7 +22,7 @@ SUMMARY: Final = "measures what TCP Fast Open does to page load time"
 
 
 def write_share(folder: Path, version: str) -> None:
-    """Writes all of them below `folder`, as `share/` of a system has them."""
+    """Write manual pages and completions below `folder`, with the layout of a system's `share/`."""
     for place, text in (*completions(), *manual_pages(version)):
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,13 +30,13 @@ def write_share(folder: Path, version: str) -> None:
 
 
 def completions() -> Iterator[tuple[str, str]]:
-    """Place and text for each shell; the text asks the program itself."""
+    """Yield the path and text of the completion script for each shell. Scripts call the program for words."""
     for shell, place in COMPLETIONS.items():
         yield place, get_completion_script(prog_name=NAME, complete_var=COMPLETE, shell=shell) + "\n"
 
 
 def manual_pages(version: str) -> Iterator[tuple[str, str]]:
-    """Place and text of `fastopen(1)` and of one page for each command, `fastopen-kernel-build(1)`."""
+    """Yield the path and text of `fastopen(1)` and of each command (such as `fastopen-kernel-build(1)`)."""
     every = list(commands())
     yield f"man/man1/{NAME}.1", "\n".join(_overview(every, version)) + "\n"
     for name, command in every:
@@ -81,7 +81,7 @@ def _heading(page: str, version: str, summary: str) -> Iterator[str]:
 
 
 def _flags(one: Any) -> str:
-    """`--rtt`, `-o` of an option, and what a value is called."""
+    """Return the names of an option with the name of its value, or the name of an argument, in roff."""
     if one.param_type_name == "argument":
         return rf"\fI{_escaped(_named(one))}\fR"
     names = ", ".join(rf"\fB{_escaped(name)}\fR" for name in (*one.opts, *one.secondary_opts))
@@ -98,6 +98,6 @@ def _first(command: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As roff prints it: a line that begins with a dot or an apostrophe would be a request."""
+    """Escape text for roff. Otherwise, a line that begins with a dot or an apostrophe would be a request."""
     plain = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{plain}" if plain[:1] in (".", "'") else plain

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Facts of imported recordings, a line a page, as Markdown (docs/measurements/importers.md).
+"""Print a table of imported recordings, a row for each page, as Markdown (docs/measurements/importers.md).
 
 .venv/bin/python tools/pages_table.py FILE...
 """
@@ -26,9 +26,10 @@ _HEAD = (
 
 
 def markdown(pages: Iterable[ImportedPage]) -> str:
-    """The table. `followed` are redirects' targets and requests after a preflight; kB are 1000 bytes.
+    """Return the table. `followed` counts targets of redirects and requests after a preflight. A kB is 1000
+    bytes.
 
-    Initiators that a recorded text names count as inferred.
+    Initiators found because a recorded text names the resource count as inferred.
     """
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|" + "---:|" * (len(_HEAD) - 1)]
     for imported in pages:
@@ -45,7 +46,7 @@ def markdown(pages: Iterable[ImportedPage]) -> str:
 
 
 def _count(notes: tuple[str, ...], words: str) -> int:
-    """The count at the end of the importer's note with these words."""
+    """Return the count at the end of the importer's note that contains these words; 0 if there is none."""
     return next((int(note.rpartition(": ")[2]) for note in notes if words in note), 0)
 
 

@@ -1,10 +1,10 @@
-"""Writes the measured parts of docs/paper.md and docs/measurements/published-tables.md.
+"""Write the measured parts of docs/paper.md and docs/measurements/published-tables.md.
 
 They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
-tools/paper_tables.py [NAME...]: only these, the others as they stand. All took 19 minutes on two busy cores.
-tools/paper_tables.py --print NAME: prints the part instead.
-tools/paper_tables.py --print: searches all, and prints the table of them instead.
+tools/paper_tables.py [NAME...]: update these experiments, or all, which took 19 minutes on two busy cores.
+tools/paper_tables.py --print NAME: print the part of this experiment instead.
+tools/paper_tables.py --print: search all experiments and print the table of all instead.
 """
 
 import re
@@ -25,9 +25,9 @@ TABLES = DOCS / "measurements" / "published-tables.md"
 
 
 def section(found: Explained) -> Iterator[str]:
-    """Yield the lines on an experiment."""
+    """Yield the lines of the part of an experiment."""
     cells, *others = explained_grids(found)
-    # The heading is the document's own.
+    # Without the table's title, because the document has its own heading.
     yield from [*table(cells)][1:]
     yield ""
     yield escaped(" ".join(sentences(found)))
@@ -37,7 +37,7 @@ def section(found: Explained) -> Iterator[str]:
 
 
 def summary_row(found: Explained) -> str:
-    """Return the row of an experiment in the table of all."""
+    """Return the row of an experiment in the table of all experiments."""
     base, best = found.base, found.best
     cells = (
         f"[{found.space.base.name}](#{found.space.base.name})",
@@ -49,7 +49,7 @@ def summary_row(found: Explained) -> str:
 
 
 def with_totals(text: str) -> str:
-    """Return the text with the sums of all rows in the last one."""
+    """Return the text with the sums of all rows of the table in its last row."""
     rows = [line.split("|")[2:-1] for line in text.splitlines() if line.startswith("| [")]
     sums = [sum(int(figure) for figure in column) for column in zip(*rows, strict=True)]
     total = f"| all | {' | '.join(map(str, sums))} |"
@@ -57,19 +57,19 @@ def with_totals(text: str) -> str:
 
 
 def replaced(text: str, name: str, body: str) -> str:
-    """Return the text with what stands between the marks of a name replaced."""
+    """Return the text with the part between the marks of `name` replaced by `body`."""
     pattern = rf"(<!-- measured[^\n]* {re.escape(name)} -->\n).*?(<!-- end: measured -->)"
     return re.sub(pattern, lambda match: f"{match[1]}{body}\n{match[2]}", text, flags=re.DOTALL)
 
 
 def with_row(text: str, found: Explained) -> str:
-    """Return the text with an experiment's row in the table of all, and the sums."""
+    """Return the text with an experiment's row replaced in the table of all, and with new sums."""
     rows = re.compile(rf"^\| \[{re.escape(found.space.base.name)}\]\(.*$", flags=re.MULTILINE)
     return with_totals(rows.sub(summary_row(found).replace("\\", r"\\"), text))
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Search the rigs of the named experiments, or of all that declare some."""
+    """Search the rigs of the named experiments, or of all packaged experiments that declare rigs."""
     for name in packaged_experiments():
         try:
             space = load_rigs(name)
@@ -81,7 +81,7 @@ def searched(names: list[str]) -> Iterator[Explained]:
 
 
 def main(names: list[str]) -> None:
-    """Search, and write after each experiment."""
+    """Search the experiments and update both documents after each."""
     for found in searched(names):
         name, body = found.space.base.name, "\n".join(section(found))
         TABLES.write_text(replaced(TABLES.read_text(encoding="utf-8"), name, body), encoding="utf-8")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Builds a release into dist/: two wheels, the source distribution, SBOMs, checksums (docs/dev/release.md).
+"""Build a release in dist/: two wheels, the source distribution, SBOMs, checksums (docs/dev/release.md).
 
-`tools/release.py TOOLS`, where TOOLS is an environment with what release-requirements.txt names. fastopen
-itself is the checkout's. Nothing is in dist/ until all of it is made and checked.
+`tools/release.py TOOLS`, where TOOLS is an environment with the packages in release-requirements.txt.
+fastopen itself is imported from the checkout. dist/ is only replaced after everything is made and checked.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 DIST: Final = ROOT / "dist"
 PROGRAM: Final = "fastopen-world"
 TARGET: Final = "x86_64-unknown-linux-gnu"
-# The C library that the program needs at least: that of 2012, which Rust's own is made for as well.
+# The oldest glibc that the program runs on, of 2012. Rust's standard library needs the same version.
 GLIBC: Final = "2.17"
-# Of August 2021: what no release may ask more than.
+# The newest glibc that a release may need, of August 2021.
 GLIBC_MAX: Final = (2, 34)
 
 
 def main() -> int:
-    """Builds it; returns the exit status."""
+    """Build the release. Return the exit status."""
     tools = Path(sys.argv[1]).absolute()
     try:
         kernel = kernels.find()
@@ -75,7 +75,7 @@ def _release(tools: Path, work: Path, kernel: Path) -> None:
 
 
 def portable_program(tools: Path) -> Path:
-    """Rust's own target, linked by zig against the symbols of an older C library."""
+    """Build the program with zig as linker, against the symbols of glibc `GLIBC`. Return its path."""
     target = ROOT / "target" / "portable"
     path = f"{tools / 'bin'}:{os.environ['PATH']}"
     command = ["cargo", "zigbuild", "--release", "--locked", "--quiet", "--package", PROGRAM]
@@ -84,7 +84,7 @@ def portable_program(tools: Path) -> Path:
 
 
 def check_wheel(tools: Path, wheel: Path) -> None:
-    """Raises MachineError where programs in it need more than its tag says, or a C library after 2021."""
+    """Raise MachineError if the wheel's programs need a newer glibc than its tag or GLIBC_MAX allows."""
     command = map(str, (tools / "bin/auditwheel", "show", wheel))
     shown = subprocess.run([*command], capture_output=True, text=True, check=True).stdout
     found = re.search(r'the following platform tag:\s*"([^"]+)"', " ".join(shown.split()))
@@ -101,7 +101,7 @@ def check_wheel(tools: Path, wheel: Path) -> None:
 
 
 def checksums(folder: Path) -> str:
-    """As sha256sum writes and checks them."""
+    """Return the checksums of all files in a folder, in the format of sha256sum."""
     lines = (
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())
     )

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What each rule of `fastopen validate` is good for.
+"""Show the effect of each rule of `fastopen validate` on its errors.
 
     .venv/bin/python tools/replay_rules.py FILE.har...
 
-Prints Markdown: the median error over all pages, and over those of every other file, so that a rule that
-helps one half alone is seen.
+Prints Markdown: the median error over all pages, and over the pages of each half of the files (every other
+file), to show if a rule helps only one half.
 """
 
 import sys
@@ -43,7 +43,7 @@ VARIANTS: dict[str, Rules] = {
 
 
 def main(files: Sequence[str]) -> int:
-    """Prints the table. Files whose pages cannot be replayed are left out."""
+    """Print the table, without files whose pages cannot be replayed. Return the exit status."""
     try:
         of_file = [load_pages([file]) for file in files]
         half = {one.page.name: number % 2 for number, pages in enumerate(of_file) for one in pages}

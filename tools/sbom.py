@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes an SBOM (CycloneDX 1.6, JSON): `tools/sbom.py program|kernel VERSION OUTPUT [MANIFEST]`.
+"""Write an SBOM (CycloneDX 1.6, JSON): `tools/sbom.py program|kernel VERSION OUTPUT [MANIFEST]`.
 
-Of the wheel with the program: the crates that are linked into it, by cargo itself, and the Python packages
-that it needs, in the versions that are tested together. Of the kernel's: its source package, by the kernel's
-manifest. What it is written with is in tools/release-requirements.txt.
+`program`: the crates that cargo links into the program, and the Python packages that the wheel needs, in the
+versions that are tested together. `kernel`: the kernel's source package, according to the kernel's MANIFEST.
+This tool needs the packages in tools/release-requirements.txt.
 """
 
 import json
@@ -31,7 +31,7 @@ LICENCE: Final = "MIT OR Apache-2.0"
 
 
 def main() -> int:
-    """Writes it; returns the exit status."""
+    """Write the SBOM. Return the exit status."""
     kind, version, output, *rest = sys.argv[1:]
     bom = kernel_bom(version, Path(rest[0])) if kind == "kernel" else program_bom(version)
     text = JsonV1Dot6(bom).output_as_string(indent=2)
@@ -43,13 +43,13 @@ def main() -> int:
 
 
 def program_bom(version: str) -> Bom:
-    """Of the wheel `fastopen`."""
+    """Return the SBOM of the wheel `fastopen`."""
     root = _component("fastopen", version, "pypi", LICENCE, kind=ComponentType.APPLICATION)
     return _bom(root, [*_crates(), *_python_packages()])
 
 
 def kernel_bom(version: str, manifest: Path) -> Bom:
-    """Of the wheel `fastopen-kernel`."""
+    """Return the SBOM of the wheel `fastopen-kernel`."""
     known = json.loads(manifest.read_text(encoding="utf-8"))
     root = _component("fastopen-kernel", version, "pypi", "GPL-2.0-only")
     linux = Component(
@@ -82,7 +82,7 @@ def _component(
 
 
 def _crates() -> Iterator[Component]:
-    """What the program is linked from: dependencies for this target, without those of tests and builds."""
+    """Yield the crates in the program: dependencies for TARGET except those only of tests and builds."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={TARGET}"]
     found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
     packages = {one["id"]: one for one in found["packages"]}
@@ -102,7 +102,7 @@ def _crates() -> Iterator[Component]:
 
 
 def _python_packages() -> Iterator[Component]:
-    """What the wheel's metadata asks for, in the versions that are tested together."""
+    """Yield the packages that the wheel's metadata requires, in the versions that are tested together."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tested = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
     pinned = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)", tested))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the site from the documents, with the Python of the environment that `make docs` makes.
+"""Build the site from the documents. Run it with the Python of the environment that `make docs` creates.
 
     build/docs-venv/bin/python tools/site_builder.py    # into build/site; open build/site/index.html
 
-docs/README.md lists the documents, by audience: its sections are the site's navigation. What it leads to,
-over any number of links, is gathered in build/docs-source and built by Sphinx, every warning an error. Then
-each link of each page is followed, and nothing may be loaded from elsewhere.
-Exit status 1, and the places of faults.
+The sections of docs/README.md become the site's navigation. All documents that can be reached from it by
+links are copied to build/docs-source and built by Sphinx; warnings are errors. Then all links of all pages
+are checked, and that no page loads anything from elsewhere. Faults are printed with their places; the exit
+status is then 1.
 """
 
 import re
@@ -25,9 +25,9 @@ SITE: Final = ROOT / "build" / "site"
 PYTHON: Final = ROOT / "build" / "docs-venv" / "bin" / "python"
 RUSTDOC: Final = ROOT / "target" / "doc"
 FRONT: Final = "docs/README.md"
-# Their sections list documents, which become the navigation below them.
+# Documents that list others; these become their subpages in the navigation.
 LISTS: Final = (FRONT, "docs/decisions/README.md", "docs/measurements/README.md")
-# The document of the Python API ends with what the docstrings of these say.
+# The document of the Python API, and the objects whose docstrings are appended to it.
 API: Final = "docs/api.md"
 DOCSTRINGS: Final = (
     ("class", "fastopen.api.Experiment"),
@@ -40,7 +40,7 @@ DOCSTRINGS: Final = (
 MODULES: Final = ("__init__.py", "common/__init__.py", "common/errors.py", "api/*.py")
 LINK: Final = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 CRATE: Final = re.compile(r"\]\((?:\.\./)*crates/(\w+)/src/lib\.rs\)")
-# Attributes by which a browser loads something without being asked; `href` does for <link> alone.
+# Attributes whose URL a browser loads without a click. `href` is one only in <link>.
 LOADED: Final = ("src", "srcset", "poster", "data")
 STYLE_LOADS: Final = re.compile(r"(?:@import\s+|url\()\s*['\"]?((?:https?:)?//[^'\")\s]+)")
 REDIRECT: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>fastopen</title>
@@ -49,13 +49,13 @@ REDIRECT: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title
 
 
 def prose(text: str) -> str:
-    """Markdown without its code, line by line as it was."""
+    """Return Markdown without its code. Line numbers stay the same."""
     fenced = re.sub(r"^```.*?^```", lambda found: re.sub(r"[^\n]", "", found[0]), text, flags=re.M | re.S)
     return re.sub(r"`[^`\n]*`", "", fenced)
 
 
 def linked(path: Path) -> Iterator[tuple[int, Path]]:
-    """The files that a document leads to, each with the line of the link."""
+    """Yield the line number of each link of a document to a file, and the file."""
     for number, line in enumerate(prose(path.read_text(encoding="utf-8")).splitlines(), 1):
         for target, _ in LINK.findall(line):
             if target:
@@ -63,7 +63,7 @@ def linked(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def gathered() -> tuple[list[Path], list[str]]:
-    """Every file that the front document leads to, and what is wrong with links on the way."""
+    """Return all files that can be reached by links from the front document, and the faults of links."""
     found, waiting, faults = {ROOT / FRONT}, [ROOT / FRONT], []
     while waiting:
         document = waiting.pop()
@@ -80,7 +80,7 @@ def gathered() -> tuple[list[Path], list[str]]:
 
 
 def navigation(text: str, name: str) -> str:
-    """Lists of documents as hidden tables of contents: of a document with sections each becomes a caption."""
+    """Add hidden tables of contents to a document of LISTS. Each section becomes a caption."""
     if name not in LISTS:
         return text
     sections = re.split(r"^## (.*)$", text, flags=re.M)
@@ -97,7 +97,7 @@ def navigation(text: str, name: str) -> str:
 
 
 def docstrings() -> str:
-    """The last section of the document of the Python API."""
+    """Return the last section of the document of the Python API: directives that render the docstrings."""
     directives = (
         f".. autoapi{kind}:: {name}" + ("\n   :members:" if kind == "class" else "")
         for kind, name in DOCSTRINGS
@@ -106,7 +106,7 @@ def docstrings() -> str:
 
 
 def gather(files: list[Path]) -> None:
-    """Copies what the site is made of to where Sphinx reads, with navigation and links to rustdoc's pages."""
+    """Copy the site's files to the folder that Sphinx reads, with navigation and links to rustdoc's pages."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     modules = [path for name in MODULES for path in ROOT.glob(f"python/fastopen/{name}")]
     for path in [*files, *modules, ROOT / "docs/conf.py", ROOT / "docs/site.css"]:
@@ -123,7 +123,7 @@ def gather(files: list[Path]) -> None:
 
 
 def sphinx(source: Path, site: Path) -> int:
-    """Builds the pages of what is gathered; returns the exit status. Warnings are errors."""
+    """Build the pages with Sphinx; warnings are errors. Return the exit status."""
     strict = ["--builder", "html", "--fail-on-warning", "--quiet", "--jobs", "auto"]
     state = ["--doctree-dir", str(source / ".doctrees"), "--conf-dir", str(source / "docs")]
     command = [str(PYTHON), "-m", "sphinx", *strict, *state, str(source), str(site)]
@@ -131,7 +131,7 @@ def sphinx(source: Path, site: Path) -> int:
 
 
 class Page(HTMLParser):
-    """Where a page's links lead, what it loads, and the names that links to it may have."""
+    """The links of an HTML page, the URLs that it loads, and the anchors to which others may link."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -147,12 +147,12 @@ class Page(HTMLParser):
             if name == "href" and value and tag == "a":
                 self.links.append(value)
             elif value and (name in LOADED or (name == "href" and tag == "link")):
-                # A srcset is addresses with what each is for (HTML Standard, 4.8.4.2.1).
+                # A srcset is a list of URLs, each with a descriptor (HTML Standard, 4.8.4.2.1).
                 self.loads += [part.split()[0] for part in value.split(", ")] if name == "srcset" else [value]
 
 
 def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """Links of a page that lead nowhere, and what it loads from elsewhere."""
+    """Yield a fault for each link of a page without target and each URL that it loads from elsewhere."""
     for address in (*pages[path].links, *pages[path].loads):
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
@@ -161,14 +161,14 @@ def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
             continue
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         anchor = unquote(parts.fragment)
-        # An empty name and `top` are the page's beginning (HTML Standard, 7.4.6.4).
+        # An empty fragment and `top` mean the top of the page (HTML Standard, 7.4.6.4).
         known = target not in pages or anchor in ("", "top") or anchor in pages[target].names
         if not target.is_file() or not known:
             yield f"leads nowhere: {address}"
 
 
 def faults_of_site(site: Path) -> list[str]:
-    """What is wrong with the pages of a site, those of rustdoc apart, which checks its own."""
+    """Return the faults of the pages of a site, except the pages of rustdoc, which checks its own."""
     ours = [
         path
         for path in sorted(site.resolve().rglob("*"))
@@ -186,7 +186,7 @@ def faults_of_site(site: Path) -> list[str]:
 
 
 def build() -> list[str]:
-    """Builds the site; returns what is wrong with it."""
+    """Build the site. Return its faults."""
     files, faults = gathered()
     if faults:
         return faults
@@ -200,7 +200,7 @@ def build() -> list[str]:
 
 
 def main() -> int:
-    """Builds and checks; returns the exit status."""
+    """Build and check the site, and print its faults. Return the exit status."""
     faults = build()
     for fault in faults:
         print(fault, file=sys.stderr)

@@ -5,7 +5,7 @@ One case of four has an injected fault. These loads must be invalid, all others 
 are counted.
 
     make soak                            # 10,000 loads; LOADS=300 SEED=7
-    .venv/bin/python tools/soak.py --case 1234     # one case again, with all that it asked for
+    .venv/bin/python tools/soak.py --case 1234     # one case again, with all its settings
 
 A case is a page, a network and a setup with all its transports, drawn from the seed and its own number.
 Combinations that fastopen refuses are skipped.
@@ -41,15 +41,15 @@ CUTTING = (
     *("rst-syn-data", "drop-answers", "drop-synack", "drop-split-hello", "rst-split-hello"),
     *("block-udp", "limit-udp", "rebind"),
 )
-# How long the loader waits for an answer before it asks again.
+# Time after which the loader repeats a DNS query without an answer.
 RESOLVER_TIMEOUT_S = 5
-# Cases whose jobs are handed to the engine at once.
+# Number of cases whose jobs are given to the engine together.
 TOGETHER = 400
 
 
 @dataclass(frozen=True)
 class Case:
-    """One page over one network, by each of its transports."""
+    """A page, a network and a setup, loaded over each of the setup's transports."""
 
     number: int
     job: Job
@@ -57,7 +57,7 @@ class Case:
 
 
 def page_of(rng: random.Random) -> Page:
-    """A page of up to 80 resources on up to 40 hosts, of one scheme or both."""
+    """Return a random page: a document and up to 80 others on up to 40 hosts, with one scheme or both."""
     hosts = [f"h{number}.test" for number in range(1, 1 + rng.choice((1, 2, 5, 12, 40)))]
     https = rng.choice((0.0, 0.0, 0.5, 1.0))
     resources: list[dict[str, Any]] = [
@@ -103,7 +103,7 @@ def _scheme(rng: random.Random, https: float) -> str:
 
 
 def _server(rng: random.Random) -> dict[str, Any]:
-    """Return the delays of a server, and its version of HTTP."""
+    """Return random delays of a server and its version of HTTP."""
     return {
         "server_think_us": _log(rng, 100, 500_000) if rng.random() < 0.3 else 0,
         "server_send_us": _log(rng, 1000, 2_000_000) if rng.random() < 0.05 else 0,
@@ -112,12 +112,12 @@ def _server(rng: random.Random) -> dict[str, Any]:
 
 
 def _log(rng: random.Random, low: int, high: int) -> int:
-    """Return a number with a log-uniform distribution."""
+    """Return a random number between `low` and `high` with a log-uniform distribution."""
     return int(low * (high / low) ** rng.random() + 0.5)
 
 
 def asked_of(rng: random.Random) -> dict[str, str]:
-    """The words of a network and a setup, as on the command line."""
+    """Return the values of a random network and setup by option, as on the command line."""
 
     def rate() -> str:
         return "none" if rng.random() < 0.2 else f"{_log(rng, 64, 1_000_000)}kbit"
@@ -156,13 +156,13 @@ def asked_of(rng: random.Random) -> dict[str, str]:
         asked["resolver_rtt"] = f"{_log(rng, 1, 600)}ms"
         asked["resolver"] = rng.choice(("answers", "answers", "drop-first"))
     if "cross" in asked:
-        # On a thinner link the flow beside the load leaves it nothing for minutes.
+        # On a slower link, cross traffic would leave the load no bandwidth for minutes.
         asked |= {"down": f"{_log(rng, 2000, 100_000)}kbit", "up": f"{_log(rng, 2000, 100_000)}kbit"}
     return asked
 
 
 def cases(seed: int, first: int = 0) -> Iterator[Case]:
-    """Yield the cases from this number on."""
+    """Yield the cases of a seed, beginning with number `first`."""
     number = first
     while True:
         rng = random.Random(f"{seed} {number}")

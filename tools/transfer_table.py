@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How near predictions for two networks come, as Markdown (docs/measurements/transfer.md).
+"""Print the errors of predictions for two networks, as Markdown (docs/measurements/transfer.md).
 
 .venv/bin/fastopen validate transfer PAGE... --json > FILE
 tools/transfer_table.py FILE...
@@ -15,12 +15,12 @@ from statistics import median
 from typing import Any
 
 Prediction = Mapping[str, Any]
-# By network, arm and client.
+# Predictions of a page by the network's RTT in ms, arm and client.
 Cells = dict[tuple[float, str, str], Prediction]
 
 
 def rows(found: Sequence[Prediction]) -> list[str]:
-    """A line a page: measured without TFO, and the errors of both clients, of times and of savings."""
+    """Return a row for each page: times without TFO, and each client's errors of times (%) and savings."""
     of_pages: dict[str, Cells] = {}
     for one in found:
         of_pages.setdefault(one["page"], {})[one["to_rtt_ms"], one["arm"], one["client"]] = one
@@ -40,7 +40,7 @@ def rows(found: Sequence[Prediction]) -> list[str]:
 
 
 def summary(found: Sequence[Prediction]) -> str:
-    """In a sentence each: errors, savings, ranges."""
+    """Return sentences about the errors of times, the errors of savings, and the predicted ranges."""
     errors = [abs(one["error_percent"]) for one in found if one["error_percent"] is not None]
     points = [abs(one["saving_error_points"]) for one in found if one["saving_error_points"] is not None]
     within = (f"{100 * sum(error <= limit for error in errors) / len(errors):.0f}" for limit in (2, 5, 8))

@@ -1,4 +1,4 @@
-"""A fixture that runs programs in a world of their own, in virtual time."""
+"""A fixture that runs a program in a new world, in virtual time."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended, what it wrote, and how long it took in virtual time."""
+    """The exit code, output and duration in virtual time of a program."""
 
     exit_code: int
     stdout: str

@@ -9,7 +9,7 @@ ATTEMPTS = 7
 
 
 def fetch(url: str) -> bytes:
-    """Return the body. Raises urllib.error.URLError after the last attempt."""
+    """Return the body of the response. Raises urllib.error.URLError if the last attempt fails."""
     for attempt in range(ATTEMPTS):
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:

@@ -1,11 +1,11 @@
-"""A server that answers the first requests with 503: flaky_server.py PORT FAILURES."""
+"""A server that answers the first FAILURES requests with 503: flaky_server.py PORT FAILURES."""
 
 import http.server
 import sys
 
 
 class Flaky(http.server.BaseHTTPRequestHandler):
-    """Fails until it has failed often enough."""
+    """Answers with 503 until `left` failures are used up, then with 200."""
 
     left = int(sys.argv[2])
 

@@ -1,4 +1,4 @@
-"""A minute of retries, tested in a second, with the same times on every machine."""
+"""Test a minute of retries in a second of real time, with the same virtual times on every machine."""
 
 import sys
 
@@ -9,7 +9,7 @@ def test_the_sixth_attempt_succeeds_after_31_seconds_of_waiting(in_world):
     server = f"{sys.executable} flaky_server.py 80 5"
     outcome = in_world([sys.executable, "fetch.py", "http://web/"], "--rtt", "50ms", serve={"web": server})
     assert (outcome.exit_code, outcome.stdout) == (0, "here it is\n")
-    # 1 + 2 + 4 + 8 + 16 s of waiting, and two round trips for each of six attempts.
+    # Five pauses of 1 + 2 + 4 + 8 + 16 s, and two round trips for each of six attempts.
     assert outcome.seconds == pytest.approx(31 + 6 * 0.1, abs=0.02)
     assert outcome.report["total"]["established"] == 6
 

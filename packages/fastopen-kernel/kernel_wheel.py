@@ -1,4 +1,4 @@
-"""Puts an installed kernel into the wheel, with what its licence asks for: how to have all of its source.
+"""Include an installed kernel in the wheel, with the offer of its source that its licence requires.
 
 FASTOPEN_WHEEL_KERNEL names the kernel's folder.
 """
@@ -13,7 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE: Final = "FASTOPEN_WHEEL_KERNEL"
 KERNEL_FILES: Final = ("linux", "manifest.json")
-# Below this no tag of manylinux has a name (PEP 600 begins there).
+# The lowest minor version of glibc in a platform tag, the version of manylinux2014.
 GLIBC_MIN: Final = 17
 OFFER: Final = """# The source of this kernel
 
@@ -42,10 +42,10 @@ address of the project (GPL-2.0, section 3b).
 
 
 class KernelHook(BuildHookInterface[Any]):
-    """Includes the kernel, and gives the wheel the tag of the C library that the kernel needs."""
+    """Include the kernel, and set the platform tag to the version of glibc that the kernel needs."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002  # hatchling's
-        """Called by hatchling before a wheel is built."""
+        """Add files and tag to `build_data`. Hatchling calls this before it builds a wheel."""
         named = os.environ.get(VARIABLE, "")
         missing = [name for name in KERNEL_FILES if not (Path(named) / name).is_file()]
         if not named or missing:
@@ -63,7 +63,7 @@ class KernelHook(BuildHookInterface[Any]):
         build_data["force_include"][str(offer)] = "fastopen_kernel/source/SOURCE.md"
 
     def finalize(self, *_: object) -> None:
-        """Removes what was written for the wheel alone."""
+        """Remove SOURCE.md, which was written only for the wheel."""
         (Path(self.directory) / "SOURCE.md").unlink(missing_ok=True)
 
     def _source(self, project: Path) -> dict[str, str]:
@@ -75,12 +75,12 @@ class KernelHook(BuildHookInterface[Any]):
 
 
 def platform_tag(program: bytes) -> str:
-    """PEP 600: of the newest symbol of glibc that the program asks for."""
+    """Return the PEP 600 tag for the newest version of a glibc symbol that the program needs."""
     needed = [int(minor) for minor in re.findall(rb"\0GLIBC_2\.(\d+)(?=[\0.])", program)]
     return f"manylinux_2_{max([GLIBC_MIN, *needed])}_x86_64"
 
 
 def source_offer(manifest: Path, version: str) -> str:
-    """What a person who has the wheel needs to have the kernel's whole source."""
+    """Return the text that explains to a person with the wheel how to get the kernel's whole source."""
     known = json.loads(manifest.read_text(encoding="utf-8"))
     return OFFER.format(**{**known, "version_of_linux": known["version"], "version": version})

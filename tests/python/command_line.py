@@ -1,4 +1,4 @@
-"""The command line for tests: in this process, or in one of its own where signals and descriptors matter."""
+"""Run the command line for tests: in this process, or in a new one if signals and descriptors matter."""
 
 import os
 import signal
@@ -17,9 +17,9 @@ Done = subprocess.CompletedProcess[str]
 
 
 def fastopen(*arguments: object, columns: int = 100, env: Mapping[str, str] | None = None) -> Done:
-    """Runs the command line in this process, since a new interpreter takes longer than most tests.
+    """Run the command line in this process, because a new interpreter takes longer than most tests.
 
-    `env` stands in for the environment of the test.
+    `env` replaces the environment of the test.
     """
     asked = [*map(str, arguments)]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -48,7 +48,7 @@ def fastopen(*arguments: object, columns: int = 100, env: Mapping[str, str] | No
 
 
 def fastopen_alone(*arguments: object, columns: int = 100, env: Mapping[str, str] | None = None) -> Done:
-    """Runs the command line in a process of its own."""
+    """Run the command line in a new process."""
     return subprocess.run(
         [*FASTOPEN, *map(str, arguments)],
         env={**(os.environ if env is None else env), "COLUMNS": str(columns)},

@@ -1,4 +1,4 @@
-"""What several tests share: small plans, and the fake world program."""
+"""Fixtures for several tests: small plans, the fake world program, kernels and folders of runs."""
 
 import json
 import os
@@ -16,9 +16,8 @@ from fastopen.engines import kernels
 from fastopen.experiments import Experiment, Plan, make_plan
 from fastopen.pages import Page
 
-# The tests of every day try the same examples each time, so that what fails was broken by a change;
-# `make fuzz` looks for more.
-# How long an example takes says how busy the machine is.
+# The usual tests try the same examples each time, so that a change has broken an example that fails. `make
+# fuzz` tries new ones. Examples have no time limit, because their time depends on how busy the machine is.
 always = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
@@ -27,20 +26,20 @@ settings.register_profile("quick", always, derandomize=True, max_examples=10)
 settings.register_profile("long", always, max_examples=20_000)
 settings.load_profile("same")
 
-# Programs under test take signals as in a terminal, also where these tests were started with some ignored: by
-# nohup, or in the background of a shell.
+# Programs under test get the default signal handlers, even if these tests were started with signals ignored:
+# by nohup, or in the background of a shell.
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
-# pytest-xdist has its own width for its workers; what programs under test print is as wide as in a pipe.
+# The width of output in a pipe. pytest-xdist would set another one for its workers.
 os.environ["COLUMNS"] = "100"
 
 HERE = Path(__file__).parent
 
 
 def _machines_kernel() -> Path | None:
-    """The program of the kernel that the machine's user would get, before tests hide it."""
+    """Return the kernel that a user of this machine would get; None if there is none. Fixtures hide it."""
     try:
         return kernels.find().path
     except MachineError:
@@ -53,10 +52,10 @@ FAKE_WORLD = HERE / "fake_world.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests over the fake world start processes by the dozen: `make check` leaves them out.
+    """Mark tests that use the fake world as slow, and tests that use a kernel as end-to-end tests.
 
-    Those of real worlds come last, and with them all that ask for the kernel: before it is built they would
-    be skipped.
+    `make check` leaves slow tests out: these start dozens of processes. End-to-end tests come last, because
+    tests that need a kernel would be skipped before it is built.
     """
     for item in items:
         fixtures = {*getattr(item, "fixturenames", ())}
@@ -69,14 +68,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No kernel of the virtual engine is installed for a test, whatever is on the machine."""
+    """Hide the installed kernels of the virtual engine from a test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
     monkeypatch.delenv("FASTOPEN_KERNEL", raising=False)
 
 
 @pytest.fixture(name="kernel")
 def _kernel(_no_kernel: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The machine's own kernel of the virtual engine, which is the one installed for this test."""
+    """Make the machine's kernel available to a test. Return its path. Skips the test if there is none."""
     if _MACHINES_KERNEL is None:
         pytest.skip("no kernel of the virtual engine is installed: fastopen kernel build")
     monkeypatch.setenv("FASTOPEN_KERNEL", str(_MACHINES_KERNEL))
@@ -85,19 +84,19 @@ def _kernel(_no_kernel: None, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs that a test keeps are nobody else's."""
+    """Keep the runs of a test in its own folder."""
     monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "runs"))
 
 
 @pytest.fixture(name="page", scope="session")
 def _page() -> Page:
-    """The golden job's page: one resource."""
+    """Return the page of the minimal golden job, which has one resource."""
     return Job.model_validate_json((GOLDEN / "job-minimal.json").read_text()).page
 
 
 @pytest.fixture(name="small_plan")
 def _small_plan(page: Page) -> Callable[..., Plan]:
-    """A function that plans one page over RTTs (in ms) with 4 Mbit/s down and 256 kbit/s up."""
+    """Return a function that plans one page over RTTs (in ms), with 4 Mbit/s down and 256 kbit/s up."""
 
     def plan(rtts_ms: tuple[int, ...] = (20,), repeats: int = 2) -> Plan:
         limits = {
@@ -112,14 +111,15 @@ def _small_plan(page: Page) -> Callable[..., Plan]:
 
 
 def fake_world_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """A function that says how the fake world behaves, by job id or `*`, and returns its path."""
+    """Return a function that sets the fake world's mode by job id (`*`: all others) and returns its path."""
     state = folder / "state"
     state.mkdir()
 
     def configure(modes: dict[str, str] | None = None) -> Path:
         monkeypatch.setenv("FAKE_WORLD", json.dumps(modes or {}))
         monkeypatch.setenv("FAKE_WORLD_STATE", str(state))
-        # Started by hundreds: without the user's site packages, and past any wrapper that PATH leads to.
+        # Tests start hundreds of these, so the interpreter runs without site packages and without a wrapper
+        # in PATH.
         program = folder / "fastopen-world"
         run = f"runpy.run_path({str(FAKE_WORLD)!r}, run_name='__main__')"
         program.write_text(f"#!{sys.executable} -SE\nimport runpy\n{run}\n")
@@ -137,6 +137,6 @@ def _fake_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
 @pytest.fixture(name="fake_world_of_module", scope="module")
 def _fake_world_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
-    """The same for a run that several tests read, and none changes."""
+    """Yield the fake world for a module, for runs that several tests read and none changes."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield fake_world_in(tmp_path_factory.mktemp("fake-world"), monkeypatch)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Stands in for the world program in tests of faults: speaks the contract, and misbehaves when it is told to.
+"""A fake world program for tests of faults. It implements the contract and misbehaves if told to.
 
-FAKE_WORLD is a JSON object of job id to mode, `*` for all others. FAKE_WORLD_STATE is a folder in which it
-counts how often each job was begun, and in which a hanging one leaves its process id.
+FAKE_WORLD is a JSON object with the mode of each job id (`*`: all others). FAKE_WORLD_STATE is a folder in
+which the program counts how often each job was begun, and to which a hanging program writes its process id.
 """
 
 import json
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-# It runs without the tests' own path.
+# Found by this file's place, because the program runs without the import path of the tests.
 GOLDEN = Path(__file__).resolve().parents[1] / "contract"
 
 
@@ -27,7 +27,7 @@ def say(record: Any) -> None:
 
 
 def begun(job: str) -> int:
-    """How often this job has been begun, this time included."""
+    """Count a start of this job. Return the number of its starts so far, including this one."""
     state = Path(os.environ["FAKE_WORLD_STATE"]) / f"begun-{job.replace('/', '_')}"
     with state.open("a") as file:
         file.write("x")
@@ -35,7 +35,7 @@ def begun(job: str) -> int:
 
 
 def load_record(job: Any, load: Any, number: int) -> Any:
-    """A load that took 10 RTTs without TFO, two for a slow handshake, 9.5 with cold and 8 with warm."""
+    """Return a load of 10 RTTs without TFO, 9.5 with cold, 8 with warm cookies; two are the handshake."""
     rtts = {None: 10.0, "cold": 9.5, "warm": 8.0}[load["cookies"]]
     noise_ns = job["seed"] % 1_000_003
     record = golden("load")
@@ -53,13 +53,13 @@ def load_record(job: Any, load: Any, number: int) -> Any:
 
 
 def hang() -> None:
-    """Announces itself and waits to be ended."""
+    """Write the process id and wait to be killed."""
     (Path(os.environ["FAKE_WORLD_STATE"]) / "hanging").write_text(str(os.getpid()))
     time.sleep(3600)
 
 
 def misbehave(mode: str, job: Any, number: int, times: int) -> None:
-    """What a mode does before the load of this number. Loads that are asked for again meet the same fate."""
+    """Do what the mode specifies before this load. `times` is the number of starts of the job."""
     fatal = 1 if times == 1 else 0
     if (mode == "dies" and number == fatal) or (mode == "dies once" and number == times == 1):
         sys.stderr.write("thread main panicked\n")
@@ -77,7 +77,7 @@ def misbehave(mode: str, job: Any, number: int, times: int) -> None:
 
 
 def fail(mode: str, job: Any, times: int) -> None:
-    """The modes in which no load is run."""
+    """Report an error and exit, in the modes in which no load is run."""
     fault = {"input": "input", "machine": "machine", "internal": "internal", "off": "world"}.get(mode)
     if mode == "off once" and times == 1:
         fault = "world"
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def do(job: Any) -> None:
-    """One of the jobs that it was given."""
+    """Do a job: write its records, or misbehave."""
     modes = json.loads(os.environ.get("FAKE_WORLD", "{}"))
     mode = modes.get(job["id"], modes.get("*", "works"))
     times = begun(job["id"])

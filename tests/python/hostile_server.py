@@ -1,4 +1,4 @@
-"""A server that somebody made to harm: what is taken of it must be bounded."""
+"""A malicious server, of which clients must read only a limited amount."""
 
 from local_server import Handler
 
@@ -18,7 +18,9 @@ REDIRECTS = {"/file": "file:///etc/passwd", "/ring": "/ring"}
 
 
 class Hostile(Handler):
-    """Sends without end where the path says so, until the test is over or nobody takes it."""
+    """Sends an odd page, a redirect, or data without end, depending on the path. It sends until the client
+    closes the connection or the test is over.
+    """
 
     def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
         over = self.server.closing

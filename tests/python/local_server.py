@@ -1,4 +1,4 @@
-"""An HTTP server for tests, on a free port of 127.0.0.1, each request on a thread of its own."""
+"""An HTTP server for tests, on a free port of 127.0.0.1, with a thread for each request."""
 
 import http.server
 import ssl
@@ -9,18 +9,18 @@ from pathlib import Path
 
 
 class LocalServer(http.server.ThreadingHTTPServer):
-    """Does not wait for the threads of requests when it is closed."""
+    """A server that does not wait for the threads of requests when it is closed."""
 
     daemon_threads = True
 
     def __init__(self, handler: type["Handler"]) -> None:
         super().__init__(("127.0.0.1", 0), handler)
         self.closing = threading.Event()
-        """For handlers that answer without end: set when the test is over."""
+        """Set when the test is over, so that handlers that send without end can stop."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Speaks HTTP/1.1 with persistent connections, and logs nothing."""
+    """A handler for HTTP/1.1 with persistent connections, without a log."""
 
     protocol_version = "HTTP/1.1"
     server: LocalServer
@@ -31,7 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def served(handler: type[Handler], certificate: Path | None = None) -> Iterator[int]:
-    """The port of a server that runs until the block ends; with a certificate and its key it speaks TLS."""
+    """Run a server until the block ends. Yields its port. With a certificate and its key, it uses TLS."""
     server = LocalServer(handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

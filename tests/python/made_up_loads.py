@@ -1,4 +1,4 @@
-"""Made-up loads: records with the times of their requests, for tests of comparisons."""
+"""Make up records of loads from the times of their requests, for tests of comparisons."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from places import GOLDEN
 
 
 def page(*think_ms: int) -> Page:
-    """A document and pictures that its end reveals, by the think times of their server."""
+    """Return a page of a document and pictures that its end reveals, with these think times."""
     resources = [
         {
             "url": f"http://a.test/{number or ''}",
@@ -32,13 +32,13 @@ def page(*think_ms: int) -> Page:
 
 
 def request(resource: int, queued: int, sent: int, first_byte: int, end: int) -> dict[str, Any]:
-    """In ms since the load began."""
+    """Return a request with these times in ms since the start of the load."""
     moments = {"queued_ns": queued, "sent_ns": sent, "first_byte_ns": first_byte, "end_ns": end}
     return {"resource": resource, **{key: ms * 1_000_000 for key, ms in moments.items()}}
 
 
 def load(plt_ms: float, *requests: dict[str, Any]) -> LoadRecord:
-    """A valid load of these requests; all else is as in the golden record."""
+    """Return a valid load with these requests. All other keys are those of the golden record."""
     golden: dict[str, Any] = json.loads((GOLDEN / "load.json").read_text())
     golden["requests"] = [{**golden["requests"][0], **one} for one in requests]
     golden.update(valid=True, invalid=[], plt_ns=round(plt_ms * 1e6))

@@ -1,4 +1,4 @@
-"""Runs that nobody measured: a small model of a loader writes a store, for figures and reports."""
+"""Make up runs for tests of figures and reports: a small model of a loader writes a store."""
 
 import json
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 def made_up_page(name: str, requests: int = 12, hosts: Sequence[str] = ("a.test", "b.test", "c.net")) -> Page:
-    """A document, and what it asks for at its end, from each host in turn."""
+    """Return a page of a document and images, which its end reveals, from each host in turn."""
     resources = [
         {
             "url": f"http://{hosts[number % len(hosts)]}/{number}.png",
@@ -58,7 +58,7 @@ def made_up_plan(
     rates_mbit: Sequence[int] = (4,),
     **others: Any,
 ) -> Plan:
-    """The pages over every RTT at every rate."""
+    """Return a plan that loads the pages over each RTT and rate. `others`: other fields of the experiment."""
     networks = [
         {
             "rtt_us": rtt * 1000,
@@ -74,7 +74,7 @@ def made_up_plan(
 
 
 def fill(store: RunStore, plan: Plan, *, late: Sequence[str] = ()) -> None:
-    """Every load of the plan; the warm ones of the jobs named in `late` are invalid."""
+    """Write all loads of the plan to a store. Warm loads of the jobs in `late` are invalid."""
     for planned in plan.jobs:
         store.add_world(*_world(planned))
         for number, load in enumerate(planned.job.loads):
@@ -88,7 +88,7 @@ def fill(store: RunStore, plan: Plan, *, late: Sequence[str] = ()) -> None:
 
 
 def made_up_run(folder: Path, plan: Plan, *, late: Sequence[str] = ()) -> Path:
-    """A finished run in a new folder."""
+    """Write a finished run to a new folder. Return the folder."""
     with RunStore.create(folder, plan, ENVIRONMENT) as store:
         fill(store, plan, late=late)
     return folder
@@ -104,7 +104,7 @@ def _world(planned: PlannedJob) -> tuple[WorldRecord, str]:
 
 
 def load_data(planned: PlannedJob, cookies: str | None, number: int) -> dict[str, Any]:
-    """A load: two connections a host, a handshake of one RTT, a wait of one RTT, then the body."""
+    """Return a load: two connections to each host, a handshake of one RTT, a wait of one, then the body."""
     page, network = planned.job.page, planned.job.network
     rtt_ns = network.rtt_us * 1000
     noise_ns = planned.job.seed % 997 * 1000 + number

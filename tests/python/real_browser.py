@@ -1,4 +1,4 @@
-"""The system's Chromium for tests of pages, driven by Playwright; none is downloaded."""
+"""Run the system's Chromium with Playwright, for tests of pages. No browser is downloaded."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ NEEDED = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
 ]
-# Of a machine that does ten other things; whatever is there sooner is not waited for.
+# Long enough for a busy machine. Tests go on as soon as the expected state is there.
 PATIENCE_MS = 180_000
 expect.set_options(timeout=PATIENCE_MS)
 SCREENS: dict[str, dict[str, Any]] = {
@@ -28,8 +28,8 @@ SCREENS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser without a window."""
-    # A browser that root starts has no sandbox to put itself into.
+    """Yield a browser without a window."""
+    # Chromium refuses to run its sandbox as root.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS)

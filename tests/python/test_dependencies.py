@@ -1,4 +1,4 @@
-"""What Cargo.lock may bring: licences, sources and versions."""
+"""The check of the dependencies in Cargo.lock: licences, sources and versions."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Documents name all that they are meant to name, and lead to what is there."""
+"""Documents name everything that they must name, and their links, commands and options exist."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ from places import ROOT
 
 PAGES: Final = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("dev/*.md"))]
 NO_COMMAND: Final = ("COMMAND", "import", "my-name")
-"""Words behind `fastopen` that are examples of names, or of Python."""
+"""Words after `fastopen` that are not commands, but placeholders, names or Python."""
 DECISIONS: Final = sorted((ROOT / "docs" / "decisions").glob("[a-z]*.md"))
 
 
@@ -28,14 +28,14 @@ def text(name: str) -> str:
 
 
 def documents() -> list[Path]:
-    """Every document that is not somebody else's."""
+    """Return all documents of this project."""
     inner = ("", "decisions", "dev", "measurements")
     folders = (ROOT, *(ROOT / "docs" / name for name in inner), ROOT / "kernel", ROOT / "tests" / "contract")
     return [path for folder in folders for path in sorted(folder.glob("*.md"))]
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Each command with its name, `kernel build` for one of a group."""
+    """Yield each command with its name, such as `kernel build` for a command of a group."""
     every = Commands().commands
     for name in every:
         group = getattr(every[name], "commands", {"": every[name]})
@@ -43,7 +43,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def anchors(path: Path) -> set[str]:
-    """The headings of a document as links name them."""
+    """Return the anchors of a document's headings."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -83,7 +83,7 @@ def test_every_key_of_a_record_is_in_the_contract() -> None:
 
 
 def command_lines(path: Path) -> Iterator[str]:
-    """Every command line of fastopen in a document's blocks and in its text."""
+    """Yield every command line of fastopen in a document's blocks and text."""
     whole = path.read_text(encoding="utf-8").replace("\\\n", "")
     for block in re.findall(r"^```[^\n]*\n(.*?)^```", whole, re.M | re.S):
         yield from re.findall(r"(?:^|[ /])(fastopen [a-z].*)$", block, re.M)
@@ -99,7 +99,7 @@ def test_a_command_line_has_a_command_and_options_that_exist(path: Path) -> None
         lexer.whitespace_split = True
         words = [*takewhile(lambda word: word not in (";", "&&", "|", ">"), lexer)][1:]
         name = next((one for one in (" ".join(words[:2]), *words[:1]) if one in known), None)
-        # The changelog also has names of before.
+        # The changelog also has old names of commands.
         assert path.name == "CHANGELOG.md" or words[0].startswith("-") or words[0] in first, line
         if name is not None:
             every = {option for one in known[name].params for option in (*one.opts, *one.secondary_opts)}
@@ -157,7 +157,7 @@ def test_a_decision_is_short_has_a_status_and_is_in_the_index(path: Path) -> Non
 
 
 def test_comments_of_rust_are_as_wide_as_its_code_may_be() -> None:
-    """rustfmt leaves them as they are."""
+    """rustfmt does not wrap comments."""
     (width,) = re.findall(r"max_width = (\d+)", text("rustfmt.toml"))
     wide = [
         f"{path.relative_to(ROOT)}:{number}"

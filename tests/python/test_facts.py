@@ -1,4 +1,4 @@
-"""Figures of several documents stand in one file, are those of their sources, and are copied nowhere."""
+"""Figures in several documents come from one file, equal their sources, and are not copied by hand."""
 
 import re
 import tomllib
@@ -50,7 +50,7 @@ def test_a_measured_figure_is_in_its_table(name: str, path: str, figure: str) ->
 def test_a_fact_is_marked_and_not_copied(name: str) -> None:
     texts = {path: path.read_text() for path in documents()}
     assert any(f"<!--fact:{name}-->" in text for text in texts.values())
-    # CommonMark takes a line that begins with a comment for HTML, and ends the paragraph before it.
+    # In CommonMark, a line that begins with a comment is HTML and ends the paragraph before it.
     assert [str(path) for path, text in texts.items() if f"\n<!--fact:{name}-->" in text] == []
     if not FACTS[name].isdigit():
         copy = re.compile(rf"(?<![\w.]){re.escape(FACTS[name])}")

@@ -1,4 +1,4 @@
-"""The layers of docs/dev/design.md: nothing imports to its right, and no app is imported by anybody."""
+"""The layers of docs/dev/design.md: no layer imports one to its right, and nothing imports an app."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ from places import ROOT
 PACKAGE = ROOT / "python" / "fastopen"
 TESTS = ROOT / "tests" / "python"
 APPS = sorted(path.name for path in (PACKAGE / "apps").iterdir() if (path / "__init__.py").is_file())
-# Leftmost first. The ones that share a line may not import each other.
+# The leftmost layer first. Packages in the same line must not import each other.
 LAYERS = [
     {"common"},
     {"pages"},
@@ -34,7 +34,7 @@ LAYERS = [
 
 
 NONE = -1
-"""Of a folder that only holds layers."""
+"""The index of a folder that only contains layers."""
 
 
 def layer_of(module: str) -> int:
@@ -54,7 +54,7 @@ def package_of(module: str) -> str:
 
 
 def imported_modules(source: str) -> set[str]:
-    """Return all modules of ours that a source text imports, wherever in it."""
+    """Return all modules of fastopen that a source text imports anywhere."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -102,7 +102,7 @@ def test_every_module_belongs_to_a_layer() -> None:
 
 @pytest.mark.parametrize("app", APPS)
 def test_an_app_can_be_deleted(app: str, tmp_path: Path) -> None:
-    """Without its folder and tests the feature is gone; other modules import, and other tests need it not."""
+    """All other modules can be imported without the app's folder, and no other test needs the app."""
     shutil.copytree(PACKAGE, tmp_path / "fastopen", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(tmp_path / "fastopen" / "apps" / app)
     names = [name for name in modules() if not name.startswith(f"fastopen.apps.{app}.")]

@@ -1,6 +1,6 @@
-"""Sizes and faults of style that may only fall: tests/limits.toml has the limits.
+"""Sizes and faults of style, which must not grow beyond the limits in tests/limits.toml.
 
-A commit that raises a limit gives its reason. Where a count has fallen well below its limit, lower the limit.
+A commit that raises a limit gives its reason. If a count has fallen well below its limit, lower the limit.
 """
 
 import ast
@@ -44,7 +44,7 @@ def documents() -> list[Path]:
 
 
 def prose(path: Path) -> str:
-    """Return the text of a document without parts of a tool, code, comments and the marks of links."""
+    """Return the text of a document without generated parts, code, comments and the targets of links."""
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"<!-- (?:generated|measured)\b.*?<!-- end: [^>]*-->", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text)
@@ -86,7 +86,7 @@ def lines_of(pattern: str, part: str) -> int:
 
 
 def counts() -> dict[str, float]:
-    """Return all that has a limit."""
+    """Return the current count for each limit."""
     text = "\n".join(prose(path) for path in documents())
     words = len(text.split())
     starts = list(docstrings())

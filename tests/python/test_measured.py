@@ -1,8 +1,9 @@
-"""One of the marked tables of the documents is measured again each day, and compared to the digit.
+"""Measure one of the marked tables of the documents each day, and compare every digit.
 
-A document has `<!-- measured -->`, a block of commands with lines of the last command's output, and
-`<!-- end: measured -->`; or `<!-- measured: COMMAND -->` and lines that this command prints.
-`measured slowly` marks those that take minutes. MEASURED=all measures every one, these as well.
+A marked part of a document is between `<!-- measured -->` and `<!-- end: measured -->`, and has a block of
+commands with lines of the last command's output; or it begins with `<!-- measured: COMMAND -->` and has lines
+that this command prints. `measured slowly` marks parts that take minutes. MEASURED=all measures all,
+including these.
 """
 
 import os
@@ -35,7 +36,7 @@ class Marked(NamedTuple):
 
 
 def marked() -> Iterator[Marked]:
-    """Yield every part that has the marks."""
+    """Yield all marked parts of the documents."""
     for path in sorted(ROOT.glob("docs/**/*.md")):
         for number, (slowly, command, body) in enumerate(MARK.findall(path.read_text(encoding="utf-8"))):
             place = f"{path.relative_to(ROOT)}:{number}"

@@ -1,4 +1,4 @@
-"""Every command of README and tutorial is run, with a page, a kept run or a local server of its own."""
+"""Run every command of README and tutorial, with a page, a kept run or a local server made for it."""
 
 import http.server
 import json
@@ -30,7 +30,7 @@ BROWSER: Final = "record"
 
 
 def commands() -> list[str]:
-    """Every line of a fenced block that is a command, without what is said about it."""
+    """Return all commands in fenced blocks, without their comments."""
     texts = ((ROOT / "README.md").read_text(), TUTORIAL.read_text())
     fences = [
         fence
@@ -55,7 +55,7 @@ def of(*kinds: str) -> list[str]:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("kernel")
 def test_the_tutorial_shows_what_its_command_prints() -> None:
-    """To the digit, since virtual time repeats on any machine; without the blanks that end lines."""
+    """All digits are equal, because virtual time repeats on any machine. Blanks that end lines may differ."""
     (example,) = re.findall(r"^```console\n(.*?)^```$", TUTORIAL.read_text(), re.M | re.S)
     command, _, shown = example.partition("\n")
     done = fastopen(*shlex.split(command.removeprefix("$ "))[1:])
@@ -88,7 +88,9 @@ LOADING: Final = of("run")
 
 @pytest.fixture(name="words")
 def _words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
-    """Makes what a reader has, and gives a command's words with it."""
+    """Make the page and the runs that the README names. Return a function that splits a command into the
+    words after `fastopen`.
+    """
     (tmp_path / "my.har").write_text(json.dumps({"log": {"version": "1.2", "entries": [ENTRY]}}))
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20,), repeats=1)
     for name in ("DIR", "OTHER"):
@@ -101,7 +103,7 @@ def _words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], l
 @pytest.mark.parametrize("line", READ)
 def test_a_command_that_reads_does_so(line: str, words: Callable[[str], list[str]]) -> None:
     done = fastopen(*words(line))
-    # The doctor's answer is the machine's, not ours.
+    # The result of the doctor depends on the machine.
     assert done.returncode in ((0, 3) if line == "fastopen doctor" else (0,)), done.stderr
     assert done.stdout or done.stderr
 
@@ -121,7 +123,7 @@ def test_a_command_that_loads_does_so(
 
 @pytest.fixture(name="server")
 def _server() -> Iterator[str]:
-    """A page on loopback; host and port."""
+    """Serve a page on loopback. Yields host and port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -165,7 +167,7 @@ def test_a_command_of_the_real_network_works_on_loopback(
 
 @pytest.mark.parametrize("line", [line for line in FOUND if line.split()[0] == "make"])
 def test_a_target_that_the_readme_names_can_be_made(line: str) -> None:
-    """What it does is what continuous integration and `make release-check` do."""
+    """A dry run, because continuous integration and `make release-check` run these targets."""
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
     command = ["make", "--dry-run", *line.split()[1:]]
     done = subprocess.run(
@@ -175,7 +177,7 @@ def test_a_target_that_the_readme_names_can_be_made(line: str) -> None:
 
 
 def test_workflows_run_what_is_there() -> None:
-    """Each target of make and each file of ours that a hosted workflow or an example calls."""
+    """Check the make targets and files of the project that hosted workflows and examples use."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
     assert len(workflows) >= 3

@@ -1,4 +1,4 @@
-"""What `make release` makes besides programs: manual pages, completions, the kernel's wheel, checks."""
+"""The parts of `make release` other than programs: manual pages, completions, the kernel's wheel, checks."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def test_the_tag_of_the_kernels_wheel_is_that_of_the_newest_symbol(symbols: byte
 
 
 def made_up_kernel(folder: Path) -> Path:
-    """An installed kernel that is none."""
+    """Make the folder of an installed kernel whose program only names a version of glibc. Return it."""
     folder.mkdir()
     (folder / "linux").write_bytes(b"\x7fELF\0GLIBC_2.28\0")
     (folder / "linux").chmod(0o755)

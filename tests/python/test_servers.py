@@ -1,4 +1,4 @@
-"""Servers of others instead of the origins: what is asked of them, and what a run says of one."""
+"""External servers: their command lines, and their results in runs."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def test_words_that_name_a_file_become_whole_paths(tmp_path: Path, monkeypatch: 
     assert setup.origins.server == ["nginx", "-p", ".", "-c", f"{tmp_path}/a b.conf", "-x", "gone.conf"]
     (setup,) = asked(server="./nginx").setups
     assert setup.origins.server == [f"{tmp_path}/nginx"]
-    # In a file of an experiment they are below its folder.
+    # In an experiment's file, paths are relative to the folder of the file.
     monkeypatch.chdir("/")
     lines = ['format = "fastopen-experiment/1"', 'name = "my"', 'pages = ["example"]', "seed = 1"]
     (tmp_path / "my.toml").write_text("\n".join([*lines, "[origins]", "server = \"nginx -c 'a b.conf'\""]))
@@ -177,7 +177,7 @@ def test_a_run_says_what_tfo_saves_between_a_proxy_and_the_origins() -> None:
     document = json.loads(done.stdout)
     plt_ms = {(cell["arm"], cell["upstream_tfo"]): cell["plt_ms_median"] for cell in document["cells"]}
     for arm in ("off", "warm"):
-        # One handshake after another: the document's, and at least one more.
+        # At least one handshake of 40 ms with the origins is saved.
         assert plt_ms[arm, False] - plt_ms[arm, True] > 39
     use = document["server_use"]
     assert 0 < use["upstream_syn_data"] == use["upstream_connections"]

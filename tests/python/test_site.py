@@ -1,4 +1,4 @@
-"""The site: what it is gathered from, and what of the built one would be a fault."""
+"""The site: the files that it is built from, and the faults that its check reports."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from places import ROOT
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], Path]:
-    """Makes a project of these documents, and has the site built of it."""
+    """Return a function that makes a project of these documents, which the site's builder then uses."""
 
     def make(documents: dict[str, str]) -> Path:
         for name, text in documents.items():
@@ -97,7 +97,7 @@ def test_a_sound_page_has_no_fault(tmp_path: Path) -> None:
 def test_a_heading_that_is_not_there_fails_the_build(
     tmp_path: Path, project: Callable[[dict[str, str]], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A small project by the site's own tools and settings; the whole takes `make docs`."""
+    """Build a small project with the site's tools and settings. `make docs` builds the whole site."""
     configuration = {name: (ROOT / name).read_text() for name in ("docs/conf.py", "docs/site.css")}
     modules = {"python/fastopen/common/errors.py": '"""Nothing."""\n'}
     text = "# Front\n\n[there](#front)\n\n[gone](#gone)\n"
@@ -109,7 +109,7 @@ def test_a_heading_that_is_not_there_fails_the_build(
 
 @pytest.mark.parametrize("file", ["docs/requirements.txt", "packages/requirements.txt"])
 def test_what_the_site_and_the_image_are_built_with_is_pinned_by_digest(file: str) -> None:
-    """Else pip takes whatever a registry has under the name."""
+    """Without digests, pip would install whatever a registry has under the name."""
     requirements = (ROOT / file).read_text().replace("\\\n", "")
     pinned = [line for line in requirements.splitlines() if line[:1].isalpha()]
     assert len(pinned) > 20
@@ -117,7 +117,7 @@ def test_what_the_site_and_the_image_are_built_with_is_pinned_by_digest(file: st
 
 
 def test_the_image_has_the_versions_that_are_tested_together() -> None:
-    """`constraints.txt` pins what is tested; the image's list must not drift from it."""
+    """`constraints.txt` pins the tested versions; the image's list must have the same."""
 
     def pins(file: str) -> dict[str, str]:
         found = re.findall(r"(?m)^([A-Za-z0-9_.-]+)==([^\s;]+)", (ROOT / file).read_text())

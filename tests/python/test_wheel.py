@@ -1,4 +1,4 @@
-"""The wheel: Python package, data and Rust program in one file that works where it is installed."""
+"""The wheel: Python package, data and Rust program in one file, which works after installation."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from places import ROOT
 
-# An installed wheel is found by itself, whatever the tests are run with.
+# The environment without variables that would make tests use another program or package than the wheel's.
 CLEAN = {name: value for name, value in os.environ.items() if name not in ("FASTOPEN_WORLD", "PYTHONPATH")}
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -30,13 +30,14 @@ def _wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="fastopen", scope="module")
 def _fastopen(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, installed from the wheel into a fresh environment."""
+    """Install the wheel into a new environment. Return the path of its command."""
     place = tmp_path_factory.mktemp("fresh")
     venv.create(place, with_pip=False)
     libraries = next((place / "lib").glob("python*")) / "site-packages"
     command = [sys.executable, "-m", "pip", "--quiet", "--python", str(place / "bin" / "python")]
     subprocess.run([*command, "install", "--no-deps", "--no-index", str(wheel)], env=CLEAN, check=True)
-    # What it depends on comes from here, so that the test needs no network; what was installed goes first.
+    # Dependencies come from this environment, so that the test needs no network. Installed files have
+    # precedence.
     (libraries / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return place / "bin" / "fastopen"
 

@@ -1,1 +1,1 @@
-"""How the packaged pages were made: out of saved bodies with a fetch log, and out of what reports say."""
+"""Make the packaged pages: from saved bodies with a fetch log, from recordings, and from reports."""

@@ -1,4 +1,4 @@
-"""The pages of reports, out of what they say: `PYTHONPATH=tools python -m packaged_pages.handwritten OUT`."""
+"""Write the pages that reports describe: `PYTHONPATH=tools python -m packaged_pages.handwritten OUT`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fastopen.pages.model import Page, Resource, ResourceType, write_page
 from packaged_pages.handwritten_sites import SITES, Part, Site
 
 _HOSTS: Final = 7
-# Number and bytes together, by type. The report says 44 resources and that all are small. The averages of May
-# 2010, from which the paper has its 44 resources on 7 hosts, say how large: 320.24 KB in all, 29.39 images of
-# 205.99 KB, 7.09 scripts of 57.98 KB, 3.22 stylesheets of 18.72 KB. What is left is the document and others
-# (S. Ramachandran, "Web metrics: Size and number of resources", Google, 26 May 2010).
+# Number of resources and their total bytes, by type. The report only states that there are 44 small
+# resources. The sizes are averages of May 2010, from which the paper takes its 44 resources on 7 hosts:
+# 320.24 KB in all, 29.39 images of 205.99 KB together, 7.09 scripts of 57.98 KB, 3.22 stylesheets of 18.72
+# KB. The rest is the document and others (S. Ramachandran, "Web metrics: Size and number of resources",
+# Google, 26 May 2010).
 _PARTS: Final[tuple[tuple[ResourceType, str, str, int, int], ...]] = (
     ("document", "html", "text/html", 1, 27_550),
     ("stylesheet", "css", "text/css", 3, 18_720),
@@ -24,7 +25,7 @@ _PARTS: Final[tuple[tuple[ResourceType, str, str, int, int], ...]] = (
 
 
 def cs244_2015() -> Page:
-    """44 resources over 7 hosts, all of them named by the document."""
+    """Return the page of the CS244 report: 44 resources on 7 hosts, all of them initiated by the document."""
     resources: list[Resource] = []
     for kind, suffix, mime, count, together in _PARTS:
         for number in range(count):
@@ -55,9 +56,9 @@ def cs244_2015() -> Page:
     )
 
 
-# Bytes of a resource by type. The HTTP Archive's averages of 2017 a page (HTML 26 KB, style sheets 60, fonts
-# 97, scripts 347, images 1714; as the MEAN Cookbook of 2017 gives them), divided by counts a page that are
-# assumed (1, 7, 4, 22 and 55). Answers to what a script sends are assumed to be as good as empty.
+# Bytes of a resource by type: the HTTP Archive's averages for a page of 2017 (HTML 26 KB, style sheets 60 KB,
+# fonts 97 KB, scripts 347 KB, images 1714 KB, as quoted in the MEAN Cookbook of 2017), divided by assumed
+# counts (1, 7, 4, 22 and 55). Responses to requests of scripts are assumed to be almost empty.
 _BYTES: Final[dict[ResourceType, int]] = {
     "document": 26_000,
     "stylesheet": 8_600,
@@ -76,7 +77,7 @@ _FORMS: Final[dict[ResourceType, tuple[str, str]]] = {
 
 
 def site_page(site: Site) -> Page:
-    """The page of a site: part after part, each with the resource that asks for it."""
+    """Return the page of a site, with its parts in order. The initiator of a part is its part `by`."""
     resources: list[Resource] = []
     first_of_part: list[int] = []
     for number, part in enumerate(site.parts):
@@ -115,7 +116,7 @@ def _resource(site: Site, part: Part, number: int, which: int, initiator: int | 
 
 
 def handwritten_pages() -> list[Page]:
-    """All pages that are written down here."""
+    """Return the pages of all reports."""
     return [cs244_2015(), *(site_page(site) for site in SITES)]
 
 

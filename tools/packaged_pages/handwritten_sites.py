@@ -1,6 +1,6 @@
-"""The sites of three student reports, as far as the reports tell: counts, kinds of content, third parties.
+"""Describe the sites of three student reports: number of resources, types, third parties.
 
-Each site keeps apart what its report says and what is assumed, and both become notes of its page.
+Each site lists the report's facts and the assumptions separately; both become notes of its page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MYURLS: Final = "Georgia Tech student report on myURLS.pages (TCP Fast Open)"
 
 @dataclass(frozen=True)
 class Part:
-    """So many resources of one type on one host, all asked for by the first resource of part `by`."""
+    """`count` resources of one type on one host, all initiated by the first resource of part number `by`."""
 
     type: ResourceType
     count: int
@@ -27,20 +27,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Site:
-    """A page by its parts; the first part is the document."""
+    """A page, described by its parts. The first part is the document."""
 
     name: str
     path: str
     source: str
     quote: str
-    """What the report says."""
+    """The facts in the report."""
     assumed: str
-    """What it does not say."""
+    """The assumptions that the report does not support."""
     parts: tuple[Part, ...]
 
 
 def _advertisers(first: int, count: int) -> tuple[Part, ...]:
-    """Scripts of third parties, each of which asks for two images of its host; `first` is the next index."""
+    """Return scripts of third parties that each initiate two images. `first`: number of the first part."""
     parts: list[Part] = []
     for number in range(count):
         host = f"ads{number + 1}.example"

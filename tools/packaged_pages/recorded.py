@@ -1,4 +1,7 @@
-"""Recorded pages as facts: `PYTHONPATH=tools python -m packaged_pages.recorded OUT FILE...`."""
+"""Write pages from recordings, without the queries of URLs.
+
+PYTHONPATH=tools python -m packaged_pages.recorded OUT FILE...
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from packaged_pages.shorter import without_query
 
 
 def facts_of(page: Page) -> Page:
-    """The page without the queries of its URLs; sizes of heads are those of the whole URLs."""
+    """Return the page without the queries of its URLs. Sizes of request headers remain those with queries."""
     resources = tuple(
         one.model_copy(
             update={

@@ -1,4 +1,4 @@
-"""URLs as packaged pages have them."""
+"""Shorten the URLs of packaged pages and remove queries, which may identify visitors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _MAX_URL: Final = 120
 
 
 def shortened(url: str) -> str:
-    """At most 120 characters of a URL; a checksum instead of the rest keeps different ones apart."""
+    """Return at most 120 characters of a URL. A checksum replaces its end, so that URLs stay distinct."""
     return url if len(url) <= _MAX_URL else f"{url[: _MAX_URL - 9]}{_checksum(url)}"
 
 
 def without_query(url: str) -> str:
-    """A URL with a checksum instead of its query, in which recordings keep what visitors are known by."""
+    """Return a URL with a checksum instead of its query, because recorded queries may identify visitors."""
     path, query, _ = url.partition("?")
     return shortened(path + _checksum(url) if query else url)
 

@@ -186,7 +186,7 @@ def test_the_package_imports_nothing_heavy_until_it_is_asked_for() -> None:
         fastopen.nonsense  # noqa: B018
 
 
-# Jupyter's own: it warns of ports on this machine.
+# Jupyter warns about ports on this machine.
 @pytest.mark.filterwarnings("default")
 def test_the_example_notebook_runs_and_its_outputs_are_kept(fake_world: FakeWorld) -> None:
     fake_world()

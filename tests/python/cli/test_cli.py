@@ -1,4 +1,4 @@
-"""The command line as a person runs it: output, errors, exit codes, signals; over the fake world program."""
+"""The command line with the fake world program: output, errors, exit codes, signals."""
 
 import io
 import json
@@ -59,7 +59,7 @@ def test_a_table_of_many_axes_loses_no_figure(fake_world: FakeWorld, columns: in
     table = done.stdout.partition("In cleartext")[0]
     assert "\N{HORIZONTAL ELLIPSIS}" not in table
     assert ("keep-alive off" if columns == 80 else " alive ") in table
-    # The RTT once, and the congestion control of each of the 32 rows.
+    # The RTT is given once, and the congestion control in each of the 32 rows.
     assert table.startswith("example  RTT 20 ms; 214 Mbit/s down, 24 Mbit/s up (as broadband)\n")
     assert re.findall(r"\b(?:cubic|reno)\b", table) == ["cubic", "reno"] * 16
 
@@ -234,7 +234,7 @@ def test_an_interrupted_run_prints_what_is_finished_and_leaves_nothing_running(
         str(tmp_path / "kept"),
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        # Opening the pipe waits for the world to get there and say who it is.
+        # `hanging` is a pipe: reading waits until the world opens it and writes its process id.
         hanging = int((tmp_path / "state" / "hanging").read_text())
         running.send_signal(number)
         stdout, stderr = running.communicate(timeout=60)
@@ -245,7 +245,7 @@ def test_an_interrupted_run_prints_what_is_finished_and_leaves_nothing_running(
     assert not Path(f"/proc/{hanging}").exists()
     kept = json.loads(fastopen("show", tmp_path / "kept", "--json").stdout)
     assert kept["status"] == "interrupted"
-    # Three of the first world; the one of the second may still have been in the pipe.
+    # Three loads of the first world are kept. The load of the second world may still have been in the pipe.
     assert sum(cell["loads"] for cell in kept["cells"]) in (3, 4)
 
 
@@ -354,7 +354,8 @@ def test_the_version_is_the_packages() -> None:
 
 
 def test_shell_completion_can_be_shown() -> None:
-    # The nearest shell among the parents is the one that it is for; bash would become a last command itself.
+    # Completion is for the nearest shell among the parent processes. `exit` keeps bash from replacing itself
+    # by the last command.
     command = ["bash", "-c", '"$@"; exit', "bash", *FASTOPEN, "--show-completion"]
     assert "complete" in subprocess.check_output(command, text=True)
 

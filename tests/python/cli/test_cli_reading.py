@@ -1,4 +1,4 @@
-"""What a person sees while large recordings are read, and while pages are loaded."""
+"""Progress that is shown while large recordings are read and while pages are loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastopen.runs import RunProgress, TimeLimit
 
 
 class Clock:
-    """A clock that a test moves."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,7 +26,7 @@ class Clock:
 
 
 def watched(moments: list[float], *, terminal: bool, quiet: bool = False) -> str:
-    """What is printed when told at these moments (s) that another tenth is read."""
+    """Report another 10 % as read at each of these times (s). Return the printed text."""
     clock, out = Clock(), StringIO()
     console = Console(file=out, force_terminal=terminal, width=80, color_system=None)
     with LiveBar(console, quiet, clock, BAR_AFTER_S) as bar:
@@ -87,7 +87,7 @@ def test_what_is_no_size_is_no_bound() -> None:
 
 
 def loading(*, done_in_6_s: int, expected_s: float, quiet: bool = False) -> list[str]:
-    """What is printed of a run of 600 loads, and again ten seconds later."""
+    """Return the lines printed for a run of 600 loads after 6 s and ten seconds later."""
     clock, out = Clock(), StringIO()
     watcher = RunWatcher(
         *(Console(file=out, width=200), quiet, clock),

@@ -1,4 +1,4 @@
-"""The command line over the real world program: real namespaces, real TCP, evidence from the kernel."""
+"""The command line with the real world program: real namespaces, real TCP, evidence from the kernel."""
 
 import base64
 import contextlib
@@ -32,7 +32,7 @@ def fastopen(*arguments: object, program: Path = PROGRAM) -> subprocess.Complete
 
 
 def cells_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """Arm to cell of a run of one page over one network."""
+    """Return the cells of a run of one page over one network, by arm."""
     assert done.returncode == 0, done.stdout + done.stderr
     return {cell["cookies"] or "off": cell for cell in json.loads(done.stdout)["cells"]}
 
@@ -66,9 +66,9 @@ def test_cold_cookies_save_on_later_connections_to_a_known_host_only() -> None:
 
 @pytest.fixture(name="program_of_nobody")
 def _program_of_nobody() -> Iterator[Path]:
-    """The world program as an ordinary user runs it, from a folder that everybody can read."""
+    """Yield a program that runs the world program as an ordinary user, from a readable folder."""
     if os.geteuid() != 0:
-        yield PROGRAM  # then the other tests have run it so
+        yield PROGRAM  # this user is an ordinary one
         return
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -123,7 +123,7 @@ def test_a_har_with_recorded_bodies_is_served_as_it_was_recorded(tmp_path: Path)
 
 
 def running(program: Path) -> set[int]:
-    """Process ids of all processes, in whatever namespace, that run this very file."""
+    """Return the ids of all processes, in any namespace, that run this file."""
     found: set[int] = set()
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def test_nothing_is_left_however_the_front_ends(number: signal.Signals, tmp_path
     command = [*FASTOPEN, "run", "example", "--rtt", "1s", "--repeats", "2", "--quiet"]
     ends = time.monotonic() + 60
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as front:
-        while len(running(program)) < 4:  # two worlds, each with processes of its own
+        while len(running(program)) < 4:  # two worlds, each with at least two processes
             assert front.poll() is None, "the run ended before it was interrupted"
             assert time.monotonic() < ends
             os.sched_yield()

@@ -1,10 +1,10 @@
-"""Wrong commands, and what fastopen answers: snapshots/errors.txt has both.
+"""Wrong commands and the errors of fastopen: snapshots/errors.txt has both.
 
-A block of that file is a command line and the answer: standard error, then the exit code. The commands run in
-a folder with the files of wrong_inputs.py. One that begins with `fastopen`, or with variables for it, runs in
-this process; any other is a command line for a shell.
+A block of that file is a command line, the expected standard error and the exit code. The commands run in a
+folder with the files of wrong_inputs.py. A command that begins with `fastopen`, or with variables for it,
+runs in this process; a shell runs any other one.
 
-UPDATE_SNAPSHOTS=1 .venv/bin/pytest tests/python/cli/test_errors.py writes the answers again.
+UPDATE_SNAPSHOTS=1 .venv/bin/pytest tests/python/cli/test_errors.py writes the snapshot again.
 """
 
 import os
@@ -40,11 +40,11 @@ def _here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answer(line: str, folder: Path) -> str:
-    """Run the command line in `folder`. Returns its answer as the snapshot has it."""
+    """Run the command line in `folder`. Return its errors and exit code in the snapshot's format."""
     if IN_PROCESS.match(line):
         words = shlex.split(line)
         at = words.index("fastopen")
-        # No command in this process gets as far as a world.
+        # No command in this process gets as far as starting a world.
         variables = {"FASTOPEN_WORLD": "/bin/true", **dict(word.split("=", 1) for word in words[:at])}
         done = fastopen(*words[at + 1 :], env={**os.environ, **variables})
     else:

@@ -1,4 +1,4 @@
-"""The help of a command with many options: first those that matter, the others by topic."""
+"""The help of a command with many options: the most important ones first, the others by topic."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Names that people give to runs, and what `ls` says besides."""
+"""Labels of runs, and the other columns of `fastopen ls`."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_a_run_is_given_its_label_when_it_starts_or_when_it_is_asked_for_again(
 
     first = fastopen(*command, "--label", "before the patch")
     assert (first.returncode, label()) == (0, "before the patch")
-    # A finished run that is asked for again is printed.
+    # The command of a finished run prints the run again.
     again = fastopen(*command)
     assert (again.returncode, again.stdout, label()) == (0, first.stdout, "before the patch")
     assert fastopen(*command, "--label", "after it").returncode == 0

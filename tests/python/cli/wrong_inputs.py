@@ -1,4 +1,4 @@
-"""Wrong inputs for every reader: files, folders of runs and stores, in a folder of their own."""
+"""Wrong inputs for every reader: files, runs and stores, all in one folder."""
 
 import gzip
 import json
@@ -87,7 +87,7 @@ FILES: Final[Mapping[str, str | bytes]] = {
 
 
 def make_wrong_inputs(folder: Path) -> None:
-    """Fill `folder` with files, with kept runs below `runs`, and with stores of results."""
+    """Fill `folder` with files, stores of results, and kept runs below `runs`."""
     for name, content in FILES.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     (folder / "nothing").mkdir()

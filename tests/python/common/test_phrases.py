@@ -1,4 +1,4 @@
-"""Figures in words."""
+"""Numbers written as words."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quantities with units: what is accepted, and how what is not is refused."""
+"""Quantities with units: accepted values, and the errors for others."""
 
 import contextlib
 

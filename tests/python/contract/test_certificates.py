@@ -9,18 +9,18 @@ from fastopen.experiments import COMMAND_LINE, read_asked
 
 
 def test_a_chain_has_five_signatures_two_keys_and_the_structure_of_a_public_one() -> None:
-    # 14,724 bytes of ML-DSA-44 is the sum that is published for two keys and five signatures
-    # (netmeister.org/blog/pqc-certs.html); of these, CertificateVerify sends 71 with ECDSA already.
+    # The published size of two keys and five signatures with ML-DSA-44 is 14,724 bytes
+    # (netmeister.org/blog/pqc-certs.html). One signature is in CertificateVerify, where ECDSA takes 71 bytes.
     assert CHAIN_BYTES["ml-dsa-44"] == STRUCTURE_BYTES + 14_724 - 71 == 15_757
     assert CHAIN_BYTES["ml-dsa-65"] == STRUCTURE_BYTES + 2 * 1952 + 5 * 3309 - 71
     assert CHAIN_BYTES["slh-dsa-128s"] == STRUCTURE_BYTES + 2 * 32 + 5 * 7856 - 71
     assert CHAIN_BYTES["ecdsa"] == STRUCTURE_BYTES + 2 * 65 + 4 * 71
-    # Logs sign with ECDSA.
+    # Certificate transparency logs sign with ECDSA, so two signatures have 71 bytes.
     assert CHAIN_BYTES["rsa"] == STRUCTURE_BYTES + 2 * 270 + 3 * 256 + 2 * 71 - 71
 
 
 def test_a_merkle_tree_certificate_has_one_key_one_signature_and_a_proof() -> None:
-    # Published: 4,468 bytes of them, in the page above.
+    # The page above gives 4,468 bytes for key, signature and proof.
     leaf_without_timestamps = 474
     assert CHAIN_BYTES["merkle-tree"] == leaf_without_timestamps + 4468 - 71
 
@@ -73,7 +73,7 @@ def test_a_comparison_of_certificates_loads_each_remedy_by_itself() -> None:
         ("none", "brotli", 10),
         ("none", "none", 32),
     ]
-    # Without tickets no session is resumed; of other clients none is sure to have these settings.
+    # Without tickets, no session can be resumed. Other clients may not support these settings.
     assert remedies(tickets="0") == [("none", "brotli", 10), ("none", "none", 32)]
     assert remedies(client="curl") == []
     assert remedies(session="none") == []

@@ -1,4 +1,4 @@
-"""Clients that are not ours: how they are named, what they are given, what tables say of them."""
+"""External clients: their names, their command lines and environment, and their labels in tables."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The Python half of the contract against the golden files that the Rust half reads as well."""
+"""The Python half of the contract, tested with golden files that the Rust half also reads."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ def golden(name: str) -> Any:
 
 
 def job_with(path: str, value: Any) -> str:
-    """The golden job with one value replaced; `path` is dotted."""
+    """Return the golden job with one value replaced. `path` is the keys, joined by dots."""
     data = golden("job")
     *parents, last = path.split(".")
     place = data
@@ -150,7 +150,7 @@ def test_records_of_contract_1_are_read_under_todays_names() -> None:
     assert record.unknown_requests == 3
     world = {**golden("world"), "contract": 1, "structure": {"left_out": [1]}}
     del world["fidelity_gaps"]
-    # Only who loads a page right now asks for its gaps.
+    # Old records need no fidelity gaps: they are used only while a page is loaded.
     assert WorldRecord.model_validate_json(json.dumps(world)).fidelity_gaps is None
 
 

@@ -1,7 +1,7 @@
-"""What the front may send, the world program takes: changed jobs are shown to the readers of both.
+"""The world program accepts all jobs that the Python package may send: both readers get changed jobs.
 
-The program checks all jobs that it is given before it begins the first. So each job is followed by one that
-nobody takes, and the program's complaint tells which of the two it found wrong.
+The program checks all jobs before it begins the first one. So each job is followed by an invalid one, and the
+program's error shows which of the two it refused.
 """
 
 import copy
@@ -30,7 +30,7 @@ Path_ = tuple[str | int, ...]
 
 
 def paths(value: Any, prefix: Path_ = ()) -> list[Path_]:
-    """The way to every value inside a JSON value."""
+    """Return the path to every value inside a JSON value."""
     found = [prefix] if prefix else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
@@ -52,7 +52,7 @@ VALUES = st.one_of(
 
 @st.composite
 def broken_jobs(draw: st.DrawFn) -> Any:
-    """The golden job with one to three values replaced, removed or added."""
+    """Draw the golden job with one to three values replaced, removed or added."""
     job = copy.deepcopy(GOLDEN)
     for _ in range(draw(st.integers(1, 3))):
         *way, last = draw(st.sampled_from(paths(job)))
@@ -78,7 +78,7 @@ def ours_takes(job: Any) -> bool:
 
 
 def complaint_of_the_program(job: Any) -> str:
-    """What it says of the first job that it does not take: `job 1: ...` or `job 2: ...`."""
+    """Return the program's error for the first job that it refuses: `job 1: ...` or `job 2: ...`."""
     given_jobs = f"{json.dumps(job)}\n{{}}\n"
     done = subprocess.run(
         [PROGRAM], input=given_jobs, capture_output=True, text=True, check=False, timeout=60
@@ -119,8 +119,8 @@ def test_records_of_real_worlds_fit_the_schema(client: dict[str, Any]) -> None:
     job["origins"].update({"bodies": "synthetic", "bodies_file": None})
     job["page"]["resources"][0]["body_offset"] = None
     job["tolerance"] = {"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000}
-    job["loads"][1]["transactions"] = None  # nothing follows a flood in its world
-    job["start_phase_us"] = 10_000  # a pause before each load, up to this
+    job["loads"][1]["transactions"] = None  # no load may follow a flood in its world
+    job["start_phase_us"] = 10_000  # longest pause before each load
     answer = subprocess.run(
         [PROGRAM], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False, timeout=120
     )

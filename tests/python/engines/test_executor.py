@@ -1,4 +1,4 @@
-"""Jobs of virtual time as tasks of an executor: the same run, refusals by name, and workers that die."""
+"""Jobs in virtual time as tasks of an executor: equal runs, named errors, and workers that die."""
 
 import errno
 import os
@@ -55,7 +55,7 @@ class FakeKernel(WorldEngine):
 
 @pytest.fixture(name="worker")
 def _worker(fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
-    """Tasks run the fake world, whatever program and kernel they ask for."""
+    """Make tasks run the fake world, whatever program and kernel they name."""
     monkeypatch.setattr(executor, "VirtualEngine", FakeKernel)
     monkeypatch.setattr(executor, "_own", lambda _: (find_program(), None))
     return fake_world
@@ -87,10 +87,10 @@ def test_processes_do_it_too(small_plan: MakePlan, worker: FakeWorld) -> None:
 
 
 class Scripted(Executor):
-    """Runs tasks at once, or fails them as it is told."""
+    """An executor that runs tasks at once, or fails them as specified."""
 
     def __init__(self, faults: Sequence[BaseException | None], deadly: str = "") -> None:
-        """The first tasks have these faults; a task with the job `deadly` in it kills its worker."""
+        """Fail the first tasks with these faults, and each task that contains the job `deadly`."""
         self.faults = list(faults)
         self.deadly = deadly
         self.tasks: list[Task] = []
@@ -308,7 +308,7 @@ def _held() -> int:
 
 @pytest.fixture(name="threads")
 def _threads(dask: Any) -> Generator[Any]:
-    """A client of a cluster of one worker with one thread, in this process."""
+    """Yield the client of a cluster with one worker of one thread, in this process."""
     begun.clear()
     go_on.clear()
     with (
@@ -361,7 +361,7 @@ def _free_port() -> int:
 
 @contextmanager
 def cluster_of_processes(port: int) -> Generator[subprocess.Popen[bytes]]:
-    """The scheduler of two workers, each a process without a nanny."""
+    """Yield the scheduler's process of a cluster with two workers, which are processes without a nanny."""
     address = f"tcp://127.0.0.1:{port}"
     worker = ["dask_worker", address, "--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
     started = [

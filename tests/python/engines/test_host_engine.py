@@ -1,4 +1,4 @@
-"""The host engine against a world program that misbehaves: every load comes out once, and nothing is left."""
+"""The host engine with a world program that misbehaves: it reports every load once and leaves nothing."""
 
 import json
 import os
@@ -25,7 +25,7 @@ JOB = "small@20ms#0"
 
 
 def loads_of(program: Path, plan: Plan, parallel: int = 2) -> dict[tuple[str, str], LoadRecord]:
-    """Every load that the engine reports; each only once."""
+    """Return every load that the engine reports. Fails if the engine reports one twice."""
     found: dict[tuple[str, str], LoadRecord] = {}
     for event in HostEngine(program, parallel).run([planned.job for planned in plan.jobs], {}):
         if isinstance(event, LoadDone):
@@ -43,7 +43,7 @@ def exists(pid: int) -> bool:
 
 
 def children() -> set[int]:
-    """Child processes, by whichever thread they were started. Other tests may have left some, as pools do."""
+    """Return the child processes of all threads. Other tests may have left some, such as pools."""
     tasks = Path("/proc/self/task").iterdir()
     return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
 

@@ -1,4 +1,4 @@
-"""The virtual engine: planned once where nothing is random, the same to the byte, kernels side by side."""
+"""The virtual engine: one repeat if nothing is random, equal bytes, and kernels in parallel."""
 
 import json
 import os
@@ -193,7 +193,7 @@ def test_kernels_have_as_much_to_do_as_each_other_and_enough_for_their_start(pag
 
 
 def another_name(kernel: Path, folder: Path) -> Path:
-    """The same kernel, installed under another name."""
+    """Install a copy of the kernel under another name. Return its path."""
     copy = folder / "copy"
     shutil.copytree(kernel.parent, copy)
     manifest = json.loads((copy / "manifest.json").read_text())

@@ -1,4 +1,4 @@
-"""Experiments from TOML: what is read, and how what cannot be used is refused."""
+"""Experiments in TOML: their settings, and the errors for invalid ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each factor is the same on the command line, in files, in Python, in tables, exports and documents."""
+"""Each factor has the same meaning on the command line, in files, Python, tables, exports and documents."""
 
 import json
 import re
@@ -31,7 +31,7 @@ from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.runs.flat_tables import LOADS
 from made_up_run import made_up_page
 
-# As one writes a value of those that an experiment has one of: on the command line, and elsewhere.
+# Values of factors that cannot vary within an experiment: on the command line, and in files and Python.
 SINGLE: dict[str, tuple[Any, Any]] = {
     "down_trace": ("{folder}/a.trace", "{folder}/a.trace"),
     "up_trace": ("{folder}/a.trace", "{folder}/a.trace"),
@@ -48,12 +48,12 @@ SINGLE: dict[str, tuple[Any, Any]] = {
     "server_hosts": ("a.test,b.test", ["a.test", "b.test"]),
     "server_listen": (True, True),
 }
-# They ask for TLS.
+# Factors that select TLS.
 TLS = (
     *("key_share", "session", "tickets", "address_tokens", "quic_retry"),
     *("early_data_rejected", "ticket_state", "chain_bytes", "certificates", "certificate_compression", "ech"),
 )
-# What else must be asked for, so that a factor means something.
+# Other settings that a factor needs to be accepted.
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"client": "command"},
     "view": {"client": "chromium"},
@@ -87,7 +87,7 @@ def by_options(written: Mapping[str, Any]) -> Experiment:
 
 
 def by_file(folder: Path, written: Mapping[str, Any]) -> Experiment:
-    """From a TOML file; values of JSON are values of TOML."""
+    """Write the settings to a TOML file and return the experiment read from it."""
     tables: dict[str, dict[str, Any]] = {"": {}}
     for name, value in written.items():
         table, _, key = factor_of(name).toml.rpartition(".")
@@ -112,7 +112,7 @@ def by_call(written: Mapping[str, Any]) -> Experiment:
 
 
 def written_of(factor: Factor, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Values of a factor for the command line, and as lists for files and Python."""
+    """Return settings with a value of a factor, for the command line, and for files and Python."""
     needed = NEEDED.get(factor.name, {})
     if factor.several:
         return {factor.name: factor.example, **needed}, {factor.name: factor.example.split(","), **needed}
@@ -157,7 +157,7 @@ def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     for name in TLS:
         usual.pop(name, None)
     given = by_options(usual)
-    # Whoever names a factor of TLS means all URLs, and whoever names an RTT no network by its name.
+    # Without TLS factors, which would select TLS for all URLs. A given RTT replaces the named networks.
     assert given.model_copy(update={"networks": by_options({}).networks}) == by_options({})
     usual_networks = [name_of(network) for network in by_options({}).networks]
     assert usual_networks == ["broadband", "mobile", "4g"]

@@ -1,4 +1,4 @@
-"""HTTP/2 as a setting: what can be asked for with it, and what a HAR says of it."""
+"""HTTP/2 as a setting: combinations with other settings, and the version in exported HARs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""HTTP/3 as a setting: what can be asked for with it, what is refused in words, and which arms there are."""
+"""HTTP/3 as a setting: combinations with other settings, errors for invalid ones, and its arms."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""The version of IP: a factor of the network, and what it changes."""
+"""The IP version, a factor of the network, and its effects."""
 
 import pytest
 from pydantic import ValidationError

@@ -72,7 +72,7 @@ def test_every_order_of_the_arms_is_used_about_equally_often() -> None:
     orders = [tuple(load.id for load in planned.job.loads) for planned in jobs]
     counts = [orders.count(order) for order in set(orders)]
     assert len(counts) == 6
-    assert min(counts) > 60  # 100 each on average
+    assert min(counts) > 60  # 100 for each order on average
 
 
 def test_all_jobs_of_a_repeat_come_before_the_next_repeat() -> None:

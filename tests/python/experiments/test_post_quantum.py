@@ -1,4 +1,4 @@
-"""The steps of round trips over sizes of certificates, derived by hand, and as both engines measure them."""
+"""Sizes of certificates at which round trips increase: derived by hand, and measured by both engines."""
 
 import json
 from collections.abc import Iterator
@@ -12,15 +12,17 @@ from fastopen.experiments import load_experiment
 
 SEGMENT_BYTES = 1448
 DATAGRAM_BYTES = 1200
-# Of a ServerHello: header, version, random, session id, cipher suite, compression, extensions with the
-# selected version and, but for its key, the key share (RFC 8446 sections 4.1.3 and 4.2.8).
+# Size of a ServerHello without the key of its key share: header, version, random, session id, cipher suite,
+# compression, extensions with selected version and key share (RFC 8446 sections 4.1.3 and 4.2.8).
 SERVER_HELLO_BYTES = 4 + 2 + 32 + 1 + 2 + 1 + 2 + 6 + 8
 KEY_BYTES = {"x25519": 32, "x25519mlkem768": 32 + 1088}
-# Header, context, length of the list; of each certificate its length and extensions (section 4.4.2).
+# Header, context and length of the list, and the length and extensions of two certificates (section 4.4.2).
 CERTIFICATE_BYTES = 4 + 1 + 3 + 2 * (3 + 2)
-# Header, scheme, length and a signature with P-256 (section 4.4.3); header and a hash of SHA-384.
+# CertificateVerify: header, scheme, length and a signature with P-256 (section 4.4.3). Finished: header and a
+# hash of SHA-384.
 VERIFY_AND_FINISHED_BYTES = 4 + 2 + 2 + 71 + 4 + 48
-# Header, length, an empty server name and the application protocol (section 4.3.1).
+# EncryptedExtensions: header, length, an empty server name, and the application protocol without its name
+# (section 4.3.1).
 EXTENSIONS_BYTES = 4 + 2 + 4 + 7
 RECORD_BYTES = 16_384
 
@@ -28,22 +30,25 @@ RECORD_BYTES = 16_384
 def over_tcp(chain_bytes: int, key_share: str) -> int:
     """Return the bytes of a server's first flight over TCP."""
     inner = EXTENSIONS_BYTES + len("http/1.1") + CERTIFICATE_BYTES + chain_bytes + VERIFY_AND_FINISHED_BYTES
-    # A record has a header of five bytes, the type of its content and a tag; change_cipher_spec has six.
+    # Each record adds a header of 5 bytes, the type of its content and a tag of 16. change_cipher_spec has 6
+    # bytes.
     records = -(-inner // RECORD_BYTES)
-    # The session id of the client comes back.
+    # The server returns the client's session id of 32 bytes.
     hello = 5 + SERVER_HELLO_BYTES + 32 + KEY_BYTES[key_share]
     return hello + 6 + inner + records * (5 + 1 + 16)
 
 
 def steps_over_tcp(key_share: str, window_segments: int, most: int) -> list[int]:
-    """Return the largest chains that fill one window, two, and so on (RFC 6928; slow start doubles them)."""
+    """Return the sizes of the largest chains that fit into one window, two windows, and so on. Slow start
+    doubles each window (RFC 6928 for the first).
+    """
     windows = accumulate(SEGMENT_BYTES * window_segments * 2**number for number in range(4))
     sizes = range(500, most)
     found = [max((one for one in sizes if over_tcp(one, key_share) <= end), default=0) for end in windows]
     return [one for one in found if one < most - 1]
 
 
-# What quinn sends of transport parameters (RFC 9000 section 18).
+# Size of quinn's transport parameters (RFC 9000 section 18).
 TRANSPORT_PARAMETERS_BYTES = 4 + 123
 LONG_HEADER_BYTES = 1 + 4 + 1 + 8 + 1 + 8 + 2 + 1
 TAG_BYTES = 16
@@ -59,7 +64,7 @@ def datagrams_over_quic(chain_bytes: int, key_share: str) -> int:
     hello = SERVER_HELLO_BYTES + KEY_BYTES[key_share]
     inner = EXTENSIONS_BYTES + len("h3") + TRANSPORT_PARAMETERS_BYTES
     inner += CERTIFICATE_BYTES + chain_bytes + VERIFY_AND_FINISHED_BYTES
-    # An Initial has the length of its token, and the first an ACK frame of five bytes.
+    # An Initial packet has the length of its token, and the first one also has an ACK frame of five bytes.
     initial, handshake = LONG_HEADER_BYTES + 1 + TAG_BYTES, LONG_HEADER_BYTES + TAG_BYTES
     flights = [(initial + 5, initial, hello), (handshake, handshake, inner)]
     datagrams, room = 0, 0
@@ -77,7 +82,7 @@ def datagrams_over_quic(chain_bytes: int, key_share: str) -> int:
 
 
 def steps_over_quic(key_share: str, window_segments: int, most: int) -> Iterator[int]:
-    """Yield the largest chains within three times the received bytes, and within a window behind them."""
+    """Yield the largest chain within three times the received bytes, and within one further window."""
     received = 1 if key_share == "x25519" else 2
     allowed = 3 * received
     sizes = range(500, most)
@@ -87,10 +92,10 @@ def steps_over_quic(key_share: str, window_segments: int, most: int) -> Iterator
 
 
 def derived(http: str, key_share: str, window_segments: int) -> list[int]:
-    """Return the steps up to 60,000 bytes; over QUIC those that pacing does not move."""
+    """Return the steps up to 60,000 bytes; over QUIC, only those that pacing does not move."""
     if http == "1.1":
         return steps_over_tcp(key_share, window_segments, 60_000)
-    # A larger window leaves in several parts, which pacing sets apart.
+    # Pacing spreads a larger window over time, which moves its step.
     of_quic = list(steps_over_quic(key_share, 10, 30_000))
     return of_quic if window_segments == 10 else of_quic[:1]
 
@@ -116,7 +121,9 @@ def test_levels_are_runs_of_sizes_with_the_same_round_trips() -> None:
 def measured(
     engine: str, http: str, key_share: str, window: int, arms: str, slack_bytes: int = 0
 ) -> dict[int, float]:
-    """Return round trips to the first byte on both sides of each step, with TFO if `arms` has it."""
+    """Return the round trips to the first byte by size of the chain, for the sizes on both sides of each
+    step. Only the last arm of `arms` is returned.
+    """
     steps = derived(http, key_share, window)
     sizes = [size for step in steps for size in (step - slack_bytes, step + 1 + slack_bytes)]
     link = ("--rtt", "100ms", "--down", "none", "--up", "none", "--engine", engine, "--repeats", "1")
@@ -148,7 +155,7 @@ def test_the_steps_are_where_they_were_derived_to_the_byte(
 @pytest.mark.e2e
 def test_the_host_engine_has_the_steps_of_tcp_at_the_same_bytes() -> None:
     found = measured("host", "1.1", "x25519", 10, "off")
-    # A delayed acknowledgement of the last segment of a window takes part of a round trip.
+    # Whole round trips only: a delayed ACK of the last segment of a window adds a fraction of a round trip.
     assert [int(rtts) for rtts in found.values()] == [3, 4, 4, 5]
 
 

@@ -1,4 +1,4 @@
-"""Pages as they were recorded: schemes by URL, versions of HTTP by host."""
+"""Loads of pages as recorded: the scheme of each URL, the version of HTTP of each host."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ NETWORK = Network(rtt_us=100_000, down=NO_LIMIT, up=NO_LIMIT)
 
 
 def mixed_page() -> Page:
-    """A page of one host with both schemes, one of HTTP/2, one of HTTP/3, and one of unknown version."""
+    """Return a page with a host of both schemes, one of HTTP/2, one of HTTP/3, and one of unknown version."""
     urls = [
         ("https://a.test/", "2"),
         ("http://a.test/1.png", "1.1"),
@@ -144,7 +144,7 @@ def test_a_har_names_the_version_of_each_exchange(tmp_path: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.real_time
 def test_a_host_with_both_schemes_is_loaded_over_both() -> None:
-    """The real world: HTTP/2 and HTTP/1.1 on one host, HTTP/3 on another, every load valid."""
+    """In a real world, loads with HTTP/2 and HTTP/1.1 on one host and HTTP/3 on another are all valid."""
     (setup,) = setups_asked(key_share="x25519", security="recorded")
     network: Network = networks_asked(rtt="20ms")[0]
     experiment = Experiment(name="x", pages=["mixed"], networks=[network], setups=[setup], repeats=1, seed=1)

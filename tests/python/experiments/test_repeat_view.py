@@ -1,4 +1,4 @@
-"""Repeat views: how they are asked for and refused, and what is made of what a browser had kept."""
+"""Repeat views: their settings and errors, and the treatment of responses from the browser's cache."""
 
 import io
 import json
@@ -77,7 +77,7 @@ def test_what_an_experiment_wants_shown_and_kept_stays_with_another_client() -> 
 
 
 def repeat_run(**browser: Any) -> tuple[Results, LoadRecord, dict[str, Any]]:
-    """A run of repeat views in which the browser had kept 1 and 2, and had 3 confirmed."""
+    """Return a run of repeat views: resources 1 and 2 came from the cache, and 3 was revalidated."""
     page = made_up_page("small", 6)
     client = Client.model_validate({"kind": "chromium", "view": "repeat", "screenshot": True})
     plan = made_up_plan([page], (100,), repeats=1, setups=[{"client": client.model_dump()}])
@@ -153,7 +153,7 @@ def test_what_something_kept_makes_known_still_waits_for_the_handshake_before() 
             ]
         }
     )
-    # The document's own, and that of request 4, which the browser knew of by what it had kept.
+    # The handshakes of the document and of request 4, whose initiator 1 came from the browser's cache.
     assert handshakes_in_a_row_ns(chained, opened) == 200 * MS
     path = critical_path(chained, opened, Client.model_validate({"kind": "chromium"}))
     assert path is not None

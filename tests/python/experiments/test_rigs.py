@@ -1,4 +1,4 @@
-"""Rigs that an experiment's file declares: properties, what excludes what, pages of objects."""
+"""Rigs that an experiment's file declares: properties, their exclusions, and pages made of objects."""
 
 from pathlib import Path
 

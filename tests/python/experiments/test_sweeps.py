@@ -1,4 +1,4 @@
-"""Sweeps: lists of settings, in the command line and in TOML, become the cells that they mean."""
+"""Sweeps: lists of settings, on the command line and in TOML, and the cells that they give."""
 
 import json
 from collections.abc import Callable
@@ -160,7 +160,7 @@ def test_the_arms_of_a_row_are_loads_of_one_job_on_each_engine(tmp_path: Path, p
         client = { keep_alive = [true, false] }
     """
     plan = make_plan(experiment(tmp_path, text), [page])
-    # Without loss virtual time needs no second repeat.
+    # In virtual time, a network without loss needs no second repeat.
     assert len({planned.job.id for planned in plan.jobs}) == len(plan.jobs) == 2 * (1 + 2)
     assert [planned.comparison.engine for planned in plan.jobs] == ["virtual"] * 2 + ["host"] * 4
     for planned in plan.jobs:
@@ -255,7 +255,7 @@ def test_the_estimate_is_of_the_right_order_and_falls_with_worlds_at_once(page: 
     networks = networks_asked(rtt="200ms")
     plan = make_plan(Experiment(name="x", pages=["p"], networks=networks, seed=1), [page])
     alone, four = (estimated_s(plan, {"host": parallel}) for parallel in (1, 4))
-    # Ten worlds with three loads of one resource: a handshake, a request, and 0.1 s for the world.
+    # Ten worlds with 0.1 s of setup and three loads, each with a handshake and a request.
     assert alone == pytest.approx(10 * (0.1 + 3 * 0.4), rel=0.1)
     assert four == pytest.approx(alone / 4)
     assert estimated_s(plan, {"host": 4}, {"host": 3.0}) == pytest.approx(3 * four)
@@ -277,10 +277,10 @@ def test_the_pace_of_a_run_weighs_loads_by_what_they_cost(page: Page) -> None:
     quick = next(planned.job for planned in plan.jobs if planned.job.network.rtt_us == 100_000)
     pace = Pace.of(plan, pending)
     assert pace.left_s(1.0) is None
-    for _ in range(2):  # done again, a load takes time and leaves no less to do
+    for _ in range(2):  # the second attempt takes time without reducing the work that is left
         for load in quick.loads:
             pace.finished(quick.id, load.id)
-    # The others wait for nine times as long, besides the time for a world.
+    # The other loads take nine times as long, plus the time for a world.
     left_s = pace.left_s(2.0)
     assert left_s is not None
     assert 4 < left_s < 9

@@ -1,4 +1,4 @@
-"""Transports in words become arms over settings; TLS in paths, figures and HARs."""
+"""Names of transports and the arms and settings that they select; TLS in critical paths, figures and HARs."""
 
 import json
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_a_wrong_version_in_a_file_is_named(tmp_path: Path) -> None:
 
 
 def over_tls() -> tuple[LoadRecord, dict[str, Any]]:
-    """A request that was sent when TCP and TLS stood, a round trip each."""
+    """Return a load whose request was sent after handshakes of TCP and TLS, which took a round trip each."""
     data = json.loads((GOLDEN / "load.json").read_text())
     session = data["connections"][1]["tls"] | {"secured_ns": 2 * RTT_NS}
     connection = data["connections"][0] | {

@@ -1,4 +1,4 @@
-"""Small HARs for tests: an entry and a file with the least that recorders write, to be changed."""
+"""Make small HARs for tests: entries and files with the fields that all recorders write, and changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fastopen.pages.importers.har.body_stripper import BodyStripper
 from fastopen.pages.importers.har.recording import pages_of_log
 from fastopen.pages.importers.notes import Notes
 
-START = "2024-05-01T10:00:0"  # and seconds, so that a test says "0.250Z" for 250 ms
+START = "2024-05-01T10:00:0"  # a test appends seconds, such as "0.250Z"
 
 
 def at(ms: float) -> str:
-    """A startedDateTime this long after the page began."""
+    """Return a startedDateTime this many ms after the start of the page."""
     return f"{START}{ms / 1000:.3f}Z"
 
 
 def entry(url: str, start: float = 0, **changes: Any) -> dict[str, Any]:
-    """A GET that was answered with 200: 20 ms of connecting, 50 ms of waiting, 10 ms of receiving."""
+    """Return an entry of a GET with status 200: 20 ms of connecting, 50 ms of waiting, 10 ms of receiving."""
     request: dict[str, Any] = {
         "method": "GET",
         "url": url,
@@ -50,7 +50,7 @@ def entry(url: str, start: float = 0, **changes: Any) -> dict[str, Any]:
 
 
 def har(*entries: Any, on_load: float | None = None, **log: Any) -> dict[str, Any]:
-    """A file of one page that began at 0 ms."""
+    """Return a HAR with one page, which began at 0 ms, and these entries."""
     timings = {} if on_load is None else {"onLoad": on_load}
     page = {"id": "p", "title": "", "startedDateTime": at(0), "pageTimings": timings}
     found = [e if not isinstance(e, dict) else {"pageref": "p"} | e for e in entries]
@@ -58,7 +58,7 @@ def har(*entries: Any, on_load: float | None = None, **log: Any) -> dict[str, An
 
 
 def import_har(data: object, place: str, *, lenient: bool = False) -> list[ImportedPage]:
-    """Every page of a decoded HAR that has entries, in the file's order. Raises InputError."""
+    """Return the pages of a decoded HAR that have entries, in the file's order. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if isinstance(log, dict) and isinstance(log.get("entries"), list):
         strip = BodyStripper()
@@ -75,7 +75,7 @@ ROOT = entry("http://a.test/")
 
 
 def kind(type_: str) -> dict[str, str]:
-    """The type of a request, as Chrome writes it."""
+    """Return the type of a request in Chrome's field."""
     return {"_resourceType": type_}
 
 

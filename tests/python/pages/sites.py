@@ -1,4 +1,4 @@
-"""A small site for tests, as servers would send it: what it is made of, and who names what."""
+"""A small site for tests: the responses of its servers, and the initiator of each resource."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = b"""<!doctype html><html><head><title>A site</title>
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answers to a URL."""
+    """A server's response for a URL, and the Referer of its request."""
 
     url: str
     body: bytes
@@ -35,7 +35,7 @@ class Answer:
 
 
 def site() -> list[Answer]:
-    """A redirect to a page with 8 resources on 4 hosts; the document is compressed."""
+    """Return the responses: a redirect, its target, a compressed document, and its 8 resources on 4 hosts."""
     return [
         Answer("http://a.test/old", b"", "text/html", 301, "http://a.test/", referer=None),
         Answer("http://a.test/", gzip.compress(ROOT, mtime=0), "text/html", coding="gzip", referer=None),
@@ -50,7 +50,7 @@ def site() -> list[Answer]:
     ]
 
 
-# Who asks for what: URL to initiator.
+# URL of the initiator of each URL.
 INITIATORS = {
     "http://a.test/old": None,
     "http://a.test/": "http://a.test/old",

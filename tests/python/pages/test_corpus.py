@@ -1,4 +1,4 @@
-"""Pages of a corpus that are chosen by their facts, and samples of them."""
+"""Choosing pages of a corpus by their properties, and random samples of pages."""
 
 import csv
 import warnings
@@ -33,7 +33,7 @@ def refused(text: str) -> str:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Ten pages of 2 to 20 requests in folders of folders, and one file that is cut off."""
+    """Write ten pages of 2 to 20 requests in nested folders, and a truncated file. Return the folder."""
     for number in range(10):
         page = made_up_page(f"page-{number}", requests=2 * (number + 1))
         place = tmp_path / "corpus" / f"part{number % 3}"

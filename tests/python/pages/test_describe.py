@@ -1,4 +1,4 @@
-"""What is said of a page."""
+"""Descriptions of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page model: what it accepts, what it says of what it does not, and how it is written."""
+"""The page model: valid pages, errors for invalid ones, and its file format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastopen.pages.model import parse_page
 
 
 def page(**changes: Any) -> dict[str, Any]:
-    """A page of a document and an image, as decoded JSON."""
+    """Return a page of a document and an image, as decoded JSON, with these changes."""
     resources = [
         {"url": "http://a.test/", "type": "document", "body_bytes": 1000, "initiator": None},
         {"url": "http://b.test/i.png", "type": "image", "body_bytes": 70, "initiator": 0},

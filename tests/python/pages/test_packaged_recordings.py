@@ -1,4 +1,4 @@
-"""The recorded pages that come with fastopen: facts of HARs, made again bit for bit."""
+"""The recorded pages that come with fastopen: importing their HARs gives the same bytes again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a HAR holds, importing it gives valid pages or an InputError, and the same ones each time."""
+"""Importing any HAR gives valid pages or an InputError, and the same result each time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ INITIATORS = st.one_of(
 
 @st.composite
 def entries(draw: st.DrawFn) -> Any:
-    """An entry that a recorder might write on a bad day."""
+    """Draw an entry of a HAR with missing, odd or invalid values."""
     if draw(st.integers(0, 19)) == 0:
         return draw(JSON)
     extra = draw(

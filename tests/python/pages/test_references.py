@@ -1,4 +1,4 @@
-"""What documents and stylesheets name, and where."""
+"""References to resources in documents and stylesheets, and their positions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_any_bytes_are_read_as_document_and_as_stylesheet(text: bytes) -> None:
         ("gzip, br", lambda data: brotli.compress(gzip.compress(data))),
         ("identity", bytes),
         ("", bytes),
-        ("gzip", bytes),  # an archiver unpacked it and left the header
+        ("gzip", bytes),  # an archiver has decompressed the body but kept the header
     ],
 )
 def test_content_codings_are_undone(coding: str, pack: object) -> None:

@@ -1,4 +1,4 @@
-"""The paper's four pages: made from saved bodies and the browser's log, and made again bit for bit."""
+"""The paper's four pages, made again bit for bit from saved bodies and the browser's log."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SCRIPT = b"var x = document.images; load('one.png');     "
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """The bodies of the log above; the redirect's file holds what it led to."""
+    """Write the bodies of the log above. The file of the redirect has the body of its target."""
     for name, data in {
         "a.test/index.html": PAGE,
         "b.test/0123456789abcdef0123456789abcdef": SCRIPT,
@@ -160,7 +160,7 @@ def test_the_cs244_page_is_as_the_report_says_and_as_it_is_packaged() -> None:
 
 
 def same_zlib() -> bool:
-    """Whether this zlib compresses as the one that made the packaged pages; others differ by some bytes."""
+    """Return True if this zlib gives the same sizes as the one that made the packaged pages."""
     rng = random.Random(0)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randrange(2, 9))) for _ in range(800)]
     text = " ".join(rng.choices(words, k=40_000)).encode()

@@ -1,4 +1,4 @@
-"""How sure a run is, in words: noise floor, precision, repeats needed, outliers."""
+"""Sentences about the certainty of a run: noise floor, precision, required repeats, outliers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +12,14 @@ from fastopen.report.certainty import certainty_lines
 from fastopen.runs import RunStore
 from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan
 
-# Warm loads take nine tenths, and a load a microsecond more than that of the repeat before.
+# Warm loads take 90 ms and others 100 ms, and each repeat takes 1 us more than the previous one.
 STEADY = """
 UPDATE loads SET plt_ns = CASE id WHEN 'tfo-warm' THEN 90000000 ELSE 100000000 END + 1000 * repeat
 """
 
 
 def results_of(folder: Path, repeats: int, changes: str = "", **others: Any) -> Results:
-    """Of a made-up run without noise, after what an SQL expression makes of its page load times."""
+    """Return the results of a made-up run without noise. `changes`: an SQL expression for page load times."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20,), repeats=repeats, **others)
     with RunStore.create(folder, plan, ENVIRONMENT) as store:
         fill(store, plan)

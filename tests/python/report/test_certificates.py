@@ -1,4 +1,4 @@
-"""What certificates cost a page, what fits into a SYN, and steps of round trips over sizes."""
+"""The effect of certificates on load times, sizes that fit into a SYN, and steps of round trips."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def with_times(found: Results, ms: Any) -> Results:
 
 
 def ms_of(point: Point) -> float:
-    """300 ms; 100 more with large certificates, unless the session is resumed."""
+    """Return 300 ms, 100 more for large certificates without resumption, 40 less with warm cookies."""
     tls, arm = point.setup.tls, point.arm
     assert tls is not None
     assert arm is not None
@@ -176,5 +176,5 @@ def test_sizes_with_as_many_round_trips_are_one_level(size: int, shown: str) -> 
     assert grid is not None
     (row,) = grid.rows
     assert row[-1].text.replace("\xa0", " ") == f"{shown}, 3.000"
-    # With a rate, times grow with each byte.
+    # If the link has a rate, times grow with each byte, so there are no levels.
     assert level_grid(replace(found, first_flights=flights), "small") is None

@@ -1,4 +1,4 @@
-"""What is said of a run of many pages: distribution, extremes and what goes with the saving."""
+"""The report of a run of many pages: distribution, extremes, and correlations of the saving."""
 
 import io
 import json
@@ -24,7 +24,7 @@ PAGES = 24
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pages of 2 to 25 requests to up to six hosts."""
+    """Return a run of pages with 2 to 25 requests to up to six hosts."""
     hosts = [f"h{number}.test" for number in range(6)]
     pages = [
         made_up_page(f"page-{number}", requests=number + 2, hosts=hosts[: 1 + number % 6])

@@ -1,4 +1,4 @@
-"""The page and the tables of a search for a rig, of made-up times."""
+"""The page and the tables of a search for a rig, with made-up times."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ EVIL = '</style><script>alert(1)</script><img src=x onerror="alert(1)">'
 
 
 def tried(rig: tuple[int, ...], agreeing: int) -> Tried:
-    """Return a rig that gives so many of the cells, and ten points less of the others."""
+    """Return a rig that agrees with the first `agreeing` cells, and saves ten points less in the others."""
 
     def times(number: int, cell: PublishedCell) -> Times:
         points = 0 if number < agreeing else -10

@@ -1,4 +1,4 @@
-"""Findings of a run are made once, and every renderer shows all of them."""
+"""Findings of a run are computed once, and every renderer shows all of them."""
 
 import io
 import json
@@ -58,7 +58,7 @@ def rendered(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def letters(text: str) -> str:
-    """Without what a renderer breaks lines at."""
+    """Return the text without white space, at which renderers break lines."""
     return re.sub(r"\s", "", text)
 
 

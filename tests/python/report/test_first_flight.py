@@ -1,4 +1,4 @@
-"""First flights: which is best, what TFO adds to each, and round trips to the first byte."""
+"""First flights: the best one, the saving that TFO adds to each, and round trips to the first byte."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ from fastopen.report.summary import verdict_line
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
-# Milliseconds by session and arm.
+# Page load times in milliseconds by session and arm.
 PLT_MS = {
     "none": {"off": 300.0, "cold": 300.0, "warm": 200.0},
     "resumed": {"off": 290.0, "cold": 290.0, "warm": 190.0},
@@ -84,7 +84,7 @@ def test_rows_of_several_sessions_say_the_round_trips_to_the_first_byte() -> Non
     headings = [column.heading.replace("\xa0", " ") for column in grid.columns]
     at = [headings.index(f"1st byte {arm} RTTs") for arm in ("off", "cold", "warm")]
     shown = [str(row[column]) for row in grid.rows for column in at]
-    # The made-up loader: a handshake of one RTT, unless there is a cookie, and one for the answer.
+    # In made-up loads, a handshake takes one RTT unless there is a cookie, and a response takes one.
     assert [float(rtts) for rtts in shown] == pytest.approx([2, 2, 1] * 2, abs=0.02)
     printed = [cell["first_byte_rtts"] for cell in results_document(found)["cells"]]
     assert [f"{rtts:.3f}" for rtts in printed] == shown
@@ -174,7 +174,7 @@ def test_a_request_that_does_not_fit_into_a_syn_says_why_early_data_saved_nothin
         "first_flight_bytes_min": 12342,
         "syn_data_max_bytes": 1420,
     }
-    # Tickets are not to blame for that one.
+    # Data beyond the SYN is not caused by missing tickets, so that connection does not count here.
     assert figures["tickets_run_out"]["connections_without"] == 4
 
 

@@ -23,7 +23,7 @@ def _results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def dots(text: str) -> list[int]:
-    """For each column of dots, how many there are."""
+    """Return the number of dots in each column."""
     bits = [ord(letter) - BLANK for letter in text]
     return [(bit & half).bit_count() for bit in bits for half in (0x47, 0xB8)]
 

@@ -1,4 +1,4 @@
-"""What a report says of paths that break TFO."""
+"""Findings of a report about paths that break TFO."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from made_up_run import made_up_page, made_up_plan, made_up_run
 
 
 def results(folder: Path, path: str, saved_ms: dict[str, float]) -> Results:
-    """Of two RTTs; what TFO saves by the path."""
+    """Return results for two RTTs. `saved_ms` has the saving of TFO on each path."""
     networks = networks_asked(rtt="20ms,100ms", path=path)
     plan = made_up_plan([made_up_page("p")], networks=[one.model_dump() for one in networks])
     with RunStore.open(made_up_run(folder, plan)) as store:

@@ -36,7 +36,7 @@ def page_verdicts(results: Results, page: str) -> list[str]:
 
 
 def compare(name: str, text: str) -> None:
-    """Compares with the snapshot, or writes it when that was asked for."""
+    """Compare the text with a snapshot, or write the snapshot if UPDATE_SNAPSHOTS is set."""
     path = SNAPSHOTS / name
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.write_text(text)
@@ -87,7 +87,7 @@ def test_every_table_with_published_figures_fits_80_columns(
 
 
 def virtual_run(repeats: int = 1, **others: Any) -> Results:
-    """Loads of each arm over a network, in virtual time."""
+    """Return the results of loads with each arm, in virtual time."""
     plan = made_up_plan([made_up_page("small", 6)], (20,), repeats, engines=["virtual"], **others)
     with RunStore.create(None, plan, {"kernel": "6.18.0"}) as store:
         fill(store, plan)
@@ -156,7 +156,7 @@ def test_the_document_has_the_keys_that_the_issue_names(small_plan: MakePlan, fa
 
 
 def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | None]) -> Results:
-    """The results with other improvements (and intervals) for warm cookies, one for each network."""
+    """Return the results with other improvements (and intervals) for warm cookies, one for each network."""
     cells = [
         replace(
             cell,
@@ -372,9 +372,9 @@ def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
     assert [column.heading[:7] for column in grid.columns][:2] == ["loss %", "PLT off"]
     assert printed(results, 80).splitlines()[0] == f"small  {grid.subtitle}"
     assert escaped(grid.subtitle) in latex([grid])
-    # A single row keeps what it is about.
+    # A table with a single row keeps the columns that describe it.
     assert result_grid(virtual_run(), "small").columns[0].heading == "RTT ms"
-    # Where pages are at the head of rows, the only network goes above them.
+    # If rows begin with the page, the only network is above the table.
     two = made_up_plan([made_up_page("a"), made_up_page("b")], (20,), 1, engines=["virtual"])
     with RunStore.create(None, two, {}) as store:
         fill(store, two)

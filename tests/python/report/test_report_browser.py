@@ -1,6 +1,7 @@
-"""The report in a real browser, opened from its file: silent, offline, chosen by click and by key, printed.
+"""The report in a real browser, opened from its file: no messages, no requests, choices by mouse and
+keyboard.
 
-FASTOPEN_SCREENSHOTS=DIR keeps the pictures of it to look at.
+FASTOPEN_SCREENSHOTS=DIR keeps screenshots in DIR.
 """
 
 import os
@@ -24,7 +25,7 @@ EVIL = '</script><script>window.broken = 1</script><img src=x onerror="window.br
 
 
 def written(path: Path, *names: str) -> Path:
-    """A report of two pages or more, one of them with more requests than have room for their names."""
+    """Write a report of two pages, one of which has more requests than there is room for names."""
     pages = [made_up_page(name, requests) for name, requests in zip(names, (12, 70), strict=True)]
     plan = made_up_plan(pages, (20, 100), repeats=6)
     with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
@@ -46,7 +47,7 @@ def _browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, report: Path, **settings: Any) -> Iterator[Page]:
-    """The report, drawn. Whatever it says on the console, and whatever it asks for, is a failure."""
+    """Open the report and wait until it is drawn. Any console message or request fails the test."""
     context = browser.new_context(**(settings or SCREENS["desktop"]))
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -65,7 +66,7 @@ def opened(browser: Browser, report: Path, **settings: Any) -> Iterator[Page]:
 
 
 def waterfall(page: Page) -> str:
-    """What is drawn as the first single load, in words."""
+    """Return the description of the load that the first waterfall shows."""
     return page.locator('[data-load="0"]').get_attribute("data-drawn") or ""
 
 
@@ -166,7 +167,7 @@ def test_loads_are_chosen_by_the_keyboard_alone(browser: Browser, report: Path) 
 
 def test_pointing_at_a_mark_shows_its_figures(browser: Browser, report: Path) -> None:
     with opened(browser, report) as page:
-        # Off the interval, which is in the middle.
+        # Beside the interval, which is in the middle of the bar.
         page.locator('[data-figure="improvement"] svg path[aria-roledescription="bar"]').last.hover(
             position={"x": 4, "y": 4}
         )
@@ -176,7 +177,7 @@ def test_pointing_at_a_mark_shows_its_figures(browser: Browser, report: Path) ->
 
 
 def until(page: Page, happened: Callable[[], bool]) -> None:
-    """Waits: the page's policy forbids what Playwright's own waiting would do."""
+    """Wait for a condition. Playwright's own waiting needs scripts that the page's policy forbids."""
     for _ in range(PATIENCE_MS // 20):
         if happened():
             return

@@ -1,4 +1,4 @@
-"""The report as HTML, Markdown, LaTeX and CSV: complete, and inert whatever a page is called."""
+"""The report as HTML, Markdown, LaTeX and CSV: complete, and safe with any name of a page."""
 
 import csv
 import io
@@ -46,7 +46,7 @@ def source_of(plan: Plan, **others: Any) -> Source:
 
 
 def evil_page() -> Page:
-    """A page whose name, source and URLs would break out of wherever they are put."""
+    """Return a page whose name, source and URLs would break markup or be executed if not escaped."""
     page = made_up_page(EVIL, 6)
     urls = [f"http://a.test/'-alert(1)-'&lt;b&gt;%3C/script%3E{number}" for number in range(6)]
     resources = tuple(
@@ -56,7 +56,7 @@ def evil_page() -> Page:
 
 
 class Elements(HTMLParser):
-    """Counts elements as a browser would see them, and collects the text of scripts."""
+    """Counts the elements of a document, and collects the text of scripts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Verdicts are about one question each, and what surprises is explained where it stands."""
+"""Each verdict answers one question, and surprising results are explained beside it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ def page_verdicts(results: Results, page: str) -> list[str]:
 
 @pytest.fixture
 def several_questions(small_plan: MakePlan, fake_world: FakeWorld) -> Results:
-    """Warm cookies save 18 % in cleartext, and nothing over TLS."""
+    """Return results in which warm cookies save 18 % in cleartext, and nothing over TLS."""
     plan = small_plan((20, 100), repeats=1)
     experiment = plan.experiment.model_copy(update={"setups": SETUPS})
     plan = make_plan(experiment, plan.pages)
@@ -227,7 +227,7 @@ def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> Non
         found = shown(replace(results, cells=cells), "factor_without_effect")
         return [one.sentence for one in found]
 
-    # A third value takes another time, so that the factor does have an effect.
+    # The third value of the factor has another time, so only these two values are the same.
     assert said(same) == [f"{words} cubic and reno, as no segment is retransmitted."]
     lossy = [replace(cell, retransmitted=1.0) for cell in same]
     assert said(lossy) == [f"{words} cubic and reno."]

@@ -1,4 +1,4 @@
-"""The command line in a fork of the process that tests it."""
+"""Run the command line in a fork of the test's process."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from fastopen.cli import main
 
 
 def forked(command: list[str]) -> int:
-    """The command in a process that has read all modules already: no kill falls on the reading of them."""
+    """Start the command in a fork, so that no kill hits the loading of modules. Return the process id."""
     pid = os.fork()
     if not pid:
         code = 1

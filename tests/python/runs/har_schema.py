@@ -1,6 +1,6 @@
-"""What HAR 1.2 asks for (http://www.softwareishard.com/blog/har-12-spec/), as a JSON Schema that is strict.
+"""A strict JSON Schema of HAR 1.2 (http://www.softwareishard.com/blog/har-12-spec/).
 
-Fields that the format does not know begin with an underscore.
+Fields that are not in the format must begin with an underscore.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The most that TCP Fast Open can save a load: its handshakes in a row."""
+"""The upper bound of TCP Fast Open's saving in a load: the handshakes in a row."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def _page(initiators: list[int | None]) -> Page:
 
 
 def _record(requests: list[tuple[int, int, int, int | None, int]], handshakes_us: list[int]) -> LoadRecord:
-    """Requests as (resource, connection, queued, connect start or None, end), times in ms."""
+    """Return a load. `requests`: resource, connection, queued, connect start or None, end; times in ms."""
     golden: dict[str, Any] = json.loads(LOAD.read_text())
     request, connection = golden["requests"][0], golden["connections"][0]
     golden["requests"] = [
@@ -67,13 +67,14 @@ def test_a_request_on_a_connection_that_stands_adds_nothing() -> None:
 
 
 def test_a_request_that_waited_for_room_stands_behind_what_made_it() -> None:
-    # Without keep-alive: resource 2 is queued at 10 and gets a connection when resource 1 ends at 20.
+    # Without keep-alive, resource 2 is queued at 10 ms and opens a connection when resource 1 ends at 20 ms.
     record = _record([(0, 0, 0, 0, 10), (1, 1, 10, 10, 20), (2, 2, 10, 20, 30)], [3000, 4000, 5000])
     assert handshakes_in_a_row_ns(_page([None, 0, 0]), record) == 12 * MS
 
 
 def test_a_request_whose_connection_was_given_away_waited_for_that_handshake_too() -> None:
-    # Resource 1 is queued at 10 and opens a connection, which a more urgent one has when it stands at 14.
+    # Resource 1 is queued at 10 ms and opens a connection. A more urgent request gets that connection when it
+    # is established at 14 ms.
     record = _record([(0, 0, 0, 0, 10), (2, 1, 13, 10, 30), (1, 2, 10, 13, 40)], [3000, 4000, 5000])
     one_origin = [{**one.model_dump(), "host": "h1.test"} for one in record.connections[1:]]
     connections = [record.connections[0].model_dump(), *one_origin]
@@ -82,7 +83,7 @@ def test_a_request_whose_connection_was_given_away_waited_for_that_handshake_too
 
 
 def test_a_request_that_found_a_free_connection_waited_for_the_handshake_that_was_under_way_as_well() -> None:
-    # Resource 2 opens a connection of its own at 13, but that of resource 1 is free at 15 and carries it.
+    # Resource 2 opens a connection at 13 ms, but resource 1's connection is free at 15 ms and carries it.
     record = _record(
         [(0, 0, 0, 0, 5), (1, 1, 5, 5, 15), (2, 1, 13, None, 30), (3, 2, 20, 13, 40)], [0, 0, 9000]
     )

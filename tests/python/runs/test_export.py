@@ -1,4 +1,4 @@
-"""Exports: what other programs read of a run, whole or not at all."""
+"""Exports of runs for other programs: written completely or not at all."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ from runs.har_schema import SCHEMA
 
 @pytest.fixture(name="kept")
 def _kept(tmp_path: Path) -> Path:
-    """Twelve loads of a page of twelve requests; the warm load of one job is invalid."""
+    """Write a run of twelve loads of a page with twelve requests. The warm load of one job is invalid."""
     plan = made_up_plan([made_up_page("news, \N{SNOWMAN}")], rtts_ms=(20,), repeats=4)
     return made_up_run(tmp_path / "kept", plan, late=[plan.jobs[1].job.id])
 

@@ -1,4 +1,4 @@
-"""Kept runs are listed with what tells them apart, and removed with nothing but what is theirs."""
+"""Listing kept runs with the facts that distinguish them, and removing a run without any other file."""
 
 import shutil
 from pathlib import Path

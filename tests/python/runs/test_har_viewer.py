@@ -1,4 +1,4 @@
-"""An exported HAR in a real browser's viewer: Chromium's DevTools, which it serves on its debugging port."""
+"""An exported HAR in a real viewer: Chromium's DevTools, which Chromium serves on its debugging port."""
 
 import json
 import os
@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
 ]
 PATIENCE_MS: Final = 180_000
-# What the network panel calls for a file; of each request, what its table and its waterfall show.
+# Calls the functions with which the network panel imports a file. Returns the fields of each request that the
+# panel's table and waterfall show.
 IMPORT: Final = """async har => {
     const {HARFormat, Importer} = await import('/devtools/models/har/har.js');
     await import('/devtools/panels/network/network.js');
@@ -45,7 +46,7 @@ def _har(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def opened(har: dict[str, Any], profile: Path) -> list[dict[str, Any]]:
-    """The requests that DevTools find in a HAR."""
+    """Open a HAR in DevTools. Return the requests that it shows."""
     arguments = ["--remote-debugging-port=0", "--remote-allow-origins=*"]
     arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
@@ -68,7 +69,7 @@ def opened(har: dict[str, Any], profile: Path) -> list[dict[str, Any]]:
 
 
 def test_chromiums_own_viewer_opens_a_load(har: dict[str, Any], tmp_path: Path) -> None:
-    # DevTools order them by when they began.
+    # DevTools sorts requests by start time, so both lists are sorted by URL here.
     entries = sorted(har["log"]["entries"], key=lambda entry: str(entry["request"]["url"]))
     shown = sorted(opened(har, tmp_path / "profile"), key=lambda one: str(one["url"]))
     assert [one["url"] for one in shown] == [entry["request"]["url"] for entry in entries]

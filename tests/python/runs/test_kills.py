@@ -1,4 +1,4 @@
-"""Of runs of both engines any process is killed at any moment: nothing is lost, done twice, or left."""
+"""Kill any process of a run at any moment, on both engines: no load is lost or repeated, nothing is left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from runs.forked import forked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-# A thousand in a long test, few in the tests of every day; in so many parts, which may run at once.
+# Number of kills: a thousand in a long test, few in the usual tests. They are divided into PARTS, which may
+# run at the same time.
 KILLS = int(os.environ.get("FASTOPEN_KILLS", "12"))
 PARTS = max(1, min(8, KILLS // 50))
 PR_SET_CHILD_SUBREAPER = 36
@@ -31,7 +32,7 @@ LOADS = 3
 
 @pytest.fixture(autouse=True)
 def _orphans_come_here() -> Iterator[None]:
-    """Whatever outlives its parent becomes a child of this process, which so sees all that is left."""
+    """Make this process the new parent of orphans, so that it can find all processes that are left."""
     prctl = ctypes.CDLL(None).prctl
     assert prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     yield
@@ -39,7 +40,7 @@ def _orphans_come_here() -> Iterator[None]:
 
 
 def processes() -> dict[int, tuple[int, str, str]]:
-    """Parent, state and name of each."""
+    """Return the parent, state and name of each process by its id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -52,8 +53,8 @@ def processes() -> dict[int, tuple[int, str, str]]:
 
 
 def descendants(but: set[int], child: int = 0) -> dict[int, tuple[str, str]]:
-    """State and name of all living processes that this one has led to, but of some; reaps dead orphans, not
-    the child that is waited for.
+    """Return the state and name of all living descendants of this process by id, without those of the
+    children in `but`. Reaps ended orphans, but not `child`, for which the caller waits.
     """
     by_parent: dict[int, list[int]] = defaultdict(list)
     everything = processes()
@@ -82,7 +83,9 @@ def kill(pid: int, number: int) -> bool:
 def harried(
     command: list[str], most: int, draw: random.Random, took_s: float, before: set[int]
 ) -> Counter[str]:
-    """What was killed of a command, by its name, until it had ended."""
+    """Run a command and kill up to `most` of its processes at random times. Return the number of kills by the
+    name of the process. Fails if any process is left.
+    """
     front = forked(command)
     pidfd = os.pidfd_open(front)
     killed: Counter[str] = Counter()
@@ -94,7 +97,7 @@ def harried(
             break
         if not by_name:
             continue
-        # Each kind as often: of a kernel there are many processes.
+        # Choose the name first, because a kernel has many processes.
         name = draw.choice(sorted(by_name))
         victim = draw.choice(sorted(by_name[name]))
         if draw.random() < 0.2 and kill(victim, signal.SIGSTOP):
@@ -103,7 +106,7 @@ def harried(
     assert select.select([pidfd], [], [], 5 * MAX_WAIT_S)[0], f"it did not end after {killed}"
     os.close(pidfd)
     status = os.waitstatus_to_exitcode(os.waitpid(front, 0)[1])
-    # 1: a load whose world was killed each time that it was tried; 3: the machine's fault.
+    # Status 1: the world of a load was killed at each attempt. Status 3: a fault of the machine.
     assert status in (0, 1, 3) or (status == -signal.SIGKILL and killed["front"]), (status, killed)
     assert status == 0 or killed
     deadline = time.monotonic() + MAX_WAIT_S
@@ -114,9 +117,10 @@ def harried(
 
 
 def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]:
-    """Attempts at each load, and their records, without what a load's place among those of its world decides:
+    """Return the attempts at each load and their records, without address and start time.
 
-    where a part of a job was done, it does what is left alone.
+    These depend on the place of a load in its world, which is different if a part of the job was already
+    done.
     """
     found = defaultdict(list)
     with RunStore.open(folder) as run:
@@ -127,7 +131,9 @@ def records(folder: Path) -> dict[tuple[str, str], list[tuple[int, LoadRecord]]]
 
 
 def assert_the_same(kept: Path, whole: Path, engine: str) -> None:
-    """Each load was done, once or again where it was disturbed; in virtual time what came out is the same."""
+    """Assert that each load was done, and repeated only after an invalid attempt. In virtual time, its record
+    must be the same as in the run without kills.
+    """
     expected, found = records(whole), records(kept)
     assert found.keys() == expected.keys()
     for key, attempts in found.items():
@@ -174,17 +180,18 @@ def test_whatever_process_of_a_run_is_killed_no_load_is_lost_or_done_twice_and_n
                     if run.status == "finished":
                         break
                 command = ["resume", str(kept), "-q"]
-        # Its writer may have been killed between its last word and the end.
+        # The writer may have been killed after the last record, before the run was marked as finished.
         assert fastopen("resume", kept, "-q").returncode in (0, 1)
         assert [path.name for path in kept.iterdir()] == ["run.sqlite"]
         assert_the_same(kept, whole, engine)
         if engine == "virtual":
-            # What was being written into the store when its writer was killed is not taken for a result.
+            # A file that was being written to the store when its writer was killed must not count as a
+            # result.
             again = tmp_path / f"again-{number}"
             assert fastopen(*arguments, "-o", again, "--store", store).returncode == 0
             assert_the_same(again, whole, engine)
     if engine == "virtual":
-        # The folder of a kernel whose cleanup and launcher were both killed goes with the next kernel.
+        # If cleanup and launcher of a kernel were both killed, the next kernel removes its folder.
         assert fastopen(*arguments, "-o", tmp_path / "last").returncode == 0
     assert list(place.iterdir()) == []
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

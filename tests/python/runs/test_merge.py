@@ -1,4 +1,4 @@
-"""Shards of an experiment, run by themselves and merged: the same as the run in one piece."""
+"""Shards of an experiment, run separately and merged: the result is the same as that of a single run."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def plan_of(**others: Any) -> Plan:
 
 
 def shard(folder: Path, plan: Plan, index: int, count: int, **environment: Any) -> Path:
-    """A finished shard in a folder of its own."""
+    """Write a finished shard to a new folder. Return the folder."""
     chosen, place = Shard(count, index), folder / f"{index}"
     with RunStore.create(
         place, chosen.of(plan), {**ENVIRONMENT, **environment}, {"shard": str(chosen)}
@@ -53,7 +53,7 @@ def shards(folder: Path, plan: Plan, count: int) -> list[Path]:
 
 
 def rows(run: Path) -> dict[str, list[Any]]:
-    """All that a run's file holds, but for what it ran on."""
+    """Return all rows of a run's file except facts about the machine."""
     with RunStore.open(run) as store:
         columns = "id, page, network, setup, engine, repeat, seed, loads"
         return {
@@ -154,7 +154,7 @@ def test_a_shard_is_resumed_as_any_run(
     small_plan: Callable[..., Plan], fake_world: Callable[..., Path], tmp_path: Path
 ) -> None:
     plan, program = small_plan((20, 100), repeats=5), fake_world()
-    for index in (4, 5):  # the last repeats alone, and none of the first
+    for index in (4, 5):  # only the last repeats
         part = Shard(5, index).of(plan)
         with RunStore.create(tmp_path / "part", part, ENVIRONMENT) as store:
             assert stored_plan(store) == part
@@ -175,7 +175,7 @@ def test_a_shard_that_was_done_twice_counts_once(tmp_path: Path) -> None:
 
 
 def done_otherwise(folder: Path, plan: Plan) -> Path:
-    """The second of two shards with a load that took a nanosecond longer."""
+    """Write the second of two shards, with a load that took a nanosecond longer. Return its folder."""
     place = shard(folder, plan, 2, 2)
     with RunStore.resume(place) as store:
         store._database.execute("UPDATE loads SET plt_ns = plt_ns + 1 WHERE number = 1")
@@ -263,7 +263,7 @@ def test_a_run_is_not_merged_twice_nor_over_another(tmp_path: Path) -> None:
 
 
 def shards_with_packets(folder: Path, plan: Plan) -> list[Path]:
-    """Both halves of a run, with a file of packets for each load that names it."""
+    """Write both halves of a run, with a file of packets for each load. Return their folders."""
     folders = []
     for index in (2, 1):
         part = Shard(2, index).of(plan)
@@ -411,7 +411,7 @@ def test_options_that_need_the_whole_run_do_not_go_with_shards(
 
 
 def recipe(heading: str) -> str:
-    """The block of commands below a heading of docs/scale.md."""
+    """Return the block of commands below a heading of docs/scale.md."""
     text = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     found = re.search(rf"^### {heading}\n.*?```sh\n(.*?)```", text, re.M | re.S)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Packets of loads: kept by the run, and of virtual time there again when they were not."""
+"""Packets of loads: kept with the run, or in virtual time captured again by repeating the load."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_run_has_a_file_for_each_load_with_packets_and_is_removed_with_them(
         assert kept.read_bytes() == b"abc"
         assert kept.name.startswith("000001-")
         assert kept_packets(tmp_path / "run", second) is None
-        # A file without contents may claim any size, and fills the disk when it is copied.
+        # A sparse file can have any size, and would fill the disk when copied.
         os.truncate(kept, 2**40)
         assert kept_packets(tmp_path / "run", first) is None
     remove_run(tmp_path / "run")

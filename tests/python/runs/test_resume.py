@@ -1,4 +1,4 @@
-"""Runs that stop before their end, however they do: nothing is lost, done twice, or left behind."""
+"""Runs that stop before their end for any reason: no load is lost or done twice, and nothing is left."""
 
 import ctypes
 import json
@@ -30,12 +30,12 @@ from runs.forked import forked
 
 MakePlan = Callable[..., Plan]
 FakeWorld = Callable[..., Path]
-# A hundred in a long test, few in the tests of every day.
+# Number of kills: a hundred in a long test, few in the usual tests.
 KILLS = int(os.environ.get("FASTOPEN_KILLS", "6"))
 
 
 def stop_after(loads: int) -> Callable[[RunProgress], None]:
-    """A watcher that presses Ctrl-C after so many loads."""
+    """Return a watcher that raises KeyboardInterrupt, as Ctrl-C does, after this number of loads."""
     seen: list[RunProgress] = []
 
     def watch(progress: RunProgress) -> None:
@@ -47,7 +47,7 @@ def stop_after(loads: int) -> Callable[[RunProgress], None]:
 
 
 def begin(folder: Path, plan: Plan, program: Path, loads: int) -> None:
-    """A run that stops after so many loads."""
+    """Write a run that stops after this number of loads."""
     with RunStore.create(folder, plan, {"kernel": "6"}) as store:
         assert execute(plan, HostEngine(program, 1), {}, store, stop_after(loads)).interrupted
 
@@ -91,7 +91,7 @@ def test_a_run_with_draws_goes_on_with_those_that_it_lacks(
     begin(kept, plan, program, loads)
     with RunStore.resume(kept) as store:
         again = stored_plan(store)
-        # Also the jobs that are done: draws come from the seed and the repeat alone.
+        # All jobs are the same, even those already done, because draws depend only on seed and repeat.
         assert [planned.job for planned in again.jobs] == [planned.job for planned in plan.jobs]
         execute(again, SharedProcesses(program), {}, store, lambda _: None)
     assert_each_once(kept, plan)
@@ -102,7 +102,7 @@ def test_a_run_with_draws_goes_on_with_those_that_it_lacks(
 
 
 class SharedProcesses(WorldEngine):
-    """Runs all that is owed in one process, as the virtual engine does with what is small."""
+    """An engine that runs all jobs in one process, as the virtual engine does with small jobs."""
 
     def __init__(self, program: Path) -> None:
         super().__init__([program], 1)
@@ -361,7 +361,7 @@ HAR = {
 
 
 def worlds_of(state: Path) -> list[int]:
-    """Processes that still run the fake world of this test."""
+    """Return the ids of the processes that still run the fake world of this test."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -389,7 +389,7 @@ def test_a_run_that_is_killed_at_any_moment_can_be_resumed(fake_world: FakeWorld
         running = forked(command)
         pidfd = os.pidfd_open(running)
         if select.select([pidfd], [], [], draw.random() * took_s)[0]:
-            # The machine has less to do than when it was timed.
+            # The run ended before the kill, so the machine is now faster than when the run was timed.
             took_s *= 0.9
         else:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -428,7 +428,7 @@ def test_a_full_disk_is_reported_and_the_run_is_resumed_when_there_is_some(
 ) -> None:
     fake_world()
     kept = tmp_path / "kept"
-    # Room for the plan and for some loads: the log grows by two pages a load and more.
+    # Enough for the plan and some loads: the database's log grows by at least two pages for each load.
     command = [sys.executable, "-c", LIMITED, "150000", *map(str, arguments(kept, "--repeats", "30"))]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 3, ended.stderr

@@ -1,4 +1,4 @@
-"""Runs: what is kept of an execution, and what happens to it when things go wrong."""
+"""Runs: the kept data of an execution, and the effects of faults on them."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ FakeWorld = Callable[..., Path]
 
 
 class Watched(list[RunProgress]):
-    """Keeps everything that a watcher is told."""
+    """A watcher that keeps all progress."""
 
     def __call__(self, progress: RunProgress) -> None:
         self.append(progress)
 
 
 class InterruptedAfter:
-    """An engine whose user presses Ctrl-C after so many events. Notes whether it was closed."""
+    """An engine that raises `error` (default: as on Ctrl-C) after `events` events, and notes its closing."""
 
     def __init__(self, program: Path, events: int, error: type[BaseException] = KeyboardInterrupt) -> None:
         self._inner = HostEngine(program, 1)

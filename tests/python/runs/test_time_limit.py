@@ -1,4 +1,4 @@
-"""Runs with a limit of time: as many repeats as fit, and nothing that was not done."""
+"""Runs with a time limit: as many repeats as fit, and no repeat that was not done."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ MakePlan = Callable[..., Plan]
 
 
 class Clock:
-    """Moves on by a step each time somebody looks."""
+    """A clock that advances by a step each time it is read."""
 
     def __init__(self, step_s: float) -> None:
         self.now = 0.0

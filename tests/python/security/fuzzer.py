@@ -1,7 +1,8 @@
-"""Break inputs of every reader at random: each is read, or refused in one line, within memory and time.
+"""Test every reader with randomly broken inputs: it must read or refuse each in one line, within limits.
 
-`python -m fastopen.pages.fuzz --seconds 600` (as `make fuzz` does it) draws new ones; a finding is kept in
-the working directory, and belongs in tests/corpus once it is fixed: every later run begins with it.
+The limits are of memory and time. `python -m fastopen.pages.fuzz --seconds 600` (used by `make fuzz`) tries
+new inputs. It writes an input that reveals a fault to the working directory. Move it to tests/corpus when the
+fault is fixed: every later run begins with the inputs there.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ from pages.sites import site
 from places import GOLDEN, ROOT
 
 MAX_S: Final = 10
-# Far more than a busy machine keeps a process waiting for its turn.
+# Far longer than a process waits for a processor on a busy machine.
 MAX_WAIT_S: Final = 600
 MAX_KIB: Final = 512 * 1024
-# Removing a folder from a disk takes longer than reading most inputs.
+# In memory, because removing a folder from a disk takes longer than reading most inputs.
 MEMORY: Final = Path("/dev/shm")
 CORPUS: Final = ROOT / "tests" / "corpus"
-# What texts of all these forms are made of, and what readers trip over.
+# Pieces of text that occur in the formats, or that are known to cause faults.
 _TOKENS: Final = [
     b"", b"\x00", b"\xff", b"\r\n", b"\r\n\r\n", b" ", b'"', b"'", b"{", b"}", b"[", b"]", b"<", b"=",
     b",", b":", b"-1", b"0", b"1e999", b"NaN", b"99999999999999999999", b"9" * 5000, b"\xe2\x80\xa8",
@@ -101,7 +102,7 @@ _SMALL: Final = {
 
 @dataclass(frozen=True)
 class Target:
-    """A reader: samples of what it reads (a file, or a folder packed as a ZIP), and the reading."""
+    """A reader: samples of its input (files, or folders packed as ZIP), and the function that reads one."""
 
     name: str
     samples: Callable[[Path], list[bytes]]
@@ -111,7 +112,9 @@ class Target:
 
 
 def _pages(file: Path) -> object:
-    """Read leniently and not; what is read leniently is read twice alike, and written as it is read."""
+    """Read a file leniently and strictly. Two lenient readings must be equal, and so must a page that is
+    written and read again.
+    """
     found = []
     for lenient in (False, True):
         try:
@@ -133,7 +136,7 @@ def _one_line(error: InputError, file: Path) -> None:
 
 
 def _run(folder: Path) -> object:
-    """As `show`, `export` and `resume` read it."""
+    """Read a run as `show`, `export` and `resume` do."""
     with RunStore.open(folder) as run:
         document = results_document(collect(run))
         json.dumps(document, allow_nan=False)
@@ -235,7 +238,7 @@ TARGETS: Final = [
 
 
 def broken(target: Target, sample: bytes, rng: random.Random) -> bytes:
-    """A sample with a few things changed."""
+    """Return a sample with some random changes."""
     if target.is_folder or (sample.startswith(b"PK\x03\x04") and rng.random() < 0.8):
         return _broken_member(sample, rng)
     if target.is_json and rng.random() < 0.7:
@@ -284,7 +287,7 @@ def _broken_bytes(sample: bytes, rng: random.Random) -> bytes:
 
 
 def _broken_database(sample: bytes, rng: random.Random) -> bytes:
-    """Values of some rows are replaced; what is JSON in them, packed or not, is broken as JSON is."""
+    """Replace values of some rows. JSON in them, compressed or not, is changed as JSON."""
     database = sqlite3.connect(":memory:")
     database.deserialize(sample)
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
@@ -324,7 +327,7 @@ def _broken_value(value: object, rng: random.Random) -> object:
 
 
 def mutated(value: Any, rng: random.Random, changes: int) -> Any:
-    """A copy of `value` with `changes` places replaced, removed, doubled or swapped."""
+    """Return a copy of `value` with `changes` places replaced, removed, doubled or swapped."""
     root: list[Any] = [json.loads(json.dumps(value))]
     for _ in range(changes):
         holder, key = _place(root, rng)
@@ -344,7 +347,7 @@ def mutated(value: Any, rng: random.Random, changes: int) -> Any:
 
 
 def _place(root: list[Any], rng: random.Random) -> tuple[Any, Any]:
-    """Some member of some object or list, deep ones as likely as shallow ones."""
+    """Return a random member of an object or list, as its holder and key. It may be at any depth."""
     holder: Any = root
     key: Any = 0
     while isinstance(holder[key], (dict, list)) and holder[key] and rng.random() < 0.85:
@@ -354,12 +357,12 @@ def _place(root: list[Any], rng: random.Random) -> tuple[Any, Any]:
 
 
 class Finding(AssertionError):  # noqa: N818  # it is no error of the fuzzer
-    """What a reader should not have done."""
+    """A fault of a reader: another error, or too much time or memory."""
 
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Ends what takes too long: of processor, which does not depend on what else runs, or in waiting."""
+    """Raise Finding in the block after MAX_S of processor time, or after MAX_WAIT_S of wall time."""
 
     def late(_: int, __: FrameType | None) -> None:
         raise Finding(f"it took more than {MAX_S} s of processor, or {MAX_WAIT_S} s")
@@ -377,15 +380,15 @@ def _limited() -> Iterator[None]:
 
 
 class Memory:
-    """Raises Finding where the process is ever more than MAX_KIB larger than it was."""
+    """Checks that the process has never grown by more than MAX_KIB."""
 
     def __init__(self) -> None:
-        # The peak is forgotten (proc_pid_clear_refs(5)): it may be of another test in this process.
+        # Reset the peak (proc_pid_clear_refs(5)), which may be of another test in this process.
         Path("/proc/self/clear_refs").write_text("5")
         self._before = _memory_kib("VmRSS")
 
     def check(self) -> None:
-        # Of getrusage(2), which costs little, the peak may be of the program before exec.
+        # getrusage(2) is fast, but its peak may be of the program before exec, so it is only a first check.
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._before > MAX_KIB:
             used = _memory_kib("VmHWM") - self._before
             if used > MAX_KIB:
@@ -398,7 +401,7 @@ def _memory_kib(name: str) -> int:
 
 
 def tried(target: Target, data: bytes, file: Path, memory: Memory) -> bool:
-    """Whether the reader took it. Raises Finding where it neither took nor refused it."""
+    """Return True if the reader accepted the input, False if it refused it. Raises Finding otherwise."""
     if target.is_folder:
         shutil.rmtree(file, ignore_errors=True)
         file.mkdir()
@@ -413,7 +416,7 @@ def tried(target: Target, data: bytes, file: Path, memory: Memory) -> bool:
         _one_line(error, file)
         return False
     except (ValidationError, RecordError, ContractError):
-        # Of what no person writes: whoever reads it names the place.
+        # Errors for data that only programs write; callers of these readers name the place.
         return False
     except Exception as error:
         raise Finding(f"{type(error).__name__}: {error}") from error
@@ -421,9 +424,9 @@ def tried(target: Target, data: bytes, file: Path, memory: Memory) -> bool:
 
 
 def fuzz(target: Target, seed: int, seconds: float, inputs: int, place: Path) -> tuple[int, int]:
-    """Reads broken samples until time or inputs are over; how many there were, and how many were taken.
+    """Read broken samples until time or inputs are used up. Return the numbers of read and accepted inputs.
 
-    Raises Finding; its input is kept in the working directory.
+    Raises Finding, and writes its input to the working directory.
     """
     rng = random.Random(f"{seed} {target.name}")
     work = place / "samples"
@@ -456,7 +459,7 @@ def main() -> None:
     parser.add_argument("targets", nargs="*", choices=[[], *names], metavar="TARGET", help=", ".join(names))
     asked = parser.parse_args()
     chosen = [target for target in TARGETS if not asked.targets or target.name in asked.targets]
-    # Each in a process of its own, whose memory is its own.
+    # Test each reader in a new process, so that its memory can be measured.
     ended = [_alone(target, asked.seed, asked.seconds / len(chosen), asked.inputs) for target in chosen]
     sys.exit(1 if any(ended) else 0)
 

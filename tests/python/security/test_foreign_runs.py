@@ -1,4 +1,4 @@
-"""Runs and experiments that are handed around are data: nothing that they name is executed unasked."""
+"""Runs and experiments from other people are data: commands that they name are only executed if allowed."""
 
 from pathlib import Path
 

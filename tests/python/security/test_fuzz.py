@@ -1,6 +1,6 @@
-"""Every reader reads broken inputs or refuses them in one line: the same ones each time.
+"""Every reader reads broken inputs or refuses them in one line. The inputs are the same each time.
 
-`make fuzz` draws new ones, and many more.
+`make fuzz` tries many new ones.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Readers do no more than twice the work for twice the input: calls of functions are counted, not seconds."""
+"""Readers do about twice the work for twice the input. Work is the number of function calls, not seconds."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from places import GOLDEN, ROOT
 pytestmark = pytest.mark.slow
 
 FEW = 50
-# Twice the work, and what sorting adds; of a reader whose work grows with the square it is four times.
+# Twice the work and some more for sorting. Quadratic work would grow four times.
 GROWTH = 2.5
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """How many functions of Python and of C it calls."""
+    """Do the work and return its number of calls of Python and C functions."""
     calls = 0
 
     def count(_: FrameType, event: str, __: object) -> None:
@@ -56,7 +56,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def named(count: int, names: Callable[[int], str], around: str = "{}") -> list[Answer]:
-    """A document that names so many images in this way, and the images."""
+    """Return a document with `count` references to images, written by `names`, and the images."""
     text = around.format("".join(names(n) for n in range(count)))
     images = [Answer(f"http://a.test/i{n}.png", b"\x89PNG", "image/png") for n in range(count)]
     return [Answer("http://a.test/", text.encode(), "text/html", referer=None), *images]
@@ -150,7 +150,7 @@ def test_twice_the_input_is_at_most_twice_the_work(what: str, tmp_path: Path) ->
     def work(path: Path) -> int:
         return calls_of(lambda: load_pages([path], lenient=True))
 
-    work(once)  # Modules are imported and caches filled.
+    work(once)  # to import modules and fill caches
     assert work(twice) <= GROWTH * work(once)
 
 

@@ -1,4 +1,4 @@
-"""Files that somebody made to harm: what they unpack to and what they lead to is bounded."""
+"""Malicious files: their unpacked size, and the work and memory that they cause, are limited."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ MIB = 2**20
 
 
 def bomb(path: Path, start: bytes, mebibytes: int, end: bytes = b"") -> Path:
-    """A gzip file of `start`, so many MiB of the letter a, and `end`."""
+    """Write a gzip file of `start`, this number of MiB of the letter a, and `end`. Return its path."""
     with gzip.open(path, "wb", 1) as file:
         file.write(start)
         for _ in range(mebibytes):
@@ -176,7 +176,7 @@ def test_a_file_of_very_many_things_is_refused_before_all_are_read(what: str, tm
 
 
 def har_of_headers(entries: int, of_each: int) -> bytes:
-    """All of them differ, so that none is kept for another."""
+    """Return a HAR whose headers all differ, so that the importer cannot share them."""
 
     def entry(number: int) -> bytes:
         names = range(number * of_each, (number + 1) * of_each)
@@ -260,7 +260,7 @@ def test_no_character_of_json_becomes_more_than_is_said(what: str) -> None:
 @given(JSON)
 def test_no_json_becomes_more_than_is_said_of_a_character(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Of a short text the head of one string, with its wide form, is most.
+    # In a short text, the fixed size of a string with wide characters dominates, so it is added.
     assert json_memory.taken_by(json.loads(text)) <= json_memory.A_CHARACTER * len(text) + 200
 
 
@@ -415,7 +415,7 @@ def test_a_har_without_compression_may_be_as_large_as_it_is(tmp_path: Path) -> N
 
 
 def work_of(entries: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often a text was searched for a URL, of a HAR with so many scripts that name one another not."""
+    """Import a HAR of scripts that do not refer to each other. Return the number of searches for URLs."""
 
     searched = 0
 

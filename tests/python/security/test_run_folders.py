@@ -1,4 +1,4 @@
-"""Folders of runs: two who write into one, one that goes away, files that are not what they seem."""
+"""Folders of runs: two writers in one folder, a folder that disappears, and malicious files."""
 
 import csv
 import gzip
@@ -164,7 +164,7 @@ def change(run: Path, script: str) -> None:
 
 
 def make_endless(run: Path, table: str, depth: int = 4) -> None:
-    """Makes of a table's tree one with 400 branches a page, all of them the same: endless rows."""
+    """Change a table's tree so that inner pages have the same child 400 times: endless rows."""
     file = run / "run.sqlite"
     change(run, f"PRAGMA page_size = {PAGE_SIZE}; VACUUM")
     database = sqlite3.connect(file)
@@ -172,7 +172,8 @@ def make_endless(run: Path, table: str, depth: int = 4) -> None:
     database.close()
     data = bytearray(file.read_bytes())
     pages = len(data) // PAGE_SIZE
-    # The root moves to the end; pages above it follow, and the topmost takes its place.
+    # Copy the root to the end of the file and add the inner pages after it. The topmost one replaces the
+    # root.
     data += data[(root - 1) * PAGE_SIZE : root * PAGE_SIZE]
     child = pages + 1
     for level in range(depth):
@@ -197,7 +198,7 @@ def test_a_run_of_endless_rows_is_damaged_whoever_reads_it(run: Path, table: str
     make_endless(run, table)
     for command in ("show", "export", "resume"):
         done = fastopen(command, run)
-        # What is not asked of the table has an answer.
+        # A command that does not read this table succeeds.
         assert (done.returncode, "damaged" in done.stderr) in ((2, True), (0, False)), (command, done)
         assert done.returncode == 2 or table != "loads", command
 
@@ -292,7 +293,7 @@ def test_the_largest_record_that_a_load_can_write_is_read(run: Path) -> None:
         ],
         "browser": {
             **golden["browser"],
-            # A picture of noise has three bytes a pixel, four in base64.
+            # A picture of noise takes three bytes for each pixel, which are four in base64.
             "screenshot_png": "A" * (1366 * 768 * 4),
             "frames": [{"at_ns": 0, "jpeg": "A" * 2**22}],
         },

@@ -1,4 +1,4 @@
-"""A run that is asked for again is the same run, however it is to be printed."""
+"""The same command gives the same run again, whatever its options of output are."""
 
 import sqlite3
 from pathlib import Path

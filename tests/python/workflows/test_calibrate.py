@@ -1,4 +1,4 @@
-"""Calibration of a page recorded over a network of our own, whose true think times are known."""
+"""Calibration of a page that was recorded over an emulated network, with known think times."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 
 def true_page() -> Page:
-    """A slow document and twelve pictures that share a thin link, two of which their server thinks about."""
+    """Return a page of a slow document and twelve pictures that share a slow link; two have a think time."""
     thin = page(80, 0, 0, 0, 0, 300, 0, 0, 0, 0, 0, 250, 0)
     resources = [
         one.model_copy(update={"body_bytes": 20_000 + 1500 * index})
@@ -49,7 +49,7 @@ def test_a_calibrated_page_predicts_its_load_time_over_other_networks(
     true, predicted, imported = map(plts_ms, (true_page(), calibrated_page.page, recorded.page))
     assert predicted == pytest.approx(true, rel=0.03)
     assert imported[1] > 1.1 * true[1]
-    # Think time that ended before the queueing delay left no trace: several explanations fit.
+    # Think time that ended before the queueing delay left no trace, so several explanations fit.
     explained = [
         calibrated_page.page.explained(one)
         for one in (calibrated_page.page.explanation, *calibrated_page.page.explanations)

@@ -1,4 +1,4 @@
-"""Congestion controls that a kernel does not have are bad input before anything runs."""
+"""Congestion controls that a kernel lacks are refused as invalid input before anything runs."""
 
 from collections.abc import Generator, Iterable
 
@@ -12,7 +12,7 @@ from fastopen.workflows.congestion import check_congestion_controls
 
 
 class Asked:
-    """An engine whose kernel has three of them, and says so as the program does."""
+    """An engine whose kernel has three congestion controls, with the program's error for others."""
 
     parallel = 1
 

@@ -1,4 +1,4 @@
-"""`fastopen reproduce NAME --check`: what virtual time gives is what is expected, to the digit."""
+"""`fastopen reproduce NAME --check`: results in virtual time equal the expected ones to the digit."""
 
 import pytest
 
@@ -15,7 +15,7 @@ PUBLISHED = [name for name in packaged_experiments() if load_experiment(name).pu
 def test_a_packaged_experiment_gives_its_expected_table(name: str) -> None:
     experiment = load_experiment(name)
     found = measured(experiment, watch=lambda _: None)
-    # If a change means to alter times: tools/expected_tables.py writes the file again.
+    # If a change alters times on purpose, tools/expected_tables.py writes the file again.
     assert first_difference(experiment, found) is None
     key, ns = next(iter(found.items()))
     assert ns is not None

@@ -1,4 +1,4 @@
-"""Searching for the rig behind published figures: what counts as agreement, and a real search."""
+"""Searching for the rig behind published figures: the rule of agreement, and a real search."""
 
 import pytest
 
@@ -11,7 +11,9 @@ CELLS = SPACE.base_cells()
 
 
 def times(cell: PublishedCell, *, longer: float = 1.0, points: float = 0.0) -> Times:
-    """What a rig gives that is so far from a cell."""
+    """Return times of a rig that differ from a cell by these amounts: `longer` is a factor of the time
+    without TFO, `points` the difference of the improvement in percentage points.
+    """
     off = cell.off_ms * longer
     return Times(off, off * (1 - (cell.improvement_percent + points) / 100))
 
@@ -59,7 +61,8 @@ def test_the_class_report_of_cs244_is_explained() -> None:
     assert (document["cells"], document["rigs"], document["rigs_possible"]) == (3, 64, 64)
     assert document["agree_best"] >= document["agree_base"]
     assert {"agree_sourced", "times_agree_sourced"} <= document.keys()
-    # Delays on both links, one cookie for all hosts and none at the start, give the absolute times.
+    # Delays on both links, and one cookie for all hosts that is missing at the start, give the absolute
+    # times.
     assert document["times_agree_best"] >= 2
     best: dict[str, str] = document["best"]
     assert {"delay", "addresses", "cookies"} <= best.keys()

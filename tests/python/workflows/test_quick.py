@@ -1,4 +1,4 @@
-"""What an answer within a minute leaves out, and what it never does."""
+"""`--quick`: what a run of a minute leaves out, and what it always includes."""
 
 import os
 

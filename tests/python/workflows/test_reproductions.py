@@ -1,4 +1,4 @@
-"""Reproductions: every published cell is compared with one of ours, and words say where the two differ."""
+"""Reproductions: every published cell is compared with a measured one; sentences state differences."""
 
 import csv
 import io
@@ -64,7 +64,9 @@ def results_of(asked: Experiment, page: Page, program: Path) -> Results:
 
 @pytest.fixture(name="palguyev", scope="module")
 def _palguyev(page: Page, fake_world_of_module: FakeWorld) -> Results:
-    """Its experiment over the fake world: ten RTTs without TFO, eight with, two in handshakes."""
+    """Return results of the experiment `palguyev` with the fake world: loads take ten RTTs without TFO and
+    eight with it; two are of handshakes.
+    """
     asked = load_experiment("palguyev")
     return results_of(Experiment(**{**dict(asked), "repeats": 3}), page, fake_world_of_module())
 
@@ -97,7 +99,7 @@ def test_every_packaged_experiment_can_be_planned(name: str) -> None:
     assert plan.loads() == len(plan.cells) * asked.repeats
     assert asked.title
     assert asked.source
-    # Some measure what nobody has published.
+    # Some experiments have no published figures.
     assert asked.published is None or asked.published.experiment == name
 
 

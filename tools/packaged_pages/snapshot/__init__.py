@@ -1,1 +1,1 @@
-"""The snapshot of the TFO paper's four pages of March 2013 and the browser's logs, into structural pages."""
+"""Make structural pages from a snapshot of the TFO paper's four pages (March 2013) and the browser's logs."""

@@ -1,4 +1,4 @@
-"""The paper's pages again: `PYTHONPATH=tools python -m packaged_pages.snapshot BODIES LOGS OUT`."""
+"""Write the paper's four pages: `PYTHONPATH=tools python -m packaged_pages.snapshot BODIES LOGS OUT`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastopen.pages.model import write_page
 from packaged_pages.snapshot.build import build_page, claimed
 from packaged_pages.snapshot.fetchlog import FetchLog, parse_fetchlog
 
-# File of the log to name of the page.
+# Names of the pages by the file names of their logs.
 PAGES: Final = {
     "httpwww.amazon.com": "amazon",
     "httpwww.nytimes.com": "nytimes",
@@ -21,7 +21,7 @@ PAGES: Final = {
 
 
 def make_pages(bodies: Path, logs: Path, out: Path) -> list[Path]:
-    """Writes the four pages into `out`. Raises InputError where an input is missing or torn."""
+    """Write the four pages into `out`. Raises InputError if an input is missing or damaged."""
     for folder in (bodies, logs, out):
         if not folder.is_dir():
             raise InputError("no such folder", str(folder))

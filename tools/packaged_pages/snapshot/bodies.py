@@ -1,4 +1,4 @@
-"""The saved bodies: which file is whose, and how large each was on the wire when servers compressed text."""
+"""Match saved bodies with URLs, and find each body's size on the wire, where servers compressed text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TEXT: Final = re.compile(r"text/|javascript|json|xml")
 
 
 def is_text(mime: str) -> bool:
-    """Whether servers compress it."""
+    """Return True if servers usually compress this media type."""
     return bool(_TEXT.search(mime))
 
 
 def file_of(url: str, renamed: Mapping[str, str], folder: Path) -> Path | None:
-    """The file that holds the body of `url`. Long names were replaced by hashes: `renamed` says of what."""
+    """Return the file with the body of `url`, if any. `renamed` has the hashes that replace long names."""
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     whole = path + (f"#{parts.fragment}" if parts.fragment else "")
@@ -38,7 +38,7 @@ def file_of(url: str, renamed: Mapping[str, str], folder: Path) -> Path | None:
 
 
 def url_of(file: Path, folder: Path, renamed: Mapping[str, str]) -> str | None:
-    """The URL that a saved file was fetched from, or None where only a hash of it is known."""
+    """Return the URL that a saved file was fetched from; None if only a hash of the URL is known."""
     host, _, name = file.relative_to(folder).as_posix().partition("/")
     if _HASHED.match(name):
         path = next((path for path, hashed in renamed.items() if hashed == name), None)
@@ -52,21 +52,22 @@ def url_of(file: Path, folder: Path, renamed: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class Body:
-    """A saved body, as the page's programs saw it: decompressed."""
+    """A saved body, decompressed."""
 
     data: bytes
     mime: str
 
     def deflated(self) -> int:
-        """Bytes under zlib's level 6, which servers use for gzip, and the 12 more of gzip's frame."""
+        """Return the size after gzip: zlib at level 6, which servers use, and 12 bytes for gzip's frame."""
         return len(zlib.compress(self.data, 6)) + 12
 
 
 def never_compressed(bodies: Sequence[Body], count: int, total: int) -> frozenset[int]:
-    """Which `count` of the text bodies, of `total` bytes together, came uncompressed: the subset nearest it.
+    """Return the indices of `count` text bodies whose sizes add up to `total` or nearly so.
 
-    The browser logged only how many text bodies came uncompressed and their average size. Several subsets may
-    fit; the total on the wire is the same for all of them. Of each number and sum the first subset is kept.
+    These are taken to be the bodies that came uncompressed: the browser logged only their number and average
+    size. Several subsets may fit, with the same total on the wire. The first subset found for each number and
+    sum is kept. If there is no subset of `count` bodies, a smaller one is returned.
     """
     indices = [i for i, body in enumerate(bodies) if is_text(body.mime) and body.data]
     reached: list[dict[int, tuple[int, ...]]] = [{} for _ in range(count + 1)]

@@ -1,4 +1,4 @@
-"""One load of the snapshot into a page: sizes, types, order, initiators, processing; no bodies, no texts."""
+"""Make a page of a load of the snapshot: sizes, types, order, initiators and processing, without contents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BY_SUFFIX: Final = {
 
 @dataclass(frozen=True)
 class Reference:
-    """`owner` names it at byte `offset` of its `length` bytes of text."""
+    """The place where a text names a resource: byte `offset` of the `length` bytes of item number `owner`."""
 
     owner: int
     offset: int
@@ -39,7 +39,7 @@ class Reference:
 
 @dataclass
 class Item:
-    """A resource on its way into the page. Times in ms; an item out of the browser's cache has none."""
+    """A resource of the page to be made. Times are in ms; an item from the browser's cache has none."""
 
     url: str
     status: int
@@ -60,10 +60,10 @@ class Item:
 
 
 def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -> Page:
-    """The page `name` out of its log and the folder of saved bodies.
+    """Return the page `name`, made from its log and the folder of saved bodies.
 
-    `others` are the files that belong to the other pages' logs: what nobody fetched over the network but this
-    page names, its browser had in its cache.
+    `others` are files that belong to the logs of other pages. A file that is in no log, but named by a text
+    of this page, was in the browser's cache.
     """
     notes: list[str] = []
     items = _fetched(log, folder, notes)
@@ -101,13 +101,13 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
 
 
 def claimed(log: FetchLog, folder: Path) -> set[Path]:
-    """The files that hold the bodies of what this log fetched."""
+    """Return the files with the bodies of the responses in this log."""
     files = (file_of(fetch.url, log.renamed, folder) for fetch in log.fetches)
     return {file for file in files if file is not None}
 
 
 def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
-    """What went over the network. The saver followed redirects: their files hold what they led to."""
+    """Return the resources fetched over the network. The file of a redirect has the body of its target."""
     led_to: dict[str, Path] = {}
     items: list[Item] = []
     missing = 0
@@ -124,7 +124,7 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
             data = file.read_bytes()
         elif location is None and not body_is_empty("GET", fetch.status):
             missing += 1
-        # A page loads with an empty cache here, so what was confirmed as unchanged has to be sent.
+        # This project loads pages with an empty cache, so a body that was not modified (304) has to be sent.
         status = 200 if fetch.status == 304 else fetch.status
         body = Body(b"" if body_is_empty("GET", status) else data, fetch.mime)
         items.append(Item(url, status, fetch.mime, fetch.charset, body, fetch, location))
@@ -137,14 +137,16 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
 
 
 def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Finds for each item the text of `among` that names it and had come when it was asked for."""
+    """Set each item's reference: the text of `among` that names it and came before its request."""
     for index, item in enumerate(items):
         if index and item.reference is None:
             item.reference = _best_reference(item, among)
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Of the texts that name it, the one that ended last before it started, else the first started."""
+    """Return the reference in the text that ended last before the item started; if there is none, in the
+    first text that had started; None if no text names the item.
+    """
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
     for owner, text in enumerate(among):
@@ -170,7 +172,7 @@ def kind_of(item: Item) -> str:
 def _from_cache(
     items: list[Item], log: FetchLog, folder: Path, taken: set[Path], notes: list[str]
 ) -> list[Item]:
-    """Saved files that the browser had in its cache: the log only counts them, the page's texts name them."""
+    """Return the saved files that were in the browser's cache, found by name in the texts of the page."""
     candidates: dict[str, Item] = {}
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path not in taken):
         raw = url_of(file, folder, log.renamed)
@@ -199,7 +201,7 @@ def _from_cache(
 
 
 def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Bodies on the wire: gzip's sizes, scaled so that their sum is what the browser logged."""
+    """Set the sizes of bodies on the wire: gzip's sizes, scaled so that their sum is the sum in the log."""
     fetched = [item for item in items if item.fetch is not None and item.fetch.status != 304]
     plain = _sum(log, "ShouldHaveBeenCompressed")
     packed = _sum(log, "BytesBeforeCompression")
@@ -224,13 +226,13 @@ def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
 
 
 def _sum(log: FetchLog, what: str) -> tuple[int, int]:
-    """Samples and their sum over plain and encrypted connections."""
+    """Return the number of samples of a histogram and their sum, over plain and encrypted connections."""
     both = [log.samples.get(f"Net.Compress.{how}.{what}") for how in ("NoProxy", "SSL")]
     return sum(s.count for s in both if s), sum(s.total for s in both if s)
 
 
 def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
-    """An entry for the HAR importer's search of initiators; a cached item starts where its name stands."""
+    """Return an entry for the HAR importer's search of initiators. A cached item starts at its reference."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
     return Exchange(
@@ -247,10 +249,10 @@ def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
 
 
 def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
-    """Whether the browser asked for it long after the text that names it, and other code arrived in between.
+    """Return True if the browser requested the item long after the text that names it, and code came between.
 
-    Then that code was waited for: a parser stops at scripts, and layout (which asks for backgrounds) at
-    stylesheets. The latest of it is the initiator whose arrival mattered; it is found by time.
+    The browser then waited for this code: a parser stops at scripts, and layout, which requests backgrounds,
+    at stylesheets. The initiator is the latest such code, which is found by time.
     """
     owner = items[item.reference.owner].span if item.reference else None
     if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
@@ -260,7 +262,7 @@ def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
 
 
 def _would_start(item: Item, items: Sequence[Item]) -> tuple[float, float]:
-    """When a cached item was asked for at the earliest; it ended at once."""
+    """Return the earliest time at which a cached item can have been requested, as its start and end."""
     reference = item.reference
     assert reference is not None
     owner = items[reference.owner]
@@ -291,9 +293,11 @@ def _resource(
 
 
 def _trigger(item: Item, entry: Exchange, above: Exchange, items: Sequence[Item]) -> tuple[int | None, float]:
-    """How many bytes of the initiator had to come (None: all), and ms of processing after them.
+    """Return the bytes of the initiator that precede the request (None: all), and ms of processing after
+    them.
 
-    The place of the name counts where the name was found; else the time, as if the bytes had come evenly.
+    The bytes are the position of the name if it was found, else estimated from the time, as if the bytes had
+    arrived at a constant rate.
     """
     if item.fetch is not None and entry.at.start >= above.at.end:
         return None, entry.at.start - above.at.end
@@ -312,7 +316,7 @@ def _mime(item: Item) -> str:
 
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Header sizes: the log's totals of bytes written and read, less what is known of each, shared evenly."""
+    """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly."""
     fetched = [item for item in items if item.fetch is not None]
     written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
     common = round(written / len(fetched))
@@ -330,7 +334,7 @@ def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
 
 
 def _line_bytes(url: str) -> int:
-    """Request line, Host field and the blank line."""
+    """Return the bytes of the request line, the Host field and the blank line."""
     return len(f"GET {urls.target_of(url)} HTTP/1.1\r\nHost: {urls.host_of(url)}\r\n\r\n")
 
 

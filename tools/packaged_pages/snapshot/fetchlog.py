@@ -1,4 +1,4 @@
-"""The browser's log of one load in March 2013: what was fetched when, totals of bytes, renamed files."""
+"""Parse the browser's log of a load in March 2013: fetches with times, totals of bytes, renamed files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STATISTIC: Final = re.compile(r"^[ct]:(\S+):\s+(\d+)$", re.MULTILINE)
 _HISTOGRAM: Final = re.compile(
     r"^Histogram: (\S+) recorded (\d+) samples, average = (\d+\.\d+)", re.MULTILINE
 )
-# What the log writes is the reason phrase, and servers write what they like there.
+# The log has reason phrases instead of status codes, and servers choose the phrases.
 _STATUSES: Final = {
     "not modified": 304,
     "no content": 204,
@@ -26,7 +26,7 @@ _STATUSES: Final = {
 
 @dataclass(frozen=True)
 class Fetch:
-    """One request that went over the network; times in ms of the log's clock."""
+    """A request over the network, with times in ms of the log's clock."""
 
     url: str
     start_ms: float
@@ -39,7 +39,7 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Samples:
-    """A histogram: how many samples of what sum."""
+    """A histogram: the number of its samples and their sum."""
 
     count: int
     total: int
@@ -47,7 +47,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class FetchLog:
-    """A load: its fetches in order of their end, counters, sums, and path and query to name of file."""
+    """A load: fetches in the log's order, counters and histograms by name, file names by path and query."""
 
     fetches: tuple[Fetch, ...]
     counters: dict[str, int]
@@ -56,7 +56,7 @@ class FetchLog:
 
 
 def parse_fetchlog(text: str, place: str) -> FetchLog:
-    """Raises InputError where a section of the log is missing or torn."""
+    """Parse a log. Raises InputError if a section is missing or damaged, or if there are no fetches."""
     responses = {}
     for line in _section(text, "responses", place):
         status, mime, charset, rest = _cells(line, place)
@@ -68,7 +68,7 @@ def parse_fetchlog(text: str, place: str) -> FetchLog:
     fetches = []
     for line in _section(text, "transactions", place):
         start, end, _, url = _cells(line, place)
-        if url not in responses:  # cancelled before it was answered
+        if url not in responses:  # cancelled before its response arrived
             continue
         fetches.append(Fetch(url, float(start), float(end), *responses[url]))
     if not fetches:
@@ -82,7 +82,7 @@ def parse_fetchlog(text: str, place: str) -> FetchLog:
 
 
 def _section(text: str, name: str, place: str) -> list[str]:
-    """The lines of a table without its heading."""
+    """Return the lines of a section without its heading. Raises InputError if there is no such section."""
     found = re.search(rf"^<{name}>\n(.*?)^</{name}>$", text, re.MULTILINE | re.DOTALL)
     if found is None:
         raise InputError(f"no section <{name}>", place, "give a log of the March 2013 loads")

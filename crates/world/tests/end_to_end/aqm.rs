@@ -1,11 +1,12 @@
-//! Active queue management of the link, by what a download does to handshakes at the same time.
+//! Active queue management (AQM) of the link: the effect of a download on handshakes at the same time.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, image, job, list, network, number, page, root, run_command, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine};
 
-/// A download of 3 s during which, after a second, connections to other hosts are opened.
+/// Returns a job with a download of 3 s, one second into which the page opens connections to three other
+/// hosts.
 fn download(aqm: &str, link: &str) -> Value {
     let late = (0..3).map(|host| {
         with(
@@ -21,7 +22,7 @@ fn download(aqm: &str, link: &str) -> Value {
     job(&page(&resources), &with(network(20_000), ways), &["tcp"])
 }
 
-/// How long the handshakes of the connections took that were opened late, in milliseconds.
+/// Returns the durations, in milliseconds, of the handshakes with the hosts `late…`.
 fn late_handshakes_ms(load: &Value) -> Vec<u64> {
     let late = |connection: &&Value| connection["host"].as_str().is_some_and(|host| host.starts_with("late"));
     let took = |connection: &Value| {

@@ -1,4 +1,4 @@
-//! Bodies: generated or recorded, small or large.
+//! Response bodies that origins send: generated or recorded, small or large.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,8 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
     );
 }
 
-/// The recording of a page: a document over http, and a text over https with a query that changes.
+/// Writes recorded bodies to `file` and returns their page: a document over http, and a text over https whose
+/// query changes.
 fn recording(file: &Path) -> Value {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/x-own\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -13,7 +13,7 @@ use crate::support::{
 };
 use crate::virtual_time::exactly;
 
-/// Whether this machine has a browser to test with; prints a line if not.
+/// Returns true if Chromium is installed; otherwise prints that the test is skipped.
 pub(crate) fn browser() -> bool {
     let there =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser"].iter().any(|path| Path::new(path).exists());
@@ -29,7 +29,7 @@ fn resource(url: &str, kind: &str, initiator: usize, more: Value) -> Value {
     with(plain, more)
 }
 
-/// A resource of each type, on three hosts; one of them is on the HSTS preload list.
+/// Returns a page with resources of each type on three hosts, one of which is on the HSTS preload list.
 fn site() -> Value {
     let redirect = json!({"status": 301, "redirect_to": "/elsewhere"});
     let same = "http://en.wikipedia.org/same";
@@ -64,7 +64,7 @@ pub(crate) fn in_chromium(job: Value) -> Value {
     with(job, json!({"client": {"kind": "chromium"}, "origins": {"bodies": "synthetic"}}))
 }
 
-/// The resources of a load's requests that have a response.
+/// Returns the numbers of the resources whose requests have a complete response.
 fn answered(load: &Value) -> Vec<u64> {
     list(&load["requests"])
         .iter()
@@ -112,7 +112,7 @@ fn a_film_has_what_was_shown_from_the_start_to_the_end() {
     assert!(list(&load["browser"]["frames"]).iter().all(is_jpeg));
 }
 
-/// Bytes of the load's requests that the origins' kernel has received, in the clear.
+/// Returns the bytes of the load's requests that the origins' kernel has received. Only right without TLS.
 fn request_bytes(load: &Value) -> u64 {
     let of_origin = list(&load["connections"]).iter().map(|connection| &connection["origin"]);
     of_origin.filter(|info| !info.is_null()).map(|info| number(&info["bytes_received"])).sum()
@@ -124,13 +124,14 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
         return;
     }
     requests_have_the_recorded_size([("a.test", "a.test"), ("b.test", "b.test")], [340, 480]);
-    // Browsers tell this machine of a request's context, as if it spoke TLS.
+    // Browsers treat this machine's addresses as secure, so they send it the `Sec-Fetch-*` headers, too.
     requests_have_the_recorded_size([("a.test", "127.0.0.1:8080"), ("b.test", "localhost")], [700, 800]);
 }
 
-/// `hosts`: names of the page, and what is there in their place.
+/// `hosts`: hosts of the page with their replacements. `less`, `about`: bytes below and near those of the
+/// browser's own header section.
 fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
-    // Less than the browser's own header sections, about as much, more, and more than a cookie may have.
+    // Below the browser's own header section, about its size, above it, and above the limit of a cookie.
     let sizes = [less, about, 900, 6000];
     let mut text = site().to_string();
     for (name, other) in hosts {
@@ -141,7 +142,7 @@ fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64
     for (number, resource) in resources.iter_mut().enumerate() {
         resource["request_header_bytes"] = json!(sizes[number % sizes.len()]);
     }
-    // The browser sends preflights by itself.
+    // The browser sends preflights itself, so this one's size cannot be set.
     resources.retain(|resource| !resource["url"].as_str().is_some_and(|url| url.ends_with("/leave")));
     let recorded = |name: &str| resources.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
     let asked = recorded("request_header_bytes") + recorded("request_body_bytes");
@@ -195,7 +196,7 @@ fn loader_and_browser_wait_for_what_an_answer_to_a_script_reveals_in_time() {
         let job = job(&page, &network(50_000), &["tcp"]);
         Some([exactly(&job)?, exactly(&in_chromium(job))?].map(|run| plt_ms(run.valid("tcp"))))
     };
-    // Three round trips for the root, two for each of the others, one for what the answer names.
+    // Three round trips for the root, two for each other host, one for the resource that the response names.
     for (answer_after_ms, expected_ms) in [(300, 1500.0), (1000, 850.0)] {
         let Some(found) = plts_ms(answer_after_ms) else { return };
         for found_ms in found {
@@ -314,7 +315,7 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
         assert_eq!(request(load, 5)["url"], "https://192.0.2.1/x?_=2", "{run}");
         assert_eq!(request(load, 6)["url"], "https://192.0.2.1/seen?_=2", "a beacon: {run}");
         assert_eq!(request(load, 8)["url"], "https://localhost/1x", "another choice of a picture: {run}");
-        // Of an answer that the browser keeps from the page it reports the end alone.
+        // The browser blocks this response for the page, and then reports only its end.
         let kept = request(load, 7);
         assert_eq!(kept["first_byte_ns"], kept["end_ns"], "{run}");
         let unmatched = list(&load["unmatched"]);
@@ -388,7 +389,7 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
     let file = std::env::temp_dir().join(format!("fastopen-cached-{}", std::process::id()));
     let document = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
     let html = "<script>fetch('/data').then(one => one.text()).then(() => fetch('/data'))</script>";
-    // The date of the recording says nothing of the answer's age now.
+    // The recorded `Date` must not count as the age of the response: it is fresh.
     let data = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Tue, 01 Jan 2013 00:00:00 GMT\r\n\r\n";
     let text = "text that is asked for twice";
     fs::write(&file, [document, html, data, text].concat()).expect("the temporary folder is writable");

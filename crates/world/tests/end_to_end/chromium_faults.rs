@@ -1,5 +1,5 @@
-//! A browser that fails in the middle of a load: the load is invalid with the reason, and the next one has a
-//! new browser.
+//! A browser that fails in the middle of a load: the load is invalid with the reason, and the next load
+//! starts a new browser.
 
 use std::fs;
 use std::io::Write;
@@ -14,11 +14,11 @@ use crate::support::{PROGRAM, Run, finish, image, job, network, page, root, star
 
 /// An image with a think time, on a port that the test finds in /proc/net/tcp.
 const LATE: &str = "http://b.test:4660/late";
-/// That port in /proc/net/tcp, and the state ESTABLISHED.
+/// The port of [`LATE`] and the state ESTABLISHED, as /proc/net/tcp prints them.
 const ESTABLISHED: &str = ":1234 01 ";
 
-/// Loads a page twice, and sends `name` to those of the browser's processes that `whom` picks by their
-/// command lines as soon as the first load waits for its image.
+/// Loads a page twice. As soon as the first load waits for its image, sends the signal `name` to the browser
+/// processes for whose command line `whom` returns true.
 fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
     while_it_waits(|of_browser| {
         let lost: Vec<_> = of_browser.iter().filter(|(_, line)| whom(line)).collect();
@@ -29,8 +29,8 @@ fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
     })
 }
 
-/// Loads a page twice, and calls `meanwhile` with the browser's processes and their command lines as soon as
-/// the first load waits for its image.
+/// Loads a page twice. As soon as the first load waits for its image, calls `meanwhile` with the ids and
+/// command lines of the browser's processes.
 fn while_it_waits(meanwhile: impl Fn(&[(u32, String)])) -> Run {
     let late = with(image(LATE, 43), json!({"server_think_us": 8_000_000, "mime": "image/gif"}));
     let job = in_chromium(job(&page(&[root(5000), late]), &network(1000), &["tcp", "warm"]));
@@ -56,7 +56,7 @@ fn while_it_waits(meanwhile: impl Fn(&[(u32, String)])) -> Run {
     Run { code, records }
 }
 
-/// The first load is invalid for this reason, the second is valid.
+/// Asserts that the first load is invalid for this reason and the second one is valid.
 fn expect(run: &Run, reason: &str) {
     let invalid = &run.load("tcp")["invalid"];
     assert_eq!(invalid[0]["kind"], "incomplete", "{run}");
@@ -127,7 +127,7 @@ fn renderers_are_in_the_browser_s_own_sandbox() {
                 ["", "1", "2"],
                 "{status}"
             );
-            // One is of every client, the others are the browser's own.
+            // One filter is installed for every client, the others by the browser itself.
             assert!(field("Seccomp_filters:").parse().is_ok_and(|filters: u32| filters > 1), "{status}");
             for kind in ["user", "pid", "net"] {
                 assert_ne!(namespace(pid, kind), namespace(browser, kind), "{kind} of {pid}");

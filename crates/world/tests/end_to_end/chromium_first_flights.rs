@@ -1,5 +1,5 @@
-//! First flights of Chromium: QUIC, sessions of an earlier visit and early data, by the origins' word and the
-//! packets at the client's interface.
+//! First flights of Chromium: QUIC, sessions of an earlier visit and early data, according to the origins'
+//! reports and the packets at the client's interface.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::chromium::{browser, in_chromium};
 use crate::support::{Run, image, job, list, network, number, page, request, root, run, with};
 use crate::virtual_time::exactly;
 
-/// With a font, which browsers fetch over a connection without credentials.
+/// Returns a page with a font, which browsers fetch over a connection without credentials.
 fn site() -> Value {
     let style = json!({"url": "http://b.test/s.css", "type": "stylesheet", "body_bytes": 2000,
         "initiator": 0, "mime": "text/css"});
@@ -30,21 +30,21 @@ fn begins(http: &str, session: &str, arms: &[&str]) -> Value {
     with(job, json!({"origins": origins, "tls": {"session": session}}))
 }
 
-/// By the host's first connection that carried a request.
+/// Returns the earliest connection to the host that carried a request.
 fn first_to<'a>(load: &'a Value, host: &str) -> &'a Value {
     let of_host = list(&load["connections"]).iter().filter(|one| one["host"] == host);
     let carried = of_host.filter(|one| number(&one["requests"]) > 0);
     carried.min_by_key(|one| number(&one["opened_ns"])).expect("there is one")
 }
 
-/// Milliseconds from opening the document's connection to the first byte, rounded: a load begins when the
-/// browser says so, which may be some tenths later.
+/// Returns the milliseconds from opening the document's connection to the first byte, rounded. The browser
+/// reports the start of the load some tenths late.
 fn first_byte_ms(load: &Value) -> u64 {
     let opened_ns = number(&first_to(load, "a.test")["opened_ns"]);
     (number(&request(load, 0)["first_byte_ns"]) - opened_ns + 500_000) / 1_000_000
 }
 
-/// Asserts that the first connection to each host began so, by the origin's word.
+/// Asserts that the first connection to each host began with this kind of session, as the origin reports it.
 fn assert_began(run: &Run, arm: &str, session: &str) {
     let load = run.valid(arm);
     assert_eq!(load["unknown_requests"], 0, "{run}");
@@ -95,7 +95,7 @@ fn early_data_over_tcp_saves_a_browser_a_round_trip_and_fast_open_none_beside_it
     for arm in ["tls", "tls-warm"] {
         assert_began(&run, arm, "early");
         let load = run.valid(arm);
-        // More than a SYN holds: the rest of it follows after the SYN-ACK.
+        // The ClientHello is longer than a SYN holds: the rest follows after the SYN-ACK.
         assert!(number(&first_to(load, "a.test")["tls"]["hello_bytes"]) > 1420, "{load:#}");
         assert_eq!(first_byte_ms(load), 200, "{arm}: {run}");
     }
@@ -158,7 +158,7 @@ fn a_browser_does_not_retry_without_its_large_key_share() {
         let Some(run) = behind(path, "1.1") else { return };
         assert_eq!(run.load("tls")["invalid"][0]["kind"], "incomplete", "{path}");
     }
-    // One retransmission by the timer. Over QUIC, the datagram is sent again two round trips later.
+    // TCP retransmits once, by the timer. QUIC sends the datagram again two round trips later.
     for (path, http, expected_ms) in [("stall-second-segment", "1.1", 711), ("drop-large-udp", "3", 400)] {
         let Some(run) = behind(path, http) else { return };
         let came_ms = first_byte_ms(run.valid("tls"));

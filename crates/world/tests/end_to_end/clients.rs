@@ -1,4 +1,4 @@
-//! Commands as clients: their environment, their records and their failures. On both engines.
+//! Commands as clients, on both engines: their environment, their records and their failures.
 
 use serde_json::{Value, json};
 
@@ -7,26 +7,27 @@ use crate::support::{
 };
 use crate::virtual_time::on_each_engine;
 
-/// Asks for each of its arguments (HOST PATH, alternately) on a connection of its own, one after the other.
-/// `cat` writes the whole request at once; the here-string ends it with the last line feed.
+/// Requests the URLs given as arguments (HOST PATH HOST PATH …) one after another, each on its own
+/// connection. `cat` writes the whole request at once; the here-string adds the final line feed.
 const FETCH: &str = r#"while (($#)); do
     exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3
     cat <&3 >/dev/null; exec 3>&-; shift 2; done"#;
 
-/// A script as the client of a job.
+/// Returns the changes of a job that make a bash script its client.
 fn bash(script: &str, arguments: &[&str]) -> Value {
     let words = [&["bash", "-c", script, "client"][..], arguments].concat();
     json!({"client": {"kind": "command", "command": words}})
 }
 
-/// A page of three resources on two hosts.
+/// Returns a page of three resources on two hosts.
 fn three() -> Value {
     page(&[root(5000), image("http://b.test/1", 20_000), image("http://a.test/2", 3000)])
 }
 
 const ALL: [&str; 6] = ["a.test", "/", "b.test", "/1", "a.test", "/2"];
 
-/// Has each engine run a script as the client of a small page, and returns what is wrong with the only load.
+/// Runs a script as the client of a small page on each engine. The load must be incomplete; returns its
+/// record and the detail of the fault.
 fn faults(script: &str) -> Vec<(Value, String)> {
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), bash(script, &[]));
     let fault = |run: Run| {
@@ -48,7 +49,7 @@ fn any_command_saves_a_round_trip_for_each_of_its_connections() {
         assert_eq!(counts, [0, 1, 3], "{run}");
         assert_eq!([tcp, cold, warm].map(|load| with_syn_data(load, "origin")), counts, "{run}");
         assert!(plt_ms(tcp) >= 600.0 && plt_ms(warm) >= 300.0, "{run}");
-        // On a busy machine a command's own time differs by more.
+        // Not in real time: on a busy machine, a command's own run time varies by more.
         if run.is_of("virtual") {
             assert!(plt_ms(tcp) - plt_ms(cold) > 90.0 && plt_ms(cold) - plt_ms(warm) > 180.0, "{run}");
         }
@@ -80,11 +81,11 @@ fn the_origins_record_the_requests_of_a_command() {
         let connections = list(&load["connections"]);
         assert_eq!(connections.len(), 3);
         for connection in connections {
-            // The time at the client, which is half a round trip before the time at the origin.
+            // Measured at the client, whose handshake ends half a round trip before the origin's.
             let handshake = number(&connection["handshake_us"]);
             assert!(handshake >= 100_000, "{connection}");
             assert!(run.is_of("host") || handshake < 101_000, "{connection}");
-            // tcpi_bytes_sent counts retransmitted bytes too, and a busy machine retransmits for being late.
+            // tcpi_bytes_sent includes retransmitted bytes, and a busy machine is late and retransmits.
             let sent = number(&connection["client"]["bytes_sent"]);
             let received = number(&connection["origin"]["bytes_received"]);
             let again = run.is_of("host") && connection["client"]["retransmits"] != 0;
@@ -165,7 +166,7 @@ fn a_command_finds_a_folder_of_its_own_and_can_write_nowhere_else() {
     std::fs::remove_file(place).expect("it is ours");
 }
 
-/// A file that the machine's other users may write to.
+/// Creates a temporary file outside the sandbox with this content, and returns its path.
 fn tempfile(content: &[u8]) -> String {
     let place = std::env::temp_dir().join(format!("fastopen-test-{}", std::process::id()));
     std::fs::write(&place, content).expect("there is room");

@@ -1,4 +1,4 @@
-//! What the kernel cannot do, and worlds that differ from the job.
+//! Worlds that the kernel cannot provide, or that differ from the job.
 
 use serde_json::json;
 

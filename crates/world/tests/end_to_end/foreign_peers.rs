@@ -1,5 +1,5 @@
-//! Clients of others against the origins: nghttp2's over HTTP/2, ngtcp2's over HTTP/3 with 0-RTT. And the
-//! loader's QUIC against ngtcp2's server.
+//! Interoperation with other implementations: the clients of nghttp2 (HTTP/2) and ngtcp2 (HTTP/3 with 0-RTT)
+//! against the origins, and the loader's QUIC against ngtcp2's server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::support::{job, list, network, page, root, with};
 use crate::virtual_time::exactly;
 
-/// Where the program is; none, in words, where it is not.
+/// Returns the program's path; if it is not installed, prints so and returns `None`.
 fn installed(program: &str, package: &str) -> Option<PathBuf> {
     let found = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(program));
     let found = found.into_iter().find(|path| path.exists());
@@ -34,7 +34,7 @@ fn installed(program: &str, package: &str) -> Option<PathBuf> {
     found
 }
 
-/// A page over TLS whose document has 5000 bytes.
+/// Returns a job for a page of one document of 5000 bytes over TLS.
 fn of(http: &str, changes: Value) -> Value {
     let root = with(root(5000), json!({"url": "https://a.test/"}));
     let job = job(&page(&[root]), &network(100_000), &["tls"]);
@@ -62,15 +62,15 @@ fn clients_of_nghttp2_take_a_page_in_the_round_trips_that_its_first_flight_needs
         assert_eq!(requests.len(), times, "{run}");
         for request in requests {
             assert_eq!((&request["status"], &request["body_bytes"]), (&json!(200), &json!(5000)));
-            // Half a round trip before the client has it: TCP, TLS, and half of the request's own.
+            // The time at the origin: a round trip for TCP, one for TLS, and half of the request's own.
             let ms = request["first_byte_ns"].as_u64().expect("it was answered") / 1_000_000;
             assert_eq!(ms, 250, "{words:?}");
         }
     }
 }
 
-/// What both visits of a client print, of which the second has session, transport parameters and token of
-/// the first.
+/// Prints the output of two visits of ngtcp2's client. The second visit uses the session, transport
+/// parameters and token of the first.
 const TWO_VISITS: &str = r#"folder=$(mktemp -d) && trap 'rm -r "$folder"' EXIT && cd "$folder" || exit
 for visit in 1 2; do
     gtlsclient --exit-on-all-streams-close --no-quic-dump --session-file=session --tp-file=parameters \
@@ -112,9 +112,9 @@ fn the_client_of_ngtcp2_takes_a_page_over_http3_in_the_round_trips_of_each_first
     }
     let words = "gtlsclient --exit-on-all-streams-close --no-quic-dump --no-http-dump --session-file=session \
         --tp-file=parameters --token-file=token a.test 443 https://a.test/";
-    // At the origin: half a round trip before the client has it.
+    // The time at the origin, half a round trip before the client gets the byte.
     for (session, ms) in [("none", 150), ("resumed", 150), ("early", 50)] {
-        // It sends 0-RTT packets with any ticket, also with one that allows no early data.
+        // The client sends 0-RTT packets with any ticket, even if the ticket does not allow early data.
         let option = if session == "early" { "" } else { "--disable-early-data" };
         let command: Vec<_> = words.split_whitespace().chain(option.split_whitespace()).collect();
         let changes = json!({"client": {"kind": "command", "command": command},
@@ -141,11 +141,11 @@ fn a_command_that_keeps_no_session_of_its_earlier_visit_has_an_invalid_load() {
     assert_eq!(run.load("tls")["invalid"][0]["kind"], "not_resumed", "{run}");
 }
 
-/// A server of others, which ends with the test.
+/// The process of ngtcp2's server; killed on drop.
 struct Served(Child);
 
 impl Served {
-    /// Returns when it has ended of itself, which leaves its clients without an answer for ever.
+    /// Waits until the server ends without being killed. Its clients would then wait for ever.
     async fn ended(&mut self) -> ExitStatus {
         loop {
             if let Some(status) = self.0.try_wait().expect("it is a child") {
@@ -163,7 +163,7 @@ impl Drop for Served {
     }
 }
 
-/// The bytes of the document's body over HTTP/3.
+/// Requests the document over HTTP/3 and returns the bytes of its body.
 async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result<usize, StreamError> {
     let adapter = Quic::new(connected.connection.clone(), StreamTable::default(), early.subscribe());
     let built = h3::client::builder().build::<_, OpenStreams, bytes::Bytes>(adapter).await;
@@ -185,9 +185,9 @@ async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result
     bytes
 }
 
-/// A clock that stands still. rustls counts the age of a ticket in whole seconds of its clock, so that one
-/// that came at 0.9 s is a second old at 1.0 s; and that server rejects the early data of a ticket that
-/// claims to be older than it is.
+/// A clock that stands still. rustls computes the age of a ticket from whole seconds of its clock: a ticket
+/// received at 0.9 s is one second old at 1.0 s. ngtcp2's server rejects early data if the ticket claims to
+/// be older than it is.
 #[derive(Debug)]
 struct Standing(UnixTime);
 
@@ -197,15 +197,15 @@ impl TimeProvider for Standing {
     }
 }
 
-/// What a visit came to.
+/// The outcome of a visit.
 #[derive(Debug)]
 struct Visit {
     /// Bytes of the document's body.
     bytes: usize,
     resumed: bool,
-    /// Whether early data was accepted, where there could be any.
+    /// True if early data was accepted; `None` if the client had no session to send it with.
     early: Option<bool>,
-    /// What crossed the client's socket.
+    /// The QUIC packets that crossed the client's socket.
     seen: QuicEvidence,
 }
 
@@ -220,7 +220,7 @@ async fn visit(client: QuicClient, address: SocketAddr) -> Visit {
         Some(accepted)
     };
     let (bytes, accepted) = tokio::join!(document(&connected, &early), settled);
-    // Tickets come after the handshake.
+    // The server sends tickets after the handshake.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let resumed = connected.handshake(0).session.resumed;
     let seen = table.seen(connected.four_tuple);
@@ -259,8 +259,8 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_which_takes_its_early_da
     let runtime = Runtime::new().expect("it runs");
     let visits = runtime.block_on(async {
         let both = async {
-            // Spawned, since tokio polls epoll before each poll of the future of `block_on`: the first flight
-            // would leave before there is a request.
+            // Spawned, because tokio polls epoll before each poll of `block_on`'s future: the first flight
+            // would leave before the request is queued.
             let first = tokio::spawn(visit(client.clone(), address)).await.expect("it is answered");
             [first, tokio::spawn(visit(client, address)).await.expect("it is answered")]
         };

@@ -61,7 +61,7 @@ fn a_hundred_hosts_have_an_address_and_a_cookie_each() {
 
 #[test]
 fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
-    // The kernel chooses ports for each destination: of so many connections some have the same port.
+    // The kernel chooses ports for each destination, so some of these many connections share a port.
     let images: Vec<_> =
         (0..1200).map(|number| image(&format!("http://h{}.test/{number}", number / 2), number)).collect();
     let page = page(&[&[root(10)][..], &images].concat());
@@ -75,7 +75,7 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
         let ports: BTreeSet<_> =
             used.iter().map(|connection| connection["client_port"].to_string()).collect();
         shared += used.len() - ports.len();
-        // On a busy machine an end may retransmit, and counts the bytes twice.
+        // On a busy machine, an end may retransmit and then counts the bytes twice.
         let once: Vec<_> = used
             .into_iter()
             .filter(|connection| {
@@ -89,8 +89,8 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
                 connection["client"]["bytes_received"], connection["origin"]["bytes_sent"],
                 "{connection:#}"
             );
-            // The client's own FIN is not among its segments; the origin has it where it closes later. Of the
-            // last connections acknowledgements are still under way when the load ends.
+            // The client does not count its own FIN; the origin does if it closes later. When the load ends,
+            // acknowledgements of the last connections are still under way.
             let (sent, received) =
                 (number(&connection["client"]["segments_out"]), number(&connection["origin"]["segments_in"]));
             assert!(received <= sent + 1, "{connection:#}");
@@ -108,7 +108,7 @@ fn hosts_of_one_address_share_its_cookie() {
         let cold = job(&page(&resources), &network(20_000), &["cold"]);
         run(&with(cold, json!({"origins": {"one_address": one_address}})))
     };
-    // The cookie of the first host serves the second, whose connections carry their requests in the SYN.
+    // If the hosts share an address, the second host's connections use the first host's cookie.
     for (one_address, carried) in [(false, 0), (true, 2)] {
         let run = asked(one_address);
         let load = run.valid("cold");

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::support::{arms, grown, image, job, list, network, number, page, request, root, run, with};
 
-/// The valid load of a page with one resource.
+/// Returns the valid load of a page with one resource.
 fn load_of(resource: Value, changes: Value) -> Value {
     let run = run(&with(job(&page(&[resource]), &network(2000), &["tcp"]), changes));
     run.valid("tcp").clone()
 }
 
-/// Bytes of the request and of the response on the only connection, as their receivers count them: the sender
-/// counts retransmissions as well.
+/// Returns the bytes of the request and of the response on the only connection, as counted by their
+/// receivers: a sender's count includes retransmissions.
 fn sent_and_received(load: &Value) -> (u64, u64) {
     let [connection] = list(&load["connections"]) else { panic!("one connection: {load:#}") };
     let [client, origin] = [&connection["client"], &connection["origin"]];

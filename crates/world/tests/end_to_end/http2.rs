@@ -1,5 +1,5 @@
-//! HTTP/2: one connection a host carries all requests, by urgency, with the same evidence and the same bytes
-//! each time.
+//! HTTP/2: one connection to each host carries all requests, ordered by urgency, with evidence of both
+//! kernels and the same bytes in each run.
 
 use std::process::Command;
 
@@ -15,14 +15,14 @@ const ARMS: [&str; 6] = ["tcp", "cold", "warm", "tls", "tls-cold", "tls-warm"];
 /// A key share that fits into a SYN.
 const SMALL: &str = "x25519";
 
-/// A page of `images` images of `a.test`, each of `body_bytes`.
+/// Returns a page with this number of images of `a.test`, each of `body_bytes`.
 fn gallery(images: usize, body_bytes: u64) -> Value {
     let images: Vec<_> =
         (0..images).map(|number| image(&format!("http://a.test/{number}"), body_bytes)).collect();
     page(&[&[root(500)][..], &images].concat())
 }
 
-/// A job over HTTP/2.
+/// Returns a job over HTTP/2, with a `ClientHello` that fits into a SYN.
 fn over_http2(page: &Value, network: &Value, names: &[&str]) -> Value {
     with(job(page, network, names), json!({"origins": {"http": "2"}, "tls": {"key_share": SMALL}}))
 }
@@ -87,7 +87,7 @@ fn an_urgent_response_overtakes_those_requested_before() {
     let load = run.valid("tls");
     let ended = |resource| number(&request(load, resource)["end_ns"]) / 1_000_000;
     assert!(number(&request(load, 3)["sent_ns"]) >= number(&request(load, 1)["first_byte_ns"]));
-    // The script alone takes 40 ms on this link, both images 1200.
+    // On this link, the script takes 40 ms and both images 1200 ms if nothing else is sent.
     assert!(ended(3) < ended(1) / 2, "script {} ms, images {} and {} ms", ended(3), ended(1), ended(2));
     // Incremental responses are sent round-robin: both end at about the same time.
     assert!(ended(2) - ended(1) < 100, "images {} and {} ms", ended(1), ended(2));
@@ -104,7 +104,7 @@ fn headers_are_compressed_and_their_common_part_is_sent_once() {
     let heads = times(load, "header_bytes");
     assert!((250..500).contains(&heads[0]), "{heads:?}");
     assert!(heads[2..].iter().all(|bytes| *bytes < 120), "{heads:?}");
-    // Requests and responses cross in far fewer bytes than on HTTP/1.1.
+    // Header sections take far fewer bytes than over HTTP/1.1, where each of the 21 requests has 600.
     let uploaded = number(&load["connections"][0]["origin"]["bytes_received"]);
     assert!((600..600 * 21 / 3).contains(&uploaded), "{uploaded}");
 }
@@ -128,7 +128,7 @@ fn the_same_job_over_http2_gives_the_same_bytes() {
     let network = with(network(40_000), json!({"down": rate(4_000_000), "up": rate(256_000)}));
     let job = over_http2(&page, &network, &ARMS).to_string();
     let Some(first) = in_virtual_time() else { return };
-    // The world before it consumes randomness, so that the second run draws other numbers.
+    // The world before this one consumes random numbers, so this one gets other numbers than when run alone.
     let other = over_http2(&gallery(2, 10), &network, &["tls"]);
     let both = written(first, &format!("{other}{job}"));
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
@@ -191,7 +191,7 @@ fn lost_packets_are_retransmitted_and_every_response_is_complete() {
         return;
     };
     for arm in ARMS {
-        // Valid means that every answer has its status and its bytes, and that evidence and transport agree
+        // In a valid load, every response has its status and all bytes, and the evidence fits the transport
         // in spite of losses.
         let load = run.valid(arm);
         let connections = list(&load["connections"]);
@@ -211,7 +211,7 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
         return;
     }
     let hosts = ["a.test", "b.test", "c.test"];
-    // Of images Chromium has ten in flight at once.
+    // Stylesheets, because Chromium keeps at most ten images in flight.
     let sheets: Vec<_> = (0..24)
         .map(|number| {
             let sheet = image(&format!("http://{}/{number}", hosts[number % 3]), 6000);
@@ -234,7 +234,7 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
             .iter()
             .filter(|connection| number(&connection["requests"]) > 0)
             .collect();
-        // It may open more connections to a server whose version it does not know, but uses one.
+        // Chromium may open more connections to a server whose HTTP version it does not know, but uses one.
         assert_eq!(used.len(), 3, "{arm}: {load:#}");
         let mut served: Vec<_> = used.iter().map(|one| one["host"].as_str().expect("it is text")).collect();
         served.sort_unstable();
@@ -266,9 +266,9 @@ fn connections_that_a_browser_gives_up_when_it_learns_the_version_leave_the_load
     if !browser() {
         return;
     }
-    // The stylesheet opens the first connection to b.test, whose TLS handshake takes two round trips. The
-    // images are known after one and a half: the browser opens more, and closes them in SYN_SENT once ALPN
-    // has named HTTP/2.
+    // The stylesheet opens the first connection to b.test, whose TLS handshake takes two round trips. After
+    // one and a half, the browser finds the images and opens more connections. It closes them in SYN_SENT
+    // once ALPN on the first one has selected HTTP/2.
     let root = with(root(40_000), json!({"server_send_us": 400_000}));
     let style = json!({"url": "http://b.test/s.css", "type": "stylesheet", "body_bytes": 2000, "initiator": 0,
         "mime": "text/css", "initiator_at_bytes": 1000});

@@ -1,22 +1,23 @@
-//! HTTP/3 over QUIC, in exact times: first flights, address tokens, rejected early data, priorities, loss.
+//! HTTP/3 over QUIC with exact times: first flights, address tokens, rejected early data, priorities, loss.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, image, job, list, network, number, page, rate, request, root, run, with};
 use crate::virtual_time::{exactly, in_virtual_time, written};
 
-/// Resources over HTTP/3 and a round trip of 100 ms without limits. The certificates fit into what an origin
-/// may send before it has heard twice of a client.
+/// Returns a job that loads the resources over HTTP/3 and a round trip of 100 ms without limits. The
+/// certificates fit into the bytes that an origin may send before it has validated the client's address.
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519", "chain_bytes": 3000}), tls);
     let http3 = json!({"tls": tls, "origins": {"http": "3"}});
     with(with(job(&page(resources), &network(100_000), &["tls"]), http3), changes)
 }
 
-/// With a loss of 0.05 this seed loses the first packet of a load up, and no other that an answer waits for.
+/// With a loss of 0.05, this seed loses the first packet that a load sends up, and no other packet that the
+/// response waits for.
 const LOSES_FIRST: u64 = 10;
 
-/// With a loss of 0.05 this seed loses the first packet of a load down, in which the origin's keys are.
+/// With a loss of 0.05, this seed loses the first packet that the origin sends, which has its key share.
 const LOSES_KEYS: u64 = 12;
 
 fn first_byte_ms(run: &Run) -> u64 {
@@ -25,7 +26,6 @@ fn first_byte_ms(run: &Run) -> u64 {
     ns / 1_000_000
 }
 
-/// The only connection of the load.
 fn connection(run: &Run) -> &Value {
     let [connection] = list(&run.valid("tls")["connections"]) else { panic!("not one connection") };
     connection
@@ -58,7 +58,7 @@ fn certificates_beyond_three_times_what_the_client_sent_wait_for_its_next_flight
     for (tls, expected_ms) in [
         (json!({"chain_bytes": 3500}), 300),
         (json!({"chain_bytes": 3500, "session": "resumed"}), 200),
-        // Its ClientHello takes two datagrams, so that the origin may send twice as much.
+        // This ClientHello takes two datagrams, so the origin may send twice as much.
         (json!({"chain_bytes": 3500, "key_share": "x25519mlkem768"}), 200),
     ] {
         let Some(run) = exactly(&of(&[root(500)], tls.clone(), json!({}))) else { return };
@@ -176,8 +176,8 @@ fn a_lost_first_flight_is_sent_again_after_a_second() {
         let job =
             of(&[root(500)], json!({"session": session}), json!({"network": lossy, "seed": LOSES_FIRST}));
         let Some(run) = exactly(&job) else { return };
-        // PTO: three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). It sends the Initial packet
-        // again; early data follows when later packets are acknowledged, after the handshake.
+        // The probe timeout (PTO) is three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). The
+        // client repeats the Initial packet, and early data when later packets are acknowledged.
         assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
     }
 }
@@ -188,8 +188,8 @@ fn early_answers_that_came_before_the_keys_are_sent_again() {
         with(network(100_000), json!({"down": {"rate_bit_per_s": null, "queue_bytes": null, "loss": 0.05}}));
     let changes = json!({"network": lossy, "seed": LOSES_KEYS});
     let Some(run) = exactly(&of(&[root(9000)], json!({"session": "early"}), changes)) else { return };
-    // The handshake takes another second (PTO). Its end shows that the answer was lost; the smaller window
-    // takes a round trip more.
+    // The handshake takes another second (PTO). Its end shows the origin that the response was lost, and the
+    // smaller congestion window costs a further round trip.
     let answer = request(run.valid("tls"), 0);
     let [first_ms, last_ms] = ["first_byte_ns", "end_ns"].map(|key| number(&answer[key]) / 1_000_000);
     assert_eq!([first_ms, last_ms], [1399, 1499]);
@@ -197,13 +197,13 @@ fn early_answers_that_came_before_the_keys_are_sent_again() {
 
 #[test]
 fn datagrams_that_never_arrive_are_sent_again_at_doubled_times_until_the_load_is_given_up() {
-    // Segments of TCP fit into this queue and measure the link; a datagram of an Initial packet does not.
+    // The packets that measure the link fit into this queue; a datagram with an Initial packet does not.
     let narrow = with(network(100_000), json!({"up": with(rate(10_000_000), json!({"queue_bytes": 1000}))}));
     let changes = json!({"network": narrow, "load_timeout_us": 10_000_000});
     let Some(run) = exactly(&of(&[root(500)], json!({}), changes)) else { return };
     let load = run.load("tls");
     assert_eq!(load["invalid"][0]["kind"], "incomplete");
-    // At 0, and two each at 1, 3 and 7 s (RFC 9002 section 6.2).
+    // One datagram is sent at 0 s, and two each at 1, 3 and 7 s (RFC 9002 section 6.2).
     assert_eq!(number(&load["link"]["up"]["dropped_queue"]), 7);
 }
 
@@ -237,7 +237,7 @@ fn a_hello_of_two_datagrams_waits_where_only_the_first_passes() {
     }
 }
 
-/// A client that opens TCP as well so many milliseconds after QUIC.
+/// Returns the changes of a job whose client also opens a TCP connection `after_ms` milliseconds after QUIC.
 fn falling_back(after_ms: u64) -> Value {
     json!({"client": {"h3_fallback_us": after_ms * 1000}})
 }
@@ -250,7 +250,7 @@ fn where_udp_is_blocked_a_client_that_falls_back_pays_what_it_waited_and_the_han
         let Some(run) = exactly(&of(&resources, json!({"session": session}), changes)) else { return };
         let load = run.valid("tls");
         let [left, taken] = list(&load["connections"]) else { panic!("not two connections: {load}") };
-        // The client has tickets of QUIC alone, so that TLS over TCP is a full handshake.
+        // The client has tickets only for QUIC, so TLS over TCP begins with a full handshake.
         assert_eq!(first_byte_ms(&run), after_ms + 300, "{session}");
         assert_eq!(number(&load["plt_ns"]) / 1_000_000, after_ms + 400, "{session}");
         for resource in [0, 1] {
@@ -267,7 +267,8 @@ fn where_udp_is_blocked_a_client_that_falls_back_pays_what_it_waited_and_the_han
 
 #[test]
 fn a_client_that_falls_back_stays_with_quic_where_that_is_ready_first() {
-    // At 300 ms QUIC is ready after one round trip, and TCP with TLS two round trips after it began.
+    // QUIC is ready after one round trip. If that takes 300 ms, TCP is opened at 200 ms, but needs two more
+    // round trips for TCP and TLS.
     for (rtt_us, path, connections) in
         [(100_000, "none", 1), (100_000, "limit-udp", 1), (300_000, "none", 2), (300_000, "limit-udp", 2)]
     {
@@ -310,8 +311,8 @@ fn early_data_that_is_dropped_costs_what_a_lost_first_flight_does() {
 
 #[test]
 fn early_packets_that_overtake_the_initial_are_lost_to_its_origin() {
-    // Initial packets are held for 10 ms. That of the client's own handshake shows it that early data was
-    // lost, a round trip later; then it is sent again.
+    // The path holds Initial packets for 10 ms. A round trip later, the acknowledgements of the handshake
+    // show the client that early data was lost; then the client sends early data again.
     for (session, request_header_bytes, expected_ms) in
         [("none", 500, 210), ("early", 500, 310), ("early", 3000, 310)]
     {
@@ -320,7 +321,7 @@ fn early_packets_that_overtake_the_initial_are_lost_to_its_origin() {
         let Some(run) = exactly(&job) else { return };
         assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
         let quic = &connection(&run)["quic"];
-        // All packets arrive; the origin drops those that it has no keys for yet.
+        // All packets arrive; the origin drops packets for which it has no keys yet.
         assert_eq!(run.valid("tls")["link"]["up"]["dropped_path"], 0);
         let early = number(&quic["client"]["sent"]["zero_rtt"]);
         assert_eq!((early > 0, &quic["origin"]["received"]["zero_rtt"]), (session == "early", &json!(early)));
@@ -330,7 +331,7 @@ fn early_packets_that_overtake_the_initial_are_lost_to_its_origin() {
 
 #[test]
 fn udp_that_is_limited_is_not_faster_than_its_limit() {
-    // 15 kB pass at once, and a megabit a second.
+    // The path lets 15 kB pass at once, and then 1 Mbit/s.
     let Some(open) = exactly(&of(&[root(100_000)], json!({}), behind("none", json!({})))) else { return };
     let Some(limited) = exactly(&of(&[root(100_000)], json!({}), behind("limit-udp", json!({})))) else {
         return;
@@ -348,8 +349,8 @@ fn a_connection_outlives_another_port_of_its_client_and_pays_a_round_trip() {
     };
     let (Some(kept), Some(rebound)) = (late("none"), late("rebind")) else { return };
     let [kept_ns, rebound_ns] = [&kept, &rebound].map(|run| number(&run.valid("tls")["plt_ns"]));
-    // Until the new path is validated, the origin sends at most three times what it received over it (RFC
-    // 9000 sections 8.1 and 9.3).
+    // Until the new path is validated, the origin sends at most three times the bytes that it received over
+    // that path (RFC 9000 sections 8.1 and 9.3).
     assert_eq!((rebound_ns - kept_ns) / 1_000_000, 100);
     let quic = &connection(&rebound)["quic"];
     assert_eq!(quic["client"]["received"], quic["origin"]["sent"]);
@@ -384,7 +385,7 @@ fn single_hosts_speak_http3_and_fast_open_serves_the_others() {
 
 #[test]
 fn ports_of_an_earlier_load_are_free_again() {
-    // In virtual time the connections of each load begin with the same port.
+    // In virtual time, the first connection of each load has the same port.
     let loads = json!([{"id": "one", "transport": "tls"}, {"id": "two", "transport": "tls"}]);
     let Some(run) = exactly(&of(&[root(500)], json!({"session": "early"}), json!({"loads": loads}))) else {
         return;

@@ -1,4 +1,4 @@
-//! Invalid jobs: an error of one line that names the place, exit code 2, and no world.
+//! Invalid jobs: the program reports the place in an error of one line, exits with 2 and makes no world.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn good() -> Value {
     job(&page(&[root(1000), image("http://b.test/", 10)]), &network(1000), &["tcp", "warm"])
 }
 
-/// The good job with the value at `pointer` (RFC 6901) replaced or removed.
+/// Returns the good job with the value at `pointer` (RFC 6901) replaced, or removed if `value` is `None`.
 fn broken(pointer: &str, value: Option<Value>) -> Value {
     let mut job = good();
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer has a slash");
@@ -21,7 +21,7 @@ fn broken(pointer: &str, value: Option<Value>) -> Value {
     job
 }
 
-/// The message of the error record for an invalid input.
+/// Runs the program with an invalid input and returns the message of its error record.
 fn error_message(input: &str) -> String {
     let run = run_text(input);
     let error = run.only("error");

@@ -1,4 +1,4 @@
-//! Worlds of IPv6: everything that a world of IPv4 does, with headers that are 20 bytes longer.
+//! Worlds with IPv6. They do what IPv4 worlds do, with headers that are 20 bytes longer.
 
 use std::net::Ipv6Addr;
 
@@ -12,13 +12,13 @@ use crate::support::{
 };
 use crate::virtual_time::exactly;
 
-/// The job in a world of IPv6.
+/// Returns the job with IPv6 instead of IPv4.
 fn over_ipv6(mut job: Value) -> Value {
     job["network"]["ip"] = json!("6");
     job
 }
 
-/// Runs a job in a world of IPv6 in virtual time; none if the kernel of the virtual engine has no IPv6.
+/// Runs a job over IPv6 in virtual time; `None` if no kernel is installed or the kernel has no IPv6.
 fn exactly_over_ipv6(job: Value) -> Option<Run> {
     let run = exactly(&over_ipv6(job))?;
     let lacks =
@@ -30,7 +30,7 @@ fn exactly_over_ipv6(job: Value) -> Option<Run> {
     Some(run)
 }
 
-/// Runs of a job in a world of IPv6 on each engine that has it.
+/// Runs a job over IPv6 on each engine that supports it.
 fn on_each_engine(job: &Value) -> Vec<Run> {
     [Some(run(&over_ipv6(job.clone()))), exactly_over_ipv6(job.clone())].into_iter().flatten().collect()
 }
@@ -63,12 +63,12 @@ fn data_in_syns_saves_a_round_trip_and_cookies_belong_to_addresses() {
 
 #[test]
 fn a_header_of_ipv6_takes_its_20_bytes_on_the_link() {
-    // 8 us a byte.
+    // One byte takes 8 us.
     const BIT_PER_S: u64 = 1_000_000;
     let limit = || rate(BIT_PER_S);
     let slow = with(network(100_000), json!({"down": limit(), "up": limit()}));
-    // Packets before the answer, one after another: SYN, SYN-ACK, ACK, request and its ACK; with data in the
-    // SYN only that and the SYN-ACK.
+    // `before`: packets that precede the response, one after another: SYN, SYN-ACK, ACK, request and its ACK.
+    // With the request in the SYN, only SYN and SYN-ACK.
     for (body_bytes, arm, before) in [(500, "tcp", 5), (500, "warm", 2), (200_000, "tcp", 5)] {
         let job = job(&page(&[root(body_bytes)]), &slow, &[arm]);
         let Some(six) = exactly_over_ipv6(job.clone()) else { return };
@@ -79,7 +79,7 @@ fn a_header_of_ipv6_takes_its_20_bytes_on_the_link() {
         }
         let sent = |load: &Value| number(&load["connections"][0]["origin"]["bytes_sent"]);
         assert_eq!(sent(four), sent(six), "the same bytes of application data");
-        // Headers of IP and TCP with time stamps, in packets of 1500 bytes.
+        // Packets have 1500 bytes. `headers` are the bytes of IP and TCP headers with timestamps in each.
         let on_the_link = |headers: u64| sent(four) + headers * sent(four).div_ceil(1500 - headers);
         let more = 20 * before + on_the_link(40 + 32) - on_the_link(20 + 32);
         let later_ns = number(&six["plt_ns"]) - number(&four["plt_ns"]);
@@ -167,7 +167,8 @@ fn an_aqm_serves_flows_of_ipv6_apart() {
     assert!(own_queue < one_queue / 2.0, "{own_queue} and {one_queue} ms");
 }
 
-/// A server of the bodies of a.test at an address.
+/// Returns a job with an external server that serves the bodies of a.test and listens with this address
+/// family.
 fn server(family: &str) -> Value {
     let script = format!(
         r#"

@@ -1,11 +1,11 @@
-//! Jitter of the link, by the handshakes of a load.
+//! Jitter of the link, measured by the handshakes of a load.
 
 use serde_json::{Value, json};
 
 use crate::support::{image, job, list, network, number, page, root, run, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
-/// A page of 24 hosts, over a round trip of 100 ms that varies in each direction.
+/// Returns a job that loads a page of 25 hosts over a round trip of 100 ms, with jitter in each direction.
 fn jittered(jitter: &Value, seed: u64) -> Value {
     let hosts = (0..24).map(|host| image(&format!("http://h{host}.test/"), 1000));
     let resources: Vec<_> = [root(5000)].into_iter().chain(hosts).collect();

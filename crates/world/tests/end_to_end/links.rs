@@ -8,7 +8,7 @@ use crate::virtual_time::exactly;
 
 const SEED: u64 = 7;
 
-/// How many of the first `offered` packets the model loses.
+/// Returns the number of packets that the link model loses among the first `offered`.
 fn lost_by_the_model(ratio: f64, offered: u64) -> u64 {
     let loss = Loss::new(ratio).expect("it is within bounds");
     let config = DirectionConfig { loss, seed: SEED, ..DirectionConfig::default() };
@@ -51,7 +51,7 @@ fn a_link_that_loses_half_of_all_packets_is_measured_and_loaded_over() {
         assert_eq!(run.code, Some(0), "{run}");
         assert_eq!(run.only("world")["measured"]["rtt_us"]["samples"], 5);
         let load = run.load("warm");
-        // It may well not be done in time; nothing else may be said against it.
+        // The load may miss its time limit, but must not be invalid for another reason.
         assert!(list(&load["invalid"]).iter().all(|reason| reason["kind"] == "incomplete"), "{load:#}");
     }
 }
@@ -105,7 +105,7 @@ fn a_link_counts_the_packets_and_bytes_that_tcp_says_it_sent() {
         number(&connection["origin"]["segments_out"]) + 1,
         "the SYN's answer is none"
     );
-    // Headers of IP and TCP with time stamps have 52 bytes.
+    // Headers of IP and TCP with timestamps have 52 bytes.
     let bytes = number(&connection["origin"]["bytes_sent"]);
     let headers = number(&down["bytes"]) - bytes;
     assert!(headers >= 52 * number(&down["packets"]), "{headers} bytes of headers");

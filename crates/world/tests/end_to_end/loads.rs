@@ -1,4 +1,4 @@
-//! Records in their order, several loads, several jobs, the golden examples.
+//! The program's records: their order, several loads, several jobs, and the golden examples.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,11 +16,11 @@ fn golden(name: &str) -> Value {
         .expect("they are JSON")
 }
 
-/// The paths of all keys. Elements of a list share a path; objects whose keys are data, or that are null
-/// here, are left out.
+/// Adds the paths of all keys in `value` to `found`. Elements of a list share a path. The keys of objects in
+/// `BY_DATA` are left out.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     const BY_DATA: [&str; 8] = [
-        // Null for a client that is no browser, and for bodies that are not synthetic.
+        // The first two may be null; the keys of the others are data.
         ".browser",
         ".fidelity_gaps",
         ".hosts",
@@ -53,7 +53,7 @@ fn keys_of(values: &[&Value]) -> BTreeSet<String> {
 
 #[test]
 fn records_have_the_keys_of_the_golden_examples() {
-    // A queue that overflows makes a load invalid, so that there is a reason to compare.
+    // A queue overflows and makes a load invalid, so that the keys of a reason can be compared.
     let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
     let page = page(&[&[root(100)][..], &images].concat());
     let limit = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": null});
@@ -88,7 +88,7 @@ fn the_golden_jobs_make_worlds() {
     let mut job = golden("job");
     job["origins"]["bodies_file"] = json!(bodies);
     job["tolerance"] = forgiving();
-    // Nothing follows a flood in its world; the page is loaded instead.
+    // No load may follow a flood in the same world, so this load is of the page instead.
     job["loads"][1]["transactions"] = Value::Null;
     let run = run(&job);
     fs::remove_file(&bodies).expect("it is there");

@@ -1,5 +1,5 @@
-//! The program as it is used: jobs on its standard input, worlds on this machine's kernel, records on its
-//! standard output.
+//! End-to-end tests of the program: jobs on its standard input, worlds on this machine's kernel, records on
+//! its standard output.
 
 mod support;
 

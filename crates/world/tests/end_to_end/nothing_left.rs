@@ -1,4 +1,4 @@
-//! However the program ends, nothing of its worlds outlives it: no process, namespace, mount or file.
+//! However the program ends, no process, namespace, mount or file of its worlds is left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::processes::{children, family, is_alive, signal, wait_until};
 use crate::support::{PROGRAM, job, network, page, root, start, with};
 
-/// A load that would take a minute.
+/// Returns a job whose load takes more than a minute.
 fn endless() -> Value {
     let root = with(root(10), json!({"server_think_us": 60_000_000}));
     job(&page(&[root]), &network(1000), &["tcp"])
 }
 
-/// The network namespaces that threads of these processes are in.
+/// Returns the network namespaces of all threads of these processes.
 fn namespaces(pids: impl IntoIterator<Item = u32>) -> BTreeSet<PathBuf> {
     let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     pids.into_iter()
@@ -31,7 +31,8 @@ fn all_processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Mounts that a world makes for itself, as this process sees them, and the files that it puts there.
+/// Returns the mount points and files in this process's mount namespace that only a world may make in its
+/// own.
 fn traces_in_files() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc is mounted");
     let ours = ["/etc/hosts", "/etc/nsswitch.conf"];
@@ -40,7 +41,7 @@ fn traces_in_files() -> Vec<String> {
     mounted.chain(staged).map(str::to_owned).collect()
 }
 
-/// A running program, and what must be gone after its end.
+/// A running program, its processes and namespaces, and the files that were there before.
 struct Working {
     child: Child,
     family: Vec<u32>,
@@ -49,7 +50,7 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the command and waits for the record of its world.
+    /// Starts the command with a long job and waits for the record of its world.
     fn begin(command: &mut Command) -> Self {
         let files = traces_in_files();
         let mut child = start(command);
@@ -70,7 +71,7 @@ impl Working {
         Self { child, family, namespaces, files }
     }
 
-    /// Waits until nothing of it is left.
+    /// Waits until no process, namespace or file of the program is left.
     fn expect_nothing_left(mut self) {
         wait_until("the process itself ends", || !is_alive(self.child.id()));
         self.child.wait().expect("it can be waited for");
@@ -107,7 +108,7 @@ fn nothing_is_left_when_its_parent_is_killed() {
 #[test]
 fn nothing_is_left_when_it_is_asked_to_end() {
     for name in ["TERM", "INT", "HUP"] {
-        // Also where the tests were started with some of them ignored, as `nohup` does.
+        // `env` restores the signal's default action, in case the tests run with it ignored (`nohup`).
         let working =
             Working::begin(Command::new("env").args([&format!("--default-signal={name}"), PROGRAM]));
         signal(name, working.child.id());
@@ -117,8 +118,8 @@ fn nothing_is_left_when_it_is_asked_to_end() {
 
 #[test]
 fn nothing_is_left_when_it_is_killed_while_it_builds() {
-    // At three stages: after the start, when its second process exists, when that has threads. Repeatedly, to
-    // hit different system calls.
+    // Kill at three stages: after the start, when the second process exists, and when that process has
+    // threads. Repeat each, so that the kills hit different system calls.
     for stage in (0..60).map(|round| round % 3) {
         let mut child = start(&mut Command::new(PROGRAM));
         let mut stdin = child.stdin.take().expect("it is piped");

@@ -1,4 +1,4 @@
-//! Everything without root, where the system allows user namespaces to ordinary users.
+//! The program run by an ordinary user, if the system allows user namespaces to ordinary users.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::support::{PROGRAM, image, job, network, page, root, run_command, with_syn_data};
 use crate::virtual_time::{exactly, kernel};
 
-/// `nobody` on most systems; any number would do.
+/// The id of `nobody` on most systems. Any id other than 0 would do.
 const USER: &str = "65534";
 
-/// A folder that other users may read, unlike that of the build.
+/// A folder with copies of files for other users, who cannot read the build folder. Removed on drop.
 struct Open(PathBuf);
 
 impl Open {
@@ -31,7 +31,7 @@ impl Open {
         folder
     }
 
-    /// Where the copy of a file is.
+    /// Returns the path of the copy of a file.
     fn holds(&self, file: &Path) -> PathBuf {
         self.0.join(file.file_name().expect("it is a file"))
     }
@@ -43,7 +43,7 @@ impl Drop for Open {
     }
 }
 
-/// A program as an ordinary user; none, and a message, where that cannot be.
+/// Returns a command that runs a program as an ordinary user. If it cannot, prints why and returns `None`.
 fn as_user(program: &Path) -> Option<Command> {
     if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
         eprintln!("skipped: this is an ordinary user already, so every other test has shown it");
@@ -77,7 +77,8 @@ fn an_ordinary_user_gets_the_same_world() {
     assert_eq!(run.only("world")["routes"]["client"]["congestion_control"], "cubic");
 }
 
-/// What a user of so few processes gets: the loads, or that the limit is reached.
+/// Runs the program with limits of one to eight processes. Each run must give valid loads, or an error whose
+/// remedy names `ulimit -u`.
 fn with_few_processes(program: &Path, arguments: &[String]) {
     for limit in 1..=8 {
         let Some(mut command) = as_user(Path::new("bash")) else { return };

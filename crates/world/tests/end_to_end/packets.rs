@@ -1,4 +1,4 @@
-//! The packets of loads.
+//! The packets of loads as pcapng files.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, network, number, page, rate, root, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
-/// A job over TLS that keeps its packets.
+/// Returns a job over TLS that keeps its packets.
 fn keeping(arms: &[&str]) -> Value {
     let page = page(&[root(20_000), image("http://b.test/picture", 30_000)]);
     let way = rate(4_000_000);
@@ -15,7 +15,7 @@ fn keeping(arms: &[&str]) -> Value {
     with(job(&page, &network, arms), json!({"packets": true, "tls": {"key_share": "x25519"}}))
 }
 
-/// The file of a load.
+/// Returns the pcapng file of a load, joined from its `packets` records.
 pub(crate) fn file(run: &Run, id: &str) -> Vec<u8> {
     let pieces = run.of_type("packets").into_iter().filter(|piece| piece["id"] == id);
     pieces
@@ -25,7 +25,7 @@ pub(crate) fn file(run: &Run, id: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Types and bodies of the blocks of a pcapng file.
+/// Returns the types and bodies of the blocks of a pcapng file.
 fn blocks(mut file: &[u8]) -> Vec<(u32, &[u8])> {
     let mut found = Vec::new();
     while !file.is_empty() {
@@ -38,7 +38,7 @@ fn blocks(mut file: &[u8]) -> Vec<(u32, &[u8])> {
     found
 }
 
-/// Interface and TCP segment (with the length of its data) of each packet.
+/// Returns the interface, the TCP segment and the length of the segment's data of each packet.
 fn segments(file: &[u8]) -> Vec<(u8, &[u8], usize)> {
     let packets = blocks(file).into_iter().filter(|(kind, _)| *kind == 6);
     packets

@@ -1,13 +1,13 @@
-//! Processes as seen from outside: their children, whether they run, and signals to them.
+//! Functions that find the children of a process, test if it runs, and send it signals.
 
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Shorter than the loads of these tests, whose regular end must not pass for having been ended.
+/// Shorter than the loads of these tests, so that a regular end is not mistaken for the effect of a signal.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The children of a process, whichever of its threads started them.
+/// Returns the children that any thread of a process has started.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of_thread = |thread: fs::DirEntry| {
@@ -17,21 +17,21 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     threads.flat_map(of_thread).collect()
 }
 
-/// A process and all that it started.
+/// Returns a process and all its descendants.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     found.extend(children(pid).into_iter().flat_map(family));
     found
 }
 
-/// Whether a process runs.
+/// Returns true if a process runs. A zombie does not.
 pub(crate) fn is_alive(pid: u32) -> bool {
-    // A zombie has ended; it waits for its new parent.
+    // A zombie has ended and waits to be reaped.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Polls a condition that becomes true at once or never.
+/// Polls a condition until it is true. Panics after [`TIMEOUT`].
 pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -40,7 +40,7 @@ pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Sends a process the signal of that name.
+/// Sends the signal called `name` to a process.
 pub(crate) fn signal(name: &str, pid: u32) {
     let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");

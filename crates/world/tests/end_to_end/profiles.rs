@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{grown, image, job, list, network, number, page, request, root, run, with};
 
-/// The most connections with a request in flight at once.
+/// Returns the largest number of requests in flight at once, including their handshakes.
 fn most_at_once(load: &Value) -> usize {
     let spans: Vec<_> = list(&load["requests"])
         .iter()
@@ -61,7 +61,7 @@ fn a_resource_is_requested_when_its_initiator_has_revealed_it_and_processing_is_
     let early = with(image("http://a.test/early", 10), json!({"initiator_at_bytes": 1000}));
     let late = with(image("http://a.test/late", 10), json!({"processing_us": 40_000}));
     let page = page(&[root(400_000), early, late]);
-    // 400 kB at 8 Mbit/s take 400 ms.
+    // The document's 400 kB take 400 ms at 8 Mbit/s.
     let link = with(network(10_000), json!({"down": crate::support::rate(8_000_000)}));
     let run = run(&job(&page, &link, &["tcp"]));
     let load = run.valid("tcp");

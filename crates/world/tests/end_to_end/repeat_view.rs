@@ -9,8 +9,9 @@ use crate::support::{
 };
 use crate::virtual_time::exactly;
 
-/// One resource of each kind of caching, by number: 0 has a validator, 1 and 4 are fresh for a day, 2 must
-/// not be stored, 3 has no caching headers, 5 has a validator alone, 6 is a permanent redirect.
+/// Returns a page with a resource of each kind of caching. By number: 0 is stale and has a validator, 1 and 4
+/// are fresh for a day, 2 must not be stored, 3 has no caching headers, 5 has only a validator, 6 is a
+/// permanent redirect to 7; both are fresh for a day.
 fn site() -> Value {
     let day = json!({"fresh_s": 86_400, "mime": "image/gif"});
     let script = json!({"url": "http://b.test/s.js", "type": "script", "body_bytes": 3000, "initiator": 0});
@@ -43,7 +44,7 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
         return;
     }
     let with_arms = |arms: &[&str]| repeat_view(job(&site(), &network(100_000), arms));
-    // A browser takes seconds of a processor in the virtual kernel.
+    // One arm less in the virtual kernel, where each load of a browser takes seconds.
     let clear = ["tcp", "warm"];
     let on_host = run(&with_arms(&["tcp", "warm", "tls-warm"]));
     for run in [Some(on_host), exactly(&with_arms(&clear))].into_iter().flatten() {
@@ -65,7 +66,7 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
         }
         let [tcp, warm] = ["tcp", "warm"].map(|arm| with_syn_data(run.valid(arm), "client"));
         assert!(tcp == 0 && warm >= 3, "{run}");
-        // In real time a busy machine may take longer than the round trip that is saved.
+        // In real time, a busy machine may add more than the round trip that is saved.
         if run.is_of("virtual") {
             assert!(plt_ms(run.valid("warm")) < plt_ms(run.valid("tcp")) - 90.0, "{run}");
         }

@@ -1,4 +1,4 @@
-//! What a client may do to the machine: nothing, on either engine. Each test is a trial of docs/security.md.
+//! A client cannot affect the machine, on either engine. Each test checks a promise of docs/security.md.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -13,7 +13,7 @@ use crate::chromium::browser;
 use crate::support::{PROGRAM, Run, image, job, network, page, root, run, run_command, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// A folder of the machine that every user may write to; removed on drop.
+/// A folder outside the sandbox that every user may write to; removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -37,7 +37,8 @@ impl Drop for Folder {
     }
 }
 
-/// What a script as client says on each engine, by the last line of its standard error.
+/// Runs a script as the client on each engine. The script must exit with 3; returns the last line of its
+/// standard error.
 fn said(script: &str, argument: &str, isolate: bool) -> Vec<String> {
     let client =
         json!({"kind": "command", "command": ["bash", "-c", script, "client", argument], "isolate": isolate});
@@ -96,7 +97,7 @@ fn io_uring_is_refused_to_a_client() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    // 425 is io_uring_setup. Without parameters a kernel that has it says EFAULT, one without ENOSYS.
+    // 425 is io_uring_setup. Outside the sandbox, it would fail here with EFAULT, or with ENOSYS.
     let script = r"/usr/bin/python3 -Ic 'import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'";
@@ -112,8 +113,8 @@ fn system_calls_of_32_bits_are_refused_to_a_client() {
         return;
     }
     // push rbx; ebx = AF_UNIX; ecx = SOCK_STREAM; edx = 0; eax = 359 (socket of i386); int 0x80; pop rbx;
-    // ret. Under User-Mode Linux all calls are those of x86-64, which has no such number (38: ENOSYS); a
-    // kernel without those of 32 bits has a fault in its place (139: SIGSEGV).
+    // ret. User-Mode Linux takes the number for a call of x86-64, which does not exist (38: ENOSYS). On a
+    // kernel without 32-bit calls, the instruction faults (139: SIGSEGV).
     let script = r#"said=$(/usr/bin/python3 -Ic 'import ctypes, mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 page.write(bytes.fromhex("53bb01000000b90100000031d2b867010000cd805bc3"))
@@ -248,12 +249,12 @@ fn a_client_whose_processes_take_too_much_memory_together_ends_its_load_with_the
     assert_eq!(reason, "out of memory: the programs of others had more than 2 GiB", "{run}");
 }
 
-/// What becomes of a page of this recorded HTML in Chromium on the host engine.
 fn load_in_chromium(html: &str) -> Option<Value> {
     load_on(|job| Some(run(job)), html)
 }
 
-/// What becomes of it on an engine.
+/// Loads a page of this recorded HTML in Chromium on an engine. Returns its record; `None` if either is
+/// missing.
 fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> {
     if !browser() {
         return None;
@@ -278,8 +279,8 @@ fn no_packet_of_a_page_leaves_the_world() {
     (socket.set_nonblocking(true).and_then(|()| listener.set_nonblocking(true))).expect("they are sockets");
     let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("it is bound").port();
     let (udp, tcp) = (port(socket.local_addr()), port(listener.local_addr()));
-    // Names that are looked up, STUN to a name server's address and to the machine's, and all of HTTP. The
-    // image is late, so that there is time for it.
+    // The page looks up names, sends STUN to the addresses of a name server and of the machine, and calls
+    // fetch, sendBeacon and WebSocket. The late image gives all this time to happen.
     let html = format!(
         "<!doctype html><link rel=dns-prefetch href=//looked.up.test><script>
         const urls = ['127.0.0.1:{udp}', '10.0.0.1:{udp}', '1.1.1.1:53', 'stun.test:53']
@@ -307,7 +308,7 @@ fn no_packet_of_a_page_leaves_the_world() {
 
 #[test]
 fn a_page_in_chromium_cannot_take_more_memory_than_a_process_may_have() {
-    // What it cannot have is an error of the script, or the end of the page.
+    // An allocation beyond the limit is an error in the script, or ends the page.
     let html = "<!doctype html><script>
         try { for (const held = []; held.length < 3000;) held.push(new Uint8Array(1 << 20).fill(1)); }
         catch (error) { location = 'http://refused.test/'; }</script>";

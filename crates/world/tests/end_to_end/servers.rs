@@ -1,4 +1,4 @@
-//! Servers of others in place of the origins: what the kernel says of them, and how they fail.
+//! External servers: what the kernel reports about their listeners and connections, and how they fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, list, network, page, plt_ms, root, run, with, with_syn_data};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// Serves the bodies of a.test, with a Fast Open queue of its own only where `QUEUE` is set.
+/// A server of the bodies of a.test that sets a Fast Open queue itself unless `QUEUE` is 0.
 const SERVER: &str = r#"
 import functools, http.server, os, socketserver
 class Server(socketserver.ThreadingTCPServer):
@@ -20,7 +20,7 @@ Handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="sit
 Server(("", 80), Handler).serve_forever()
 "#;
 
-/// Asks the origins for each request over a connection of its own.
+/// A proxy that opens a connection to the origins for each request.
 const PROXY: &str = r#"
 import socket, socketserver
 class Proxy(socketserver.BaseRequestHandler):
@@ -36,7 +36,7 @@ socketserver.ThreadingTCPServer.allow_reuse_address = True
 socketserver.ThreadingTCPServer(("", 80), Proxy).serve_forever()
 "#;
 
-/// A load of two resources of a.test from a server that these words start.
+/// Returns a job that loads two resources of a.test from the server that this command line starts.
 fn meeting(words: &[&str], arms: &[&str], server_listen: bool) -> Value {
     let page = page(&[root(5000), image("http://a.test/x%20y.png?1", 20_000)]);
     let origins = json!({"server": words, "server_listen": server_listen, "tfo_queue": 99});
@@ -56,13 +56,13 @@ fn listener(load: &Value) -> &Value {
     listener
 }
 
-/// Kind and detail of the first reason why the load of that name is invalid.
+/// Returns the kind and detail of the first reason why the load `id` is invalid.
 fn reason<'a>(run: &'a Run, id: &str) -> (&'a str, &'a str) {
     let reason = &run.load(id)["invalid"][0];
     (reason["kind"].as_str().expect("it is invalid"), reason["detail"].as_str().expect("it is text"))
 }
 
-/// What the record of an error says.
+/// Returns the message of the run's only error.
 fn error(run: &Run) -> &str {
     run.only("error")["message"].as_str().expect("it is text")
 }
@@ -100,7 +100,8 @@ fn the_kernel_proves_fast_open_with_each_example() {
             continue;
         };
         let words = [&[program.to_str().expect("it is text")], &words[1..]].concat();
-        // What lies on another port; behind it, where the server asks the origins, what no file is.
+        // A resource on another port. From a proxy (it connects to port 8080) a redirect, which a server of
+        // files cannot send.
         let mut other = image("https://b.test/r", 3000);
         if text.contains(":8080") {
             other = json!({"url": "https://b.test/r", "type": "image", "status": 302, "body_bytes": 0,
@@ -127,7 +128,7 @@ fn a_listener_without_a_queue_is_named_or_gets_one_from_outside() {
         assert_eq!(listener(run.valid("cold"))["fastopen_queue"], 99);
         assert_eq!(listener(run.valid("warm"))["syn_data"], listener(run.load("warm"))["connections"]);
     }
-    // Its own queue stays.
+    // A queue that the server sets itself is kept.
     if let Some(run) = exactly(&meeting_python(5, &["warm"], true)) {
         assert_eq!(listener(run.valid("warm"))["fastopen_queue"], 5);
     }
@@ -142,7 +143,7 @@ fn hosts_that_a_server_does_not_serve_are_met_at_their_origins() {
         let warm = run.valid("warm");
         assert_eq!((with_syn_data(warm, "client"), with_syn_data(warm, "origin")), (2, 2), "{run}");
         assert_eq!((&listener(warm)["connections"], &listener(warm)["syn_data"]), (&json!(1), &json!(1)));
-        // Its own, of which it has none.
+        // The server opens no connections of its own to the origins.
         assert_eq!(warm["server"]["upstream"], json!({"connections": 0, "syn_data": 0}));
         run.valid("tcp");
         run.valid("cold");

@@ -1,4 +1,4 @@
-//! Builders of jobs, and the program's records of them.
+//! Functions that build jobs, run the program on them and read its records.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -13,44 +13,43 @@ use serde_json::{Value, json};
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fastopen-world");
 
-/// Nothing here takes longer unless it hangs.
+/// No run of the program takes longer unless it hangs.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(100);
 
-/// `base` with the keys of `changes` put in or replaced.
+/// Returns `base` with the keys of `changes` inserted or replaced.
 pub(crate) fn with(mut base: Value, changes: Value) -> Value {
     let Value::Object(changes) = changes else { panic!("changes are an object") };
     base.as_object_mut().expect("what is changed is an object").extend(changes);
     base
 }
 
-/// The root document at `http://a.test/`.
+/// Returns the root document, at `http://a.test/`.
 pub(crate) fn root(body_bytes: u64) -> Value {
     json!({"url": "http://a.test/", "type": "document", "body_bytes": body_bytes, "initiator": null})
 }
 
-/// An image that the root document asks for.
+/// Returns an image whose initiator is the root document.
 pub(crate) fn image(url: &str, body_bytes: u64) -> Value {
     json!({"url": url, "type": "image", "body_bytes": body_bytes, "initiator": 0})
 }
 
-/// A page of these resources.
 pub(crate) fn page(resources: &[Value]) -> Value {
     json!({"format": "fastopen-page/1", "name": "test", "url": resources[0]["url"], "source": "made up",
         "initiators": "declared", "resources": resources})
 }
 
-/// A link without limits but for its round-trip time.
+/// Returns a network with this round-trip time and no other limit.
 pub(crate) fn network(rtt_us: u64) -> Value {
     let way = json!({"rate_bit_per_s": null, "queue_bytes": null});
     json!({"rtt_us": rtt_us, "down": way, "up": way})
 }
 
-/// One direction of a fixed rate.
+/// Returns one direction with a fixed rate and a queue of 1 MB.
 pub(crate) fn rate(bit_per_s: u64) -> Value {
     json!({"rate_bit_per_s": bit_per_s, "queue_bytes": 1_000_000})
 }
 
-/// The arms, named `tcp`, `cold` and `warm`, and over TLS `tls`, `tls-cold` and `tls-warm`.
+/// Returns the loads of these arms: `tcp`, `cold` and `warm`, and over TLS `tls`, `tls-cold` and `tls-warm`.
 pub(crate) fn arms(names: &[&str]) -> Value {
     let plan = |name: &&str| match *name {
         plain @ ("tcp" | "tls") => json!({"id": plain, "transport": plain}),
@@ -61,18 +60,18 @@ pub(crate) fn arms(names: &[&str]) -> Value {
     names.iter().map(plan).collect()
 }
 
-/// A job with a tolerance for busy machines.
+/// Returns a job with a tolerance for busy machines.
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
     json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network,
         "loads": arms(names), "load_timeout_us": 60_000_000, "tolerance": forgiving()})
 }
 
-/// Tolerances that a busy machine keeps.
+/// Returns tolerances that a busy machine stays within.
 pub(crate) fn forgiving() -> Value {
     json!({"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000})
 }
 
-/// The program's exit code and records.
+/// The exit code and records of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -80,29 +79,27 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Whether this engine ran it.
+    /// Returns true if all worlds were on this engine (`host` or `virtual`).
     pub(crate) fn is_of(&self, engine: &str) -> bool {
         self.of_type("world").iter().all(|world| world["engine"] == engine)
     }
 
-    /// Its records of a type.
     pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
         self.records.iter().filter(|record| record["type"] == kind).collect()
     }
 
-    /// The only record of a type.
+    /// Returns the only record of a type.
     pub(crate) fn only(&self, kind: &str) -> &Value {
         let [record] = self.of_type(kind)[..] else { panic!("not one {kind} record: {self}") };
         record
     }
 
-    /// The load of that name, which must be there.
     pub(crate) fn load(&self, id: &str) -> &Value {
         let found = self.of_type("load").into_iter().find(|load| load["id"] == id);
         found.unwrap_or_else(|| panic!("no load {id}: {self}"))
     }
 
-    /// The load of that name, which must be valid.
+    /// Returns the record of the load `id`, which must be valid.
     pub(crate) fn valid(&self, id: &str) -> &Value {
         let load = self.load(id);
         assert_eq!(load["valid"], true, "{id}: {:#}", load["invalid"]);
@@ -117,7 +114,6 @@ impl fmt::Display for Run {
     }
 }
 
-/// Runs the program on one job.
 pub(crate) fn run(job: &Value) -> Run {
     run_text(&job.to_string())
 }
@@ -132,7 +128,7 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
     let mut child = start(command);
     let input = input.to_vec();
     let mut stdin = child.stdin.take().expect("it is piped");
-    // EPIPE where the program ends before it has read all.
+    // Writing fails with EPIPE if the program ends before it has read everything.
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
     let (code, output) = finish(child);
     writer.join().expect("writing does not panic");
@@ -142,12 +138,11 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
     Run { code, records: output.lines().map(record).collect() }
 }
 
-/// Starts the command with pipes for its input and output.
 pub(crate) fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
 }
 
-/// Reads the output of a child until it ends or times out. Returns its exit code and output.
+/// Returns the exit code and output of a child. Kills it and panics after [`TIMEOUT`].
 pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     let mut stdout = child.stdout.take().expect("it is piped");
     let (sender, receiver) = mpsc::channel();
@@ -163,33 +158,31 @@ pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     (status.code(), output.expect("it does not hang").expect("it writes UTF-8"))
 }
 
-/// The elements of an array.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
-/// A number that is there.
+/// Returns an integer that must be there.
 pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("not a natural number: {value}"))
 }
 
-/// How much a counter of an end (`client` or `origins`) grew in a load.
+/// Returns the growth of a counter of an end (`client` or `origins`) during a load.
 pub(crate) fn grown(load: &Value, end: &str, counter: &str) -> u64 {
     load["counters"][end][counter].as_u64().unwrap_or(0)
 }
 
-/// How many connections of a load had data in their SYN, by the sockets of an end (`client` or `origin`).
+/// Returns the number of connections whose SYN data was acknowledged, by the sockets of an end (`client` or
+/// `origin`).
 pub(crate) fn with_syn_data(load: &Value, end: &str) -> usize {
     list(&load["connections"]).iter().filter(|connection| connection[end]["syn_data_acked"] == true).count()
 }
 
-/// The request for a resource.
 pub(crate) fn request(load: &Value, resource: u64) -> &Value {
     let found = list(&load["requests"]).iter().find(|request| request["resource"] == resource);
     found.unwrap_or_else(|| panic!("no request for {resource}: {load:#}"))
 }
 
-/// Page load time in milliseconds.
 pub(crate) fn plt_ms(load: &Value) -> f64 {
     number(&load["plt_ns"]) as f64 / 1e6
 }

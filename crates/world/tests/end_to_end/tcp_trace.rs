@@ -21,8 +21,8 @@ fn the_window_of_a_connection_opens_while_it_sends() {
             let all = |key: &str| samples.iter().map(|sample| number(&sample[key])).collect::<Vec<_>>();
             assert!(all("at_ns").is_sorted() && all("at_ns")[0] >= number(&connection["opened_ns"]));
             let window = all("congestion_window_segments");
-            // In real time the first sample and answers may be late; a tail loss probe is not held back by
-            // the window (RFC 8985).
+            // In real time, the first sample and responses may be late. The congestion window does not hold
+            // back a tail loss probe (RFC 8985).
             let real = !run.is_of("virtual");
             assert!(if real { window[0] >= 10 } else { window[0] == 10 }, "{window:?}");
             assert!(window.iter().max() > Some(&window[0]), "{window:?}");

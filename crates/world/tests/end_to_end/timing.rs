@@ -1,4 +1,4 @@
-//! Times of loads, exact in virtual time.
+//! The times of loads, checked exactly in virtual time.
 
 use serde_json::{Value, json};
 
@@ -40,10 +40,11 @@ fn a_body_may_be_sent_over_a_time_and_its_first_bytes_name_resources_at_once() {
     let Some(run) = exactly(&job(&page(&[root, early]), &network(10_000), &["tcp"])) else { return };
     let load = run.valid("tcp");
     let us = |resource: u64, key: &str| number(&request(load, resource)[key]) / 1000;
-    // Since the load's start: two round trips and the time of sending.
+    // Since the start of the load: two round trips, and 300 ms for sending the response.
     assert_eq!(us(0, "first_byte_ns"), 20_000);
     assert_eq!(us(0, "end_ns"), 320_000);
-    // The seventh of 14 pieces of 1439 bytes (the last one is smaller) has the byte: 6 / 12.898 of 300 ms.
+    // The revealing byte is in the seventh of 14 pieces of 1439 bytes (the last one is smaller), which is
+    // sent after 6 / 12.898 of 300 ms.
     assert_eq!(us(1, "queued_ns"), 159_550);
 }
 
@@ -78,8 +79,8 @@ fn packets_of_a_far_host_take_room_in_the_queue_only_once_they_have_reached_it()
 
 #[test]
 fn the_two_directions_have_rates_of_their_own() {
-    // Two round trips, and the packets one after another. Up: SYN, acknowledgement, request. Down: SYN-ACK,
-    // acknowledgement, response.
+    // Two round trips, and the packets one after another: up SYN, ACK and request, down SYN-ACK, ACK and
+    // response.
     let ns = |up_bytes: [u64; 3], down_bytes: [u64; 3]| {
         20_000_000 + up_bytes.iter().sum::<u64>() * 31_250 + down_bytes.iter().sum::<u64>() * 1000
     };
@@ -99,26 +100,26 @@ fn the_two_directions_have_rates_of_their_own() {
 
 #[test]
 fn packets_leave_at_the_times_of_a_trace_alone() {
-    // A packet of 1500 bytes every 10 ms. The response has 30 of them. The acknowledgement or SYN-ACK before
-    // them takes some bytes of the first, so the last one ends 30 gaps after it.
+    // The trace lets 1500 bytes pass every 10 ms. The response has 30 such packets. The ACK or SYN-ACK before
+    // them uses some of the first 1500 bytes, so the last packet leaves 30 gaps later.
     let trace = json!({"rate_bit_per_s": null, "trace_ms": [10], "queue_bytes": null});
     let link = with(network(20_000), json!({"down": trace}));
     let mut job = job(&page(&[root(30 * 1448 - 300)]), &link, &["tcp", "warm"]);
     job["tolerance"]["rtt_us"] = json!(1000);
     let Some(run) = exactly(&job) else { return };
     assert_eq!(run.only("world")["measured"]["down_bit_per_s"], json!({"asked": null, "median": null}));
-    // The response gets to the link when the trace lets a packet go, but has to wait for the next time.
+    // The response reaches the link at the moment when a packet may pass, but has to wait for the next one.
     let tcp = run.valid("tcp");
     let connected_ns = number(&list(&tcp["connections"])[0]["connected_ns"]);
     assert_eq!(number(&tcp["plt_ns"]) - connected_ns, 330_000_000);
-    // The SYN-ACK waits for the trace's next time.
+    // The SYN-ACK waits for the next time in the trace.
     let warm_us = plt_us(run.valid("warm"));
     assert!((320_000..=330_000).contains(&warm_us), "{warm_us} us");
 }
 
 #[test]
 fn the_measured_round_trip_is_what_was_asked_and_the_probes_own_serialisation() {
-    // A SYN and its answer have 60 bytes each: 7.5 ms each at 64 kbit/s.
+    // SYN and SYN-ACK have 60 bytes each, which take 7.5 ms at 64 kbit/s.
     let link = with(network(40_000), json!({"down": rate(64_000), "up": rate(64_000)}));
     let Some(run) = exactly(&job(&page(&[root(10)]), &link, &["tcp"])) else { return };
     let rtt = &run.only("world")["measured"]["rtt_us"];
@@ -146,7 +147,7 @@ fn the_times_of_a_request_are_in_their_order_and_a_round_trip_apart() {
     assert!(first[2] - first[1] >= 30_000_000 && first[4] - first[3] >= 30_000_000, "{first:?}");
     let second = times(1, &["queued_ns", "sent_ns", "first_byte_ns", "end_ns"]);
     assert!(second.is_sorted() && second[0] >= first[5], "{second:?}");
-    // On the same connection.
+    // Both requests use the same connection.
     assert_eq!(request(load, 1)["connect_start_ns"], json!(null));
     assert_eq!(request(load, 1)["connection"], request(load, 0)["connection"]);
 }

@@ -1,12 +1,12 @@
-//! Transactions with a server under load: what both kernels say of them, exact in virtual time.
+//! Transactions with a server under load: latencies and the evidence of both kernels, exact in virtual time.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, grown, image, job, list, network, number, page, root, run, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// A job of one load with these transactions, over an RTT of 100 ms, with answers of 5,000 bytes from each of
-/// `hosts`.
+/// Returns a job of one load with these transactions, over an RTT of 100 ms. Each of the `hosts` hosts has
+/// a resource of 5,000 bytes.
 fn asking(hosts: usize, cookies: Option<&str>, transactions: &Value, queue: u16) -> Value {
     let others = (1..hosts).map(|at| image(&format!("http://h{at}.test/"), 5000));
     let page = page(&[vec![root(5000)], others.collect()].concat());
@@ -27,7 +27,7 @@ fn of_server(record: &Value, counter: &str) -> u64 {
     grown(record, "origins", counter)
 }
 
-/// Latencies in microseconds, and how many transactions had each.
+/// Returns pairs of a latency in microseconds and the number of transactions with that latency.
 fn latencies(record: &Value) -> Vec<(u64, u64)> {
     list(&record["latency_us"]).iter().map(|pair| (number(&pair[0]), number(&pair[1]))).collect()
 }
@@ -51,7 +51,7 @@ fn after_a_change_of_key_one_connection_falls_back_and_the_next_has_the_new_cook
     let record = transactions(&run);
     assert_eq!(latencies(record), [(100_000, 19), (200_000, 1)], "{run}");
     assert_eq!(of_server(record, "TCPFastOpenPassiveFail"), 1);
-    // With the old key kept as well none does.
+    // If the server also keeps the old key, no connection falls back.
     let run = exactly(&asking(1, Some("warm"), &slowly("add"), 16)).expect("there is a kernel");
     let record = transactions(&run);
     assert_eq!(latencies(record), [(100_000, 20)], "{run}");
@@ -89,7 +89,7 @@ fn each_arm_shows_its_evidence_on_each_engine() {
 
 #[test]
 fn a_generator_that_cannot_keep_the_rate_says_so() {
-    // No machine begins a transaction within no time at all.
+    // With a `late_us` of 0, every arrival counts as late.
     let rushed = json!({"arrivals": {"rate_per_s": 50}, "duration_us": 400_000, "late_us": 0});
     let run = run(&asking(1, None, &rushed, 64));
     let record = run.only("transactions");
@@ -102,7 +102,7 @@ fn a_generator_that_cannot_keep_the_rate_says_so() {
     );
 }
 
-/// Answers with the body of a.test, one request after another, the first after a second.
+/// A server that sends the body of a.test, one request after another; the first response takes a second.
 const SLOW_AT_FIRST: &str = r#"
 import functools, http.server, time
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -123,7 +123,7 @@ fn while_a_server_stands_still_an_open_loop_goes_on_and_counts_the_waits() {
     let Some(run) = exactly(&job) else { return };
     let record = transactions(&run);
     assert_eq!(number(&record["answered"]), 15, "{run}");
-    // The first waits a second, each after it a tenth less, until none waits.
+    // The first transaction waits a second, and each later one 0.1 s less, until none waits.
     let latencies = latencies(record);
     let waited = latencies.iter().filter(|(us, _)| *us > 250_000).map(|(_, count)| count).sum::<u64>();
     assert!((9..=10).contains(&waited), "{latencies:?}");
@@ -135,7 +135,7 @@ fn clients_of_a_closed_loop_begin_when_their_last_transaction_is_over() {
     let closed = json!({"arrivals": {"clients": 3}, "duration_us": 1_000_000});
     let Some(run) = exactly(&asking(1, None, &closed, 64)) else { return };
     let record = transactions(&run);
-    // The server's FIN comes with the answer, so each takes two round trips.
+    // The server's FIN arrives with the response, so each transaction takes two round trips.
     assert_eq!(latencies(record), [(200_000, 15)], "{run}");
     assert_eq!(number(&record["elapsed_us"]), 1_000_000, "{run}");
 }
@@ -143,28 +143,28 @@ fn clients_of_a_closed_loop_begin_when_their_last_transaction_is_over() {
 #[test]
 fn a_flood_fills_the_queue_that_syn_cookies_keep_open() {
     let flooded = |cookies, syncookies| {
-        // No connection ends in the instant in which another begins: it would hand its place on.
+        // At this rate, no connection ends just when another begins, which would take its place in the queue.
         json!({"arrivals": {"rate_per_s": 35}, "duration_us": 1_000_000, "syncookies": syncookies,
             "flood": {"rate_per_s": 500, "cookies": cookies}})
     };
-    // With valid cookies they fill the queue of Fast Open, and all others fall back.
+    // SYNs with valid cookies fill the Fast Open queue, and almost all other connections fall back.
     let Some(run) = exactly(&asking(1, Some("warm"), &flooded("valid", 0), 4)) else { return };
     let record = transactions(&run);
     assert!(number(&record["flood_syns"]) >= 500, "{run}");
     assert_eq!(number(&record["answered"]), 35, "{run}");
     assert!(number(&record["fallbacks"]) >= 30, "{run}");
     assert!(of_server(record, "TCPFastOpenListenOverflow") > 400, "{run}");
-    // With others they do not.
+    // SYNs without a valid cookie do not fill the queue.
     for cookies in ["none", "invalid"] {
         let run = exactly(&asking(1, Some("warm"), &flooded(cookies, 0), 4)).expect("there is a kernel");
         let record = transactions(&run);
         assert_eq!((number(&record["syn_data"]), number(&record["fallbacks"])), (35, 0), "{cookies}: {run}");
-        // The queue is looked at before the cookie (`tcp_try_fastopen`).
+        // Both counters, because the kernel checks the queue before the cookie (`tcp_try_fastopen`).
         let refused =
             ["TCPFastOpenPassiveFail", "TCPFastOpenListenOverflow"].map(|one| of_server(record, one));
         assert_eq!(refused.iter().sum::<u64>() > 400, cookies == "invalid", "{run}");
     }
-    // A server that answers with SYN cookies always does without Fast Open.
+    // A server that always answers with SYN cookies does not use Fast Open.
     let run = exactly(&asking(1, Some("warm"), &flooded("none", 2), 4)).expect("there is a kernel");
     let record = transactions(&run);
     assert_eq!((number(&record["syn_data"]), number(&record["answered"])), (0, 35), "{run}");

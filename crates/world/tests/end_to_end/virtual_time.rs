@@ -1,5 +1,5 @@
-//! Worlds on a User-Mode Linux kernel in virtual time, skipped where none is installed; and the launcher with
-//! scripts in the place of a kernel that fail.
+//! Worlds on a User-Mode Linux kernel in virtual time, skipped if no such kernel is installed; and the
+//! launcher with failing scripts instead of a kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,8 @@ use crate::support::{
     run, run_command, start, with, with_syn_data,
 };
 
-/// The kernel that the environment names or that was installed last for this user, and its arguments.
+/// Returns the path and arguments of the kernel that `FASTOPEN_KERNEL` names, or of the one that was
+/// installed last for this user.
 pub(crate) fn kernel() -> Option<(PathBuf, Vec<String>)> {
     let installed = || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -33,7 +34,8 @@ pub(crate) fn kernel() -> Option<(PathBuf, Vec<String>)> {
     Some((kernel, arguments.collect()))
 }
 
-/// The program on the virtual engine; none, and a message, where no kernel is installed.
+/// Returns the command that runs the program on the virtual engine. If no kernel is installed, prints so and
+/// returns `None`.
 pub(crate) fn in_virtual_time() -> Option<Command> {
     let Some((kernel, arguments)) = kernel() else {
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
@@ -42,12 +44,12 @@ pub(crate) fn in_virtual_time() -> Option<Command> {
     Some(on(&kernel, &arguments))
 }
 
-/// Runs the job in virtual time; none without the virtual engine's kernel.
+/// Runs the job in virtual time; `None` if no kernel of the virtual engine is installed.
 pub(crate) fn exactly(job: &Value) -> Option<Run> {
     Some(run_command(&mut in_virtual_time()?, job.to_string().as_bytes()))
 }
 
-/// Runs the job on each engine, on the virtual one where a kernel is installed.
+/// Runs the job on the host engine, and on the virtual engine if a kernel is installed.
 pub(crate) fn on_each_engine(job: &Value) -> Vec<Run> {
     [Some(run(job)), exactly(job)].into_iter().flatten().collect()
 }
@@ -58,7 +60,7 @@ fn on(kernel: &Path, arguments: &[String]) -> Command {
     command
 }
 
-/// The output of the program.
+/// Runs the command on these jobs and returns its output.
 pub(crate) fn written(mut command: Command, jobs: &str) -> String {
     let mut child = start(&mut command);
     child.stdin.take().expect("it is piped").write_all(jobs.as_bytes()).expect("it reads all");
@@ -67,7 +69,7 @@ pub(crate) fn written(mut command: Command, jobs: &str) -> String {
     output
 }
 
-/// A job whose page has a redirect, think times and processing, over a link that loses packets.
+/// Returns a job whose page has a redirect, think times and processing, over a link that loses packets.
 fn eventful(id: &str, seed: u64) -> Value {
     let redirect = with(root(0), json!({"status": 301, "redirect_to": "http://b.test/"}));
     let document = json!({"url": "http://b.test/", "type": "document", "body_bytes": 40_000,
@@ -105,7 +107,8 @@ fn the_program_takes_none_of_the_system_calls_of_a_load_from_libc() {
     }
 }
 
-/// As on a processor or machine on which the program cannot run in the kernel's process.
+/// Without `direct-init`, the program has its own process, as on machines where the kernel's process cannot
+/// run it.
 #[test]
 fn the_bytes_do_not_depend_on_the_process_that_the_program_runs_in() {
     let Some((kernel, arguments)) = kernel() else { return };
@@ -164,7 +167,7 @@ fn a_load_does_not_depend_on_the_loads_before_it() {
             }
         }
     }
-    // Retransmission timers, whose expiry the timer wheel rounds.
+    // The load must have used retransmission timers, whose expiry the timer wheel rounds.
     assert!(
         runs[0].of_type("load").iter().any(|load| grown(load, "client", "TCPTimeouts") > 0),
         "no timer expired"
@@ -180,7 +183,7 @@ fn time_is_exact_and_waiting_costs_none() {
         &mut command,
         job(&page(&[think]), &network(200_000), &["tcp", "warm"]).to_string().as_bytes(),
     );
-    // A handshake, a request with its answer, half a minute of thought; nothing else takes time.
+    // A round trip for the handshake, one for the request, and 30 s of think time; nothing else takes time.
     assert_eq!(number(&run.valid("tcp")["plt_ns"]), 30_400_000_000);
     assert_eq!(number(&run.valid("warm")["plt_ns"]), 30_200_000_000);
     assert_eq!(with_syn_data(run.load("warm"), "origin"), 1);
@@ -200,7 +203,7 @@ fn the_kernel_and_the_link_model_make_the_same_link() {
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
         return;
     };
-    // Long enough that packets wait in the queue, and short enough that none is dropped there.
+    // The bodies are long enough that packets wait in the queue, and too short to overflow it.
     let page = page(&[root(20_000), image("http://b.test/", 50_000), image("http://c.test/", 5_000)]);
     let network = with(network(60_000), json!({"down": rate(4_000_000), "up": rate(256_000)}));
     let loads = |link: &str| -> Run {
@@ -216,13 +219,13 @@ fn the_kernel_and_the_link_model_make_the_same_link() {
                 assert_eq!(program["link"][way][count], kernel["link"][way][count], "{id} {way} {count}");
             }
         }
-        // The forwarder rounds each packet's time by a microsecond at most.
+        // The program's forwarder rounds the time of each packet by at most a microsecond.
         let off_us = (plt_ms(program) - plt_ms(kernel)).abs() * 1000.0;
         assert!(off_us <= 20.0, "{id}: {} and {} ms", plt_ms(program), plt_ms(kernel));
     }
 }
 
-/// A script in the place of a kernel.
+/// Creates a script to be run instead of a kernel. Returns its path.
 fn bad_kernel(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("fastopen-test-{name}-{}", std::process::id()));
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("there is room");
@@ -274,7 +277,7 @@ fn a_kernel_that_is_not_there_is_an_error_with_a_remedy() {
     assert!(run.only("error")["remedy"].as_str().expect("a text").contains("fastopen kernel build"));
 }
 
-/// Processes whose command line names `text`.
+/// Returns the processes whose command line contains `text`.
 fn naming(text: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -291,7 +294,7 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
         return;
     };
-    // A temporary folder of its own, so that what other tests leave for a moment does not count.
+    // Use a separate temporary folder, because other tests may have files in the common one.
     let place = std::env::temp_dir().join(format!("fastopen-test-killed-{}", std::process::id()));
     fs::create_dir(&place).expect("it is new");
     let loads: Vec<_> = (0..10_000).map(|at| json!({"id": at.to_string(), "transport": "tcp"})).collect();
@@ -320,7 +323,7 @@ fn whatever_is_killed_nothing_is_left_and_finished_loads_are_kept() {
             }
         }
         let processes = children(child.id());
-        // The first process of the launcher's namespaces has started it.
+        // The kernel is a child of the first process in the launcher's namespaces.
         let kernel = || processes.iter().find_map(|first| children(*first).first().copied());
         let cleanup = || processes.iter().copied().find(|pid| name_of(*pid) == "cleanup");
         let victims = match who {
@@ -387,13 +390,13 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
     let mut left = begin();
     wait(&is_made(2));
     let cleanup = children(left.id()).into_iter().find(|pid| name_of(*pid) == "cleanup").expect("it runs");
-    // Nothing runs between the two: the launcher would remove it.
+    // Stop the launcher first. Otherwise it would remove the folder between the two kills.
     signal("STOP", left.id());
     let all = family(left.id());
     signal("KILL", cleanup);
     signal("KILL", left.id());
     left.wait().expect("it can be waited for");
-    // The lock goes with the last process that has it.
+    // The lock on the folder is released when the last process that holds it ends.
     wait_until("all have ended", || !all.iter().any(|pid| is_alive(*pid)));
     assert_eq!(folders(&place).len(), 2, "nobody was left to remove it");
     let mut running = begin();
@@ -406,11 +409,11 @@ fn what_is_left_where_all_that_would_remove_it_was_killed_the_next_kernel_remove
     fs::remove_dir(&place).expect("it is empty");
 }
 
-/// When to kill.
+/// When to kill the processes.
 enum Stage {
-    /// So many milliseconds after the start.
+    /// This number of milliseconds after the start.
     After(u64),
-    /// As soon as the first load is there.
+    /// As soon as the record of the first load has been written.
     Loading,
 }
 

@@ -1,4 +1,4 @@
-//! Connects with a timeout, and tries again after a pause that doubles.
+//! Connects with a timeout. After a failure, tries again after a pause that doubles each time.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Connects to the first address of `host:port`, in at most `attempts` attempts of ten seconds each.
 ///
 /// # Errors
-/// The error of the last attempt.
+/// Returns the error of the last attempt.
 pub fn connect(place: &str, attempts: u32) -> io::Result<TcpStream> {
     let address = place.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
     let mut last = io::ErrorKind::NotFound.into();

@@ -1,11 +1,11 @@
-//! This test runs itself again in a world, in virtual time: `in_world` starts the test of the given name there.
+//! Tests of retries in virtual time. `in_world` runs this program again in a world, with the name of a test.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use virtual_time::connect;
 
-/// Runs one ignored test of this file in a world with these options, and asserts that it passes.
+/// Runs an ignored test of this file in a world with these options, and asserts that it passes.
 fn in_world(test: &str, options: &[&str]) {
     let this = std::env::current_exe().expect("a test has a program");
     let done = Command::new("fastopen")

@@ -1,1 +1,1 @@
-"""A built kernel for fastopen's virtual engine: data, found by `fastopen.engines.kernels`. Linux, GPL-2.0."""
+"""A built Linux kernel (GPL-2.0) for fastopen's virtual engine, as data for `fastopen.engines.kernels`."""

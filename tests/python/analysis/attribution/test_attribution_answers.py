@@ -1,4 +1,4 @@
-"""The answers that are generated from a run: true to its figures, and never without one."""
+"""Answers in words that are generated from a run: each states figures of the run correctly."""
 
 import re
 from collections.abc import Sequence

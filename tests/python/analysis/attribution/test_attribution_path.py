@@ -1,4 +1,4 @@
-"""The critical path of a load: traces by hand, and properties that hold for whatever a load may look like."""
+"""The critical path of a load: handwritten traces, and properties that hold for arbitrary loads."""
 
 import json
 from itertools import pairwise
@@ -22,7 +22,7 @@ MGET = Client.model_validate({"profile": "mget"})
 
 
 def page_of(resources: list[dict[str, Any]], load_event_processing_us: int = 0) -> Page:
-    """A page of resources that say what is special about them."""
+    """Return a page of these resources; keys that they lack have usual values."""
     usual = {"type": "other", "body_bytes": 1000}
     data = {
         "format": "fastopen-page/1",
@@ -40,7 +40,7 @@ def page_of(resources: list[dict[str, Any]], load_event_processing_us: int = 0) 
 
 
 def request(resource: int, connection: int, times_ms: tuple[float, ...], **others: Any) -> dict[str, Any]:
-    """`times_ms`: queued, sent, first byte, end."""
+    """Return the request for a resource. `times_ms`: queued, sent, first byte, end."""
     names = ("queued_ns", "sent_ns", "first_byte_ns", "end_ns")
     times = {name: round(ms * MS) for name, ms in zip(names, times_ms, strict=True)}
     quiet = {"connect_start_ns": None, "connected_ns": None, "error": None}
@@ -49,12 +49,12 @@ def request(resource: int, connection: int, times_ms: tuple[float, ...], **other
 
 
 def opened(start_ms: float, end_ms: float) -> dict[str, int]:
-    """What a request says that was the first on its connection."""
+    """Return the keys of a request that opened its connection at these times."""
     return {"connect_start_ns": round(start_ms * MS), "connected_ns": round(end_ms * MS)}
 
 
 def record_of(plt_ms: float | None, requests: list[dict[str, Any]], handshakes_us: list[int | None]) -> Any:
-    """A load with these requests, on connections that waited so long for their handshakes."""
+    """Return a load with these requests, on connections whose handshakes took these times."""
     usual = LOAD["connections"][0]
     begun = {
         one["connection"]: one["connect_start_ns"] for one in requests if one["connect_start_ns"] is not None
@@ -69,7 +69,7 @@ def record_of(plt_ms: float | None, requests: list[dict[str, Any]], handshakes_u
 
 
 def pieces(page: Page, record: LoadRecord, client: Client = BROWSER) -> list[tuple[Kind, float, int]]:
-    """The path as (kind, milliseconds, resource)."""
+    """Return the pieces of the critical path as (kind, milliseconds, resource)."""
     path = critical_path(page, record, client)
     assert path is not None
     return [(piece.kind, piece.length_ns / MS, piece.resource) for piece in path.segments]
@@ -193,7 +193,7 @@ def test_a_request_that_waited_for_its_connection_stands_behind_the_one_before_i
 
 
 def multiplexed(record: LoadRecord) -> LoadRecord:
-    """The same load, on connections that carry several requests at once."""
+    """Return the load with connections that carry several requests at once."""
     shared = [
         one.model_copy(
             update={
@@ -290,7 +290,7 @@ def test_a_load_that_did_not_finish_has_no_path() -> None:
 
 @st.composite
 def loads(draw: st.DrawFn) -> tuple[Page, LoadRecord]:
-    """Any load at all, also ones that no client could make: times in any order, requests without an end."""
+    """Draw any load, even one that no client can make: times in any order, requests without an end."""
     count = draw(st.integers(1, 8))
     resources: list[dict[str, Any]] = [{"initiator": None}]
     for number in range(1, count):
@@ -338,7 +338,7 @@ def test_the_pieces_of_any_load_follow_one_another_and_add_up_exactly(
 
 @st.composite
 def real_loads(draw: st.DrawFn) -> tuple[Page, LoadRecord]:
-    """Loads that obey cause and effect: one connection a resource or, drawn, the initiator's again."""
+    """Draw a load in which causes precede effects. Requests open connections or reuse earlier ones."""
     count = draw(st.integers(1, 8))
     resources: list[dict[str, Any]] = []
     requests: list[dict[str, Any]] = []
@@ -378,7 +378,7 @@ def test_the_handshakes_on_the_path_are_never_more_than_the_longest_in_a_row(
 
 @given(real_loads())
 def test_a_real_load_is_explained_whole(load: tuple[Page, LoadRecord]) -> None:
-    """Nothing is left over for queueing or processing, since these loads have none."""
+    """No time is attributed to queueing or processing, because these loads have none."""
     page, record = load
     path = critical_path(page, record, BROWSER)
     assert path is not None

@@ -1,4 +1,4 @@
-"""Why one load took longer than another: which request met which connection, or which others."""
+"""Reasons why a load took longer than another: the connection that a request used, or other requests."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def shown(results: Results, kind: str = "slower_with_tfo") -> list[Finding]:
 
 
 def page_with_large(index: int, body_bytes: int) -> Page:
-    """The page of `made_up_run`, one of whose responses is large."""
+    """Return the page of `made_up_run` with a response of this size at `index`."""
     page = made_up_page("one")
     resources = list(page.resources)
     resources[index] = resources[index].model_copy(update={"body_bytes": body_bytes})
@@ -37,8 +37,8 @@ def slower_cold(
     page: Page | None = None,
     without: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Results:
-    """A run whose cold load is as the others, but for a change and a load event 300 ms later; of the others
-    `without` changes something."""
+    """Return a run whose cold load has its load event 300 ms later, and a further `change`. `without` changes
+    the other loads."""
     plan = made_up_plan([page or made_up_page("one")], rtts_ms=(100,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
         (planned,) = plan.jobs
@@ -97,7 +97,9 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
 
 
 def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
-    """What so many segments of the last request's connection change."""
+    """Return a change of a load: both ends retransmit segments of the last request's connection, and request
+    10 ends 100 ms later.
+    """
 
     def sent_again(data: dict[str, Any]) -> None:
         (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
@@ -157,7 +159,7 @@ def test_a_large_response_that_shares_the_link_for_longer_is_named() -> None:
 
 
 def test_a_response_that_takes_the_link_for_a_few_milliseconds_explains_nothing() -> None:
-    """2 kB at 4 Mbit/s are 4 ms of 300."""
+    """A response of 2 kB at 4 Mbit/s takes the link for only 4 ms of 300 ms."""
 
     def later(data: dict[str, Any]) -> None:
         data["requests"][10]["end_ns"] += 200 * MS
@@ -203,7 +205,7 @@ def test_where_nothing_is_slower_nothing_is_read() -> None:
 def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     savings: tuple[float | None, ...], explained: tuple[int, ...], words: str
 ) -> None:
-    """Without TFO, where the page is slower over a shorter RTT, cells have no savings."""
+    """Cells have no savings if the page is slower without TFO over a shorter RTT."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 50, 100), arms=["off", "warm"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
@@ -215,7 +217,9 @@ def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
 
 
 def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:
-    """A run without TFO over 256 kbit/s up, with early data slower than without by 300 ms and a change."""
+    """Return a run without TFO over 256 kbit/s up, in which the load with early data is 300 ms slower than
+    the one without, and has a further `change`.
+    """
     setups = [{"tls": {"session": session}} for session in ("none", "early")]
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])
     with RunStore.create(None, plan, {}) as store:
@@ -235,7 +239,7 @@ def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:
 
 def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
     def fuller(data: dict[str, Any]) -> None:
-        # 32 bytes a millisecond.
+        # The uplink carries 32 bytes per millisecond.
         data["link"]["up"]["bytes"] = data["plt_ns"] // MS * 32 * 9 // 10
         data["connections"][0]["client"]["retransmits"] += 7
 

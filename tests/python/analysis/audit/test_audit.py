@@ -1,4 +1,4 @@
-"""The audit of published tables: what it must find, and what it must leave alone."""
+"""The audit of published tables: figures that it must report, and figures that it must accept."""
 
 import json
 from collections import defaultdict
@@ -26,7 +26,7 @@ def published() -> Path:
 
 
 def findings(path: Path, *rows: str, header: str = HEADER) -> list[Finding]:
-    """Of a table with these rows, each without its experiment."""
+    """Return the findings of the audit of a table with these rows, to which the experiment `e` is added."""
     path = path / "table.csv"
     path.write_text("\n".join([header, *(f"e,{row}" for row in rows)]) + "\n")
     return audit(read_table(path).cells)
@@ -38,7 +38,7 @@ def kinds(found: list[Finding]) -> list[tuple[int, str]]:
 
 @pytest.fixture(name="of_published", scope="module")
 def _of_published() -> dict[str, set[tuple[str, str, int, int]]]:
-    """Kind to the cells of published.csv: experiment, page, RTT in ms, Mbit/s down."""
+    """Return the cells of published.csv with findings, by kind: experiment, page, RTT in ms, Mbit/s down."""
     found: dict[str, set[tuple[str, str, int, int]]] = defaultdict(set)
     for finding in audit(read_table(published()).cells):
         cell = finding.cell
@@ -94,7 +94,7 @@ def test_the_papers_table_and_the_delay_sweeps_have_no_fault(of_published: Found
 
 
 def test_digits_decide_how_far_an_improvement_may_be_off(tmp_path: Path) -> None:
-    # 9.46 and 8.47 come to 10.47 %, but 9.464 and 8.466 to 10.55 %.
+    # 9.46 and 8.47 give 10.47 %, but with other digits that round to them, 9.464 and 8.466, it is 10.55 %.
     to_the_nearest = "q,200,4,1.000,0.916,s,8"
     assert findings(tmp_path, to_the_nearest, "p,200,4,9.46,8.47,s,11") == []
     assert kinds(findings(tmp_path, to_the_nearest, "p,200,4,9.460,8.471,s,11")) == [(200, "rounding")]
@@ -140,18 +140,18 @@ SLOPE = [(200, "slope")]
 @pytest.mark.parametrize(
     ("off", "tfo", "found"),
     [
-        # With 3.10 s the slope would be half of that before; rounding moves this by 0.016 s.
+        # With 3.10 s, the slope would be half of the previous slope; rounding moves this limit by 0.016 s.
         (("2.00", "3.50", "5.50"), ("1.80", "2.60", "2.80"), SLOPE),
         (("2.00", "3.50", "5.50"), ("1.80", "2.60", "3.08"), SLOPE),
         (("2.00", "3.50", "5.50"), ("1.80", "2.60", "3.09"), []),
         (("2.00", "3.50", "5.50"), ("1.80", "2.60", "3.40"), []),
         (("2.00", "3.00", "3.20"), ("1.80", "2.60", "3.80"), SLOPE),
-        # Both fall, so that the page or the network is the cause.
+        # The slopes of both series fall, so the page or the network is the cause.
         (("2.00", "3.50", "3.80"), ("1.80", "2.60", "2.80"), []),
-        # The other slope has to keep more than half as well, whatever was rounded.
+        # The other series must keep more than half of its slope, even with the worst rounding.
         (("2.00", "2.80", "3.32"), ("1.80", "2.60", "2.80"), SLOPE),
         (("2.00", "2.80", "3.31"), ("1.80", "2.60", "2.80"), []),
-        # Half of no growth means nothing.
+        # If the time did not grow before, there is no slope to halve.
         (("2.00", "2.00", "2.50"), ("1.80", "2.60", "2.80"), []),
         (("2.00", "2.01", "2.50"), ("1.80", "2.60", "2.80"), []),
         (("2.00", "2.02", "2.50"), ("1.80", "2.60", "2.80"), SLOPE),
@@ -374,7 +374,7 @@ OWN = (
 
 
 def own_csv(folder: Path, *rows: str) -> Path:
-    """As `fastopen report -f csv` writes it."""
+    """Write a table in the format of `fastopen report -f csv`. Return its path."""
     path = folder / "results.csv"
     path.write_text("\n".join([OWN, *rows]) + "\n")
     return path

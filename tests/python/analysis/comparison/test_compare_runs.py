@@ -1,4 +1,4 @@
-"""Runs compared: which cells are the same, what changed in them, and what a limit makes of that."""
+"""Comparisons of runs: matching cells, their changes, and the verdicts of limits."""
 
 import json
 import os
@@ -39,7 +39,7 @@ WINDOW_4 = [{"tcp": {"initial_window_segments": 4}}]
 
 
 def run(folder: Path, *, page: str = "one", requests: int = 12, late: Any = (), **experiment: Any) -> Path:
-    """A made-up run, in virtual time unless it says otherwise."""
+    """Return the folder of a made-up run, in virtual time unless `experiment` sets other engines."""
     plan = made_up_plan([made_up_page(page, requests)], **{**VIRTUAL, **experiment})
     return made_up_run(folder, plan, late=late)
 
@@ -83,7 +83,7 @@ def test_the_changes_of_the_critical_path_add_up_to_that_of_the_page_load_time(t
         assert cell.outcome is Outcome.SLOWER
         assert sum(cell.kinds_ms().values()) == pytest.approx(cell.plt.difference)
         assert sum(piece.change_ns for piece in cell.pieces) == round(cell.plt.difference * 1e6)
-    # Off: a handshake, and two requests in a row, each an RTT longer.
+    # Without TFO, a handshake and two requests in a row each take an RTT, which is 10 ms longer.
     assert found.cells[0].plt is not None
     assert found.cells[0].plt.difference > 30
 
@@ -109,7 +109,7 @@ def test_loads_pair_where_they_drew_the_same(tmp_path: Path) -> None:
 
 
 def sign_of(change: Change) -> int | None:
-    """Return the direction that the interval leaves no doubt of."""
+    """Return the sign of a change if its interval leaves no doubt, otherwise None."""
     assert change.interval is not None
     return certain_sign(change.stated, change.interval, 0.0)
 
@@ -198,12 +198,12 @@ def test_the_command_says_first_what_differs_and_exits_with_1_where_a_limit_fail
     html = page.read_text()
     assert "B is slower in 3 of 3 cells" in html
     assert "<script" not in html
-    # Without limits the same comparison is no failure.
+    # Without limits, the same comparison does not fail.
     assert fastopen("compare", before, after).returncode == 0
 
 
 def with_results(side: Side, **figures: Any) -> Side:
-    """The run with another result in its last cell."""
+    """Return the run with other results in its last cell."""
     *cells, last = side.results.cells
     return replace(side, results=replace(side.results, cells=[*cells, replace(last, **figures)]))
 
@@ -302,7 +302,7 @@ def test_a_run_that_was_not_finished_is_compared_as_far_as_it_goes(tmp_path: Pat
 
 @pytest.mark.slow
 def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> None:
-    """Instead of kernels, which take minutes, a file of the tree says which run its kernel makes."""
+    """Building kernels takes minutes, so a stub copies the run that a file in the tree names."""
     runs = {rtt: run(tmp_path / f"run{rtt}", rtts_ms=(rtt,)) for rtt in (20, 40)}
     stub = tmp_path / "bin" / "fastopen"
     stub.parent.mkdir()
@@ -340,7 +340,7 @@ def test_git_bisect_finds_the_kernel_that_loads_more_slowly(tmp_path: Path) -> N
     found = git("bisect", "run", recipe, runs[20], "plt +1%", "my.har")
     assert "is the first bad commit" in found
     assert "commit 4" in found
-    # What no commit is to blame for ends the bisection, instead of skipping all of them.
+    # A fault that no commit causes ends the bisection instead of skipping all commits.
     git("bisect", "reset")
     git("bisect", "start", "HEAD", "HEAD~5")
     with pytest.raises(subprocess.CalledProcessError) as ended:

@@ -1,4 +1,4 @@
-"""Savings over the pages of a corpus: correlations with properties of pages, and their intervals."""
+"""Savings over the pages of a corpus: their correlations with properties of pages, and intervals."""
 
 import random
 
@@ -12,7 +12,7 @@ from made_up_run import made_up_page
 
 
 def pages(draw: random.Random, count: int) -> list[dict[str, float]]:
-    """Properties with many ties and with none; redirects are the same everywhere."""
+    """Return random properties of pages: some with many ties, `bytes_down` without, `redirects` constant."""
     return [
         {
             **{name: float(draw.randrange(4)) for name in PROPERTIES},

@@ -1,4 +1,4 @@
-"""Which factor decides how much is saved."""
+"""The factor on which a saving depends most."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ LOSSES = (0.0, 0.01, 0.02)
 
 
 def swept(saving: Callable[[CellResult, float], float]) -> Results:
-    """Two RTTs by three rates of loss; `saving` gives each cell's improvement."""
+    """Return results for two RTTs and three rates of loss. `saving` returns the improvement of a cell."""
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 100), rates_mbit=(4, 4, 4), repeats=1)
     networks = [
         network.model_copy(

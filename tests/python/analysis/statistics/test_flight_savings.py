@@ -1,4 +1,4 @@
-"""Savings of first flights over the plainest one, compared with the bound of each arm."""
+"""Savings of first flights over the full handshake without TFO, compared with the bound of each arm."""
 
 import json
 from typing import Any
@@ -18,12 +18,12 @@ from made_up_run import MS, fill, made_up_page, made_up_plan
 from places import GOLDEN
 
 RTT_MS = 100
-# With the certificates, which take 3 ms on the link; early data waits for nothing.
+# Duration of the TLS handshake by session. Certificates take 3 ms on the link; early data does not wait.
 TLS_MS = {"none": 103, "resumed": 100, "early": 0}
 
 
 def load_data(planned: PlannedJob, cookies: str | None, _: int) -> dict[str, Any]:
-    """A document and a picture from another host, each on a connection of its own, one after the other."""
+    """Return a load of a document and then a picture from another host, each on its own connection."""
     golden: dict[str, Any] = json.loads((GOLDEN / "load.json").read_text())
     quic = planned.job.origins.http == "3"
     tcp_ns = 0 if quic or cookies == "warm" else RTT_MS * MS
@@ -76,7 +76,7 @@ def load_data(planned: PlannedJob, cookies: str | None, _: int) -> dict[str, Any
 
 
 def results(monkeypatch: pytest.MonkeyPatch, *flights: tuple[str, str], **tls: Any) -> Results:
-    """`flights`: version of HTTP and session of each setup."""
+    """Return results of loads with these first flights: version of HTTP and session of each setup."""
     monkeypatch.setattr(made_up_run, "load_data", load_data)
     setups = [{"origins": {"http": http}, "tls": {"session": session, **tls}} for http, session in flights]
     page = made_up_page("small", 2, ("a.test", "b.test"))
@@ -90,7 +90,7 @@ ALL = [(http, session) for http in ("2", "3") for session in TLS_MS]
 
 
 def of_cells(found: Results) -> dict[tuple[str, str, str], tuple[float, float]]:
-    """Milliseconds saved and the bound on that, by version, session and arm."""
+    """Return milliseconds saved and the bound of the saving, by version, session and arm."""
     setups = found.experiment.setups
     said: dict[tuple[str, str, str], tuple[float, float]] = {}
     for one in found.cells:
@@ -127,7 +127,7 @@ def test_the_bound_of_tfo_alone_is_that_of_its_row(monkeypatch: pytest.MonkeyPat
 
 def test_rejected_early_data_can_save_what_a_resumed_session_can(monkeypatch: pytest.MonkeyPatch) -> None:
     rejected = results(monkeypatch, ("2", "resumed"), ("2", "early"), early_data_rejected=True)
-    # The made-up loader is sooner all the same: that beats the bound.
+    # The made-up loader saves time in spite of the rejection, which exceeds the bound.
     (saving,) = (
         rejected.flight_savings[one.cell.index]
         for one in rejected.cells

@@ -1,4 +1,4 @@
-"""At which share of broken paths TFO stops paying."""
+"""The percentage of broken paths at which TFO stops paying off."""
 
 from dataclasses import replace
 from pathlib import Path

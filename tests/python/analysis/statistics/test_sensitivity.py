@@ -1,4 +1,4 @@
-"""Which unknown moves an answer most."""
+"""The uncertain input that changes a result most."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def varied_run(repeats: int = 30) -> Results:
 
 
 def saving(results: Results, of: dict[str, float]) -> CellResult:
-    """A cell whose saving is the sum of what was drawn, weighted."""
+    """Return a cell whose saving is the weighted sum of the drawn values; `of` has the weights."""
     cell = results.cells[-1]
     draws = {repeat: draw_of(results.experiment, cell.cell.comparison, repeat) for repeat in cell.plts_ms}
     saved = {
@@ -58,7 +58,7 @@ def test_the_range_holds_nine_draws_of_ten() -> None:
     cell = saving(results, {"rtt": 1.0})
     low, high = cell.interval or (0.0, 0.0)
     inside = sum(low <= value <= high for value in cell.improvements_percent.values())
-    assert inside == 26  # the two ends of 30 lie between the second and the third
+    assert inside == 26  # of 30; each end lies between the second and the third value
     assert cell.range90 == (low, high)
 
 

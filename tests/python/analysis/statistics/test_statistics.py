@@ -1,4 +1,4 @@
-"""Medians, paired improvements and their intervals."""
+"""Medians, improvements of pairs of loads, and their confidence intervals."""
 
 import random
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def test_the_improvement_is_the_median_of_paired_ratios_and_not_the_ratio_of_med
     loads = [load(OFF, n, plt) for n, plt in enumerate(off)] + [
         load(WARM, n, plt) for n, plt in enumerate(warm)
     ]
-    assert results(loads)[WARM].improvement_percent == pytest.approx(10)  # of 50, 5 and 10
+    assert results(loads)[WARM].improvement_percent == pytest.approx(10)  # the median of 50, 5 and 10
 
 
 def test_an_invalid_load_is_counted_with_its_reason_and_takes_its_pair_with_it() -> None:
@@ -89,7 +89,7 @@ def test_the_interval_is_ordered_and_within_the_values(values: list[float], seed
 def test_an_interval_does_not_depend_on_the_scale_of_its_values() -> None:
     values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
     low, high = median_interval(values, 7) or (0.0, 0.0)
-    # Of the second, squares and cubes of what lies between values are no floating-point numbers.
+    # With the second scale, squares and cubes of differences are too small for floating-point numbers.
     for scale in (2.0**-40, 2.0**-600):
         assert median_interval([value * scale for value in values], 7) == (low * scale, high * scale)
     assert median_interval([0.0, 0.0, 0.0, 1.0, 1.0, 9.6e-113], 0) is not None
@@ -102,12 +102,12 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 @dataclass
 class Drawn:
-    """What scipy wants of an earlier bootstrap, to continue it."""
+    """The result of an earlier bootstrap, with the attribute that scipy needs to continue it."""
 
     bootstrap_distribution: object
 
 
-# Without spread for the jackknife, or next to none; values that repeat; sizes odd and even.
+# Samples without spread in the jackknife or with almost none, with repeated values, of odd and even sizes.
 @pytest.mark.filterwarnings("ignore:.*(degenerate|divide|invalid value)")
 def test_the_interval_is_the_bca_interval_of_scipy() -> None:
     draw = random.Random(4)
@@ -144,7 +144,7 @@ def test_the_interval_covers_the_true_median_about_as_often_as_it_claims() -> No
         interval = median_interval([draw.gauss(0, 1) for _ in range(15)], trial)
         assert interval is not None
         covered += interval[0] <= 0 <= interval[1]
-    assert 180 <= covered <= 198  # of 200; 190 claimed
+    assert 180 <= covered <= 198  # of 200; 95 % are 190
 
 
 def test_the_median_lies_within_its_interval() -> None:

@@ -1,4 +1,4 @@
-"""`fastopen browse` for tests: on a thread of this process, asked as a browser asks."""
+"""Serve `fastopen browse` on a thread of the test's process, and send requests to it as a browser does."""
 
 import asyncio
 import http.client
@@ -17,7 +17,7 @@ from fastopen.apps.browse.serving import serve
 
 @dataclass
 class Answer:
-    """Of one request."""
+    """The response to a request."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -26,23 +26,23 @@ class Answer:
 
 @dataclass
 class Visitor:
-    """Somebody who was given the address. `ask` follows no redirect."""
+    """A client that was given the server's address, with its cookies."""
 
     address: str
     cookies: SimpleCookie = field(default_factory=SimpleCookie)
 
     @property
     def host(self) -> str:
-        """With the port."""
+        """Return host and port of the address."""
         return urlsplit(self.address).netloc
 
     @property
     def base(self) -> str:
-        """The address without the token."""
+        """Return the address without path and token."""
         return f"http://{self.host}"
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        """One request, with the cookies that were given so far."""
+        """Send a request with the cookies received so far. Redirects are not followed."""
         kept = "; ".join(f"{name}={one.value}" for name, one in self.cookies.items())
         known = {"Host": self.host, **({"Cookie": kept} if kept else {}), **headers}
         connection = http.client.HTTPConnection(self.host, timeout=180)
@@ -55,11 +55,11 @@ class Visitor:
             connection.close()
 
     def part(self, path: str) -> Answer:
-        """As our script asks for a piece of a page."""
+        """Request a part of a page with the header that the page's script sends."""
         return self.ask(path, **{PART: "1"})
 
     def enter(self) -> "Visitor":
-        """Opens the address that was printed."""
+        """Open the printed address, which gives this client its cookie."""
         parts = urlsplit(self.address)
         assert self.ask(f"{parts.path}?{parts.query}").status == 303
         return self
@@ -67,7 +67,7 @@ class Visitor:
 
 @contextmanager
 def browsed(folder: Path) -> Iterator[Visitor]:
-    """The runs of a folder are served until the block ends."""
+    """Serve the runs of a folder until the block ends."""
     addresses: queue.Queue[str] = queue.Queue()
     ended: list[asyncio.Event] = []
     loops: list[asyncio.AbstractEventLoop] = []

@@ -1,4 +1,4 @@
-"""`fastopen browse` by HTTP alone: who may ask, what is at which address, runs that are no good."""
+"""`fastopen browse` over HTTP, without a browser: access, addresses, and runs that cannot be read."""
 
 import asyncio
 import csv
@@ -28,14 +28,14 @@ from made_up_run import ENVIRONMENT, fill, load_data, made_up_page, made_up_plan
 pytestmark = pytest.mark.slow
 
 EVIL = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
-# More loads than a page of a list has.
+# Repeats that give more loads than a page of the list shows.
 REPEATS = 20
-# What is drawn takes seconds.
+# Words in addresses of figures, which take seconds to draw.
 SLOW = ("waterfall", "report.html", "/figures/", "whole")
 
 
 def _broken_runs(folder: Path) -> None:
-    """What is in a folder of runs and cannot be read."""
+    """Add runs that cannot be read to a folder of runs."""
     for name in ("damaged", "newer", "foreign"):
         (folder / name).mkdir()
     (folder / "damaged" / "run.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
@@ -64,19 +64,19 @@ def _visitor(runs: Path) -> Iterator[Visitor]:
 
 
 def number_of(visitor: Visitor, run: str, load: str) -> str:
-    """The number of the load of this cell and repeat: worlds come in an order of their own."""
+    """Return the number of the load of this cell and repeat. It depends on the random order of worlds."""
     rows = csv.DictReader(io.StringIO(visitor.ask(f"/runs/{run}/loads.csv").text))
     return next(row["load"] for row in rows if f"{row['cell']}, repeat {int(row['repeat']) + 1}" == load)
 
 
 def links(text: str) -> set[str]:
-    """Where a page leads to and what it loads."""
+    """Return all addresses to which a page links or that it loads."""
     found = re.findall(r'(?:href|src|action|data-part)="([^"]*)"', text)
     return {one.replace("&amp;", "&") for one in found}
 
 
 def kind(path: str) -> str:
-    """Addresses of one kind differ in numbers and in what is asked for."""
+    """Return the kind of an address: its path with run and numbers replaced, and the keys of its query."""
     place, _, asked = re.sub(r"runs/(first|second|ev[^/?]*)", "runs/one", path).partition("?")
     keys = sorted(re.findall(r"(\w+)=", asked))
     return re.sub(r"\d+", "0", f"{place}?{'&'.join(keys)}")
@@ -114,7 +114,7 @@ def test_nothing_can_be_changed(visitor: Visitor) -> None:
 
 def test_every_page_loads_from_here_alone_and_leads_somewhere(visitor: Visitor) -> None:
     broken = ("/runs/damaged", "/runs/newer", "/runs/foreign")
-    # Of each kind of address one.
+    # Visit one address of each kind.
     seen: set[str] = set()
     waiting = ["/"]
     while waiting:
@@ -172,7 +172,7 @@ def test_a_run_shows_verdict_results_and_sections_of_the_report(visitor: Visitor
     for part in ("verdict", "results", "answers", "evidence", "method"):
         assert f"/runs/first/part/{part}" in text
         assert f'<section id="{part}"' in visitor.part(f"/runs/first/part/{part}").text
-    # Without scripts the same address is a page.
+    # Requested without the script's header, the same address is a whole page.
     assert "<!DOCTYPE html>" in visitor.ask("/runs/first/part/verdict").text
 
 
@@ -356,7 +356,7 @@ def test_two_at_once_have_ports_and_cookies_of_their_own(runs: Path, visitor: Vi
         other.enter()
         assert other.base != visitor.base
         assert not other.cookies.keys() & visitor.cookies.keys()
-        # Cookies know no ports: a browser sends those of both.
+        # Cookies are shared between ports, so a browser sends the cookies of both servers.
         both = Visitor(visitor.address, SimpleCookie({**visitor.cookies, **other.cookies}))
         assert both.ask("/").status == 200
 

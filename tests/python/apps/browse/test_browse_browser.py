@@ -1,6 +1,6 @@
-"""`fastopen browse` in a real browser: by mouse, by keyboard alone, on a phone, in the dark, without scripts.
+"""`fastopen browse` in a real browser: with mouse or keyboard, on a phone, in dark mode, without scripts.
 
-FASTOPEN_SCREENSHOTS=DIR keeps the pictures of it to look at.
+FASTOPEN_SCREENSHOTS=DIR keeps screenshots in DIR.
 """
 
 import os
@@ -44,7 +44,7 @@ def _browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, visitor: Visitor, path: str = "/", **settings: Any) -> Iterator[Page]:
-    """An address of it, with its parts. Whatever it says on the console, or asks elsewhere, is a failure."""
+    """Open an address and wait for all parts. Fails on a console message or request to another server."""
     context = browser.new_context(**(settings or SCREENS["desktop"]))
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -63,7 +63,7 @@ def opened(browser: Browser, visitor: Visitor, path: str = "/", **settings: Any)
 
 
 def at_home(url: str, visitor: Visitor) -> bool:
-    """Whether it is ours, or the empty icon."""
+    """Return True for a URL of the server, and for the empty icon."""
     return url.startswith((visitor.base + "/", "data:,"))
 
 
@@ -126,7 +126,7 @@ def test_the_keyboard_alone_searches_and_steps_through_loads(browser: Browser, v
 
         def shows(steps: str) -> None:
             expect(page.locator(".pager").first).to_contain_text(steps)
-            # Its script listens to keys.
+            # The page's script listens for keys only when the page is filled.
             expect(page.locator("html.filled")).to_be_attached()
 
         page.keyboard.press("n")

@@ -1,4 +1,4 @@
-"""packetdrill's scripts: what they are run with, what they say of SYN data, and what is made of it."""
+"""packetdrill's scripts: how they are run, what they expect of SYN data, and the conclusions from them."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def script(text: str, name: str = "packetdrill/client/one") -> Script:
 
 
 def folder_of_packetdrill(place: Path) -> Path:
-    """One that has a script and no set_sysctls.py."""
+    """Make a folder of packetdrill with one script and without set_sysctls.py."""
     suite, common = place / "gtests/net/tcp/fastopen/client", place / "gtests/net/common"
     for folder in (suite, common, place / "gtests/net/packetdrill"):
         folder.mkdir(parents=True)
@@ -130,7 +130,7 @@ def test_evidence_agrees_where_what_it_could_not_read_explains_the_rest() -> Non
 
 @pytest.fixture(name="answers")
 def _answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of packetdrill, and a world program that answers with the file `answers`."""
+    """Make a folder of packetdrill and a world program that prints a file. Return that file's path."""
     folder = folder_of_packetdrill(tmp_path / "given")
     (folder / "gtests/net/packetdrill/packetdrill.c").touch()
     built = tmp_path / "built"
@@ -192,7 +192,7 @@ def test_packetdrill_and_evidence_agree_in_the_virtual_kernel(
         pytest.skip("packetdrill is not there (../shared/packetdrill)")
     if not (kernel.parent / "packetdrill").is_dir():
         pytest.skip("the installed kernel is of another recipe: fastopen kernel build")
-    # Without the scripts of its own source, which take longer than these.
+    # Copy the kernel without the scripts from its source, which take longer than the scripts here.
     own = tmp_path / "kernel"
     own.mkdir()
     for name in ("linux", "manifest.json"):

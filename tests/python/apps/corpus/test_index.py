@@ -1,4 +1,4 @@
-"""An index of a corpus: a row for each page, and the files that are damaged, by name."""
+"""The index of a corpus: a row for each page, and the names of damaged files."""
 
 import csv
 import gzip
@@ -15,7 +15,7 @@ from pages.hars import entry, har
 
 
 def corpus(folder: Path) -> Path:
-    """Three HARs at different depths, of which one is damaged, and a file that is no page."""
+    """Make a corpus of three HARs in nested folders, one of them damaged, and a file that is not a page."""
     (folder / "deep" / "er").mkdir(parents=True)
     entries = [
         entry("http://a.test/"),

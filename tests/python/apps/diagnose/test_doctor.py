@@ -1,4 +1,4 @@
-"""`fastopen doctor` over the fake world program, and on this machine."""
+"""`fastopen doctor` with the fake world program, and on this machine."""
 
 import io
 import json

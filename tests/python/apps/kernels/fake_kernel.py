@@ -1,4 +1,4 @@
-"""A kernel's source that builds in a moment: its `linux` behaves like a kernel in the trial boot."""
+"""A fake source of a kernel that builds in a moment. Its `linux` behaves like a kernel in the trial boot."""
 
 from pathlib import Path
 
@@ -44,7 +44,9 @@ def write_source(
     unknown: str = "CONFIG_NEVER_ASKED",
     **behaviour: str,
 ) -> Path:
-    """A kernel's folder. `unknown` is an option it does not have; `behaviour` are the blanks of `MAIN`."""
+    """Write the source of a kernel. Return its folder. `unknown` is an option that the kernel lacks;
+    `behaviour` fills in the blanks of `MAIN`.
+    """
     blanks = {
         "seccomp": "seccomp",
         "counted": "600000050000",
@@ -60,7 +62,7 @@ def write_source(
 
 
 def write_recipe(folder: Path) -> Path:
-    """A folder like `kernel/`, whose patch fits the source above."""
+    """Write a folder like `kernel/` with a patch for the source above. Return it."""
     (folder / "patches").mkdir(parents=True)
     (folder / "patches" / "0001-mark.patch").write_text(PATCH)
     (folder / "config").write_text("# for a test\nCONFIG_64BIT=y\nCONFIG_HZ=250\n")

@@ -1,4 +1,4 @@
-"""Building a kernel, of a small fake source: what is installed, and each fault on the way."""
+"""Building a kernel from a small fake source: the installed files, and the faults that can occur."""
 
 import contextlib
 import hashlib
@@ -31,7 +31,7 @@ WAITER = (
 
 @pytest.fixture(name="run_build")
 def _run_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """A function that builds from a folder or tarball with the small recipe."""
+    """Return a function that builds from a folder or tarball with the small recipe."""
     recipe = read_recipe(write_recipe(tmp_path / "recipe"))
     monkeypatch.setattr(build, "read_recipe", lambda: recipe)
 
@@ -42,7 +42,7 @@ def _run_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
 
 
 def left_in_cache() -> list[str]:
-    """What is in the folder of kernels besides the kernels."""
+    """Return the hidden files in the folder of kernels: all that is not a kernel."""
     return sorted(path.name for path in kernels.kernels_folder().iterdir() if path.name[0] == ".")
 
 
@@ -106,7 +106,7 @@ def test_a_hostile_tarball_writes_nothing_outside_of_its_folder(
         else:
             add("linux/.config", f"{victim}/file", tarfile.SYMTYPE)
             add("linux/out", f"{victim}/new", tarfile.SYMTYPE)
-    with contextlib.suppress(InputError):  # tar itself passes some members over
+    with contextlib.suppress(InputError):  # for some of these members, tar itself skips them instead
         run_build(tarball)
     assert [(path.name, path.read_text()) for path in victim.iterdir()] == [("file", "mine")]
 
@@ -327,7 +327,7 @@ def test_what_a_killed_build_left_goes_with_the_next_one(tmp_path: Path, run_bui
 
 
 def test_ctrl_c_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
-    """In a process of its own: the signal comes once the compiler runs."""
+    """Build in a separate process, and interrupt it as soon as the compiler runs."""
     source = write_source(tmp_path / "linux")
     write_recipe(tmp_path / "recipe")
     alive = tmp_path / "alive"

@@ -1,4 +1,4 @@
-"""Headers compiled once for all files: which files go without, and that a build never depends on it."""
+"""Precompiled headers: which files do without them, and that a build never depends on them."""
 
 import io
 import subprocess
@@ -34,7 +34,7 @@ SOURCES = {
 
 @pytest.fixture(name="tree")
 def _tree(tmp_path: Path) -> Path:
-    """A source with the parts of the kernel's make that matter here."""
+    """Return a source with the parts of the kernel's make that precompiling uses."""
     tree = write_source(tmp_path / "linux")
     command = COMMAND.format(first=FIRST)
     files = {

@@ -1,4 +1,4 @@
-"""`make kernel`, a part of `make`: where the kernel can be built, where not, and where nobody wants it."""
+"""`make kernel`, a part of `make`: on machines that can or cannot build a kernel, and turned off."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ REPOSITORY = ROOT
 
 
 def make_kernel(folder: Path, status: int, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs `make kernel` with a `fastopen` that notes its arguments, complains, and ends with `status`."""
+    """Run `make kernel` with a `fastopen` that records its arguments, fails and exits with `status`."""
     command = folder / "fastopen"
     command.write_text(f'#!/bin/sh\necho "$@" > {folder}/called\necho "error: why" >&2\nexit {status}\n')
     command.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Where a kernel's source comes from: apt's lists, the newest of what it offers, and its faults."""
+"""Sources of kernels: apt's lists, the choice of the newest source, and faults of apt."""
 
 import os
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_an_unknown_distribution_is_asked_for_its_own(tmp_path: Path) -> None:
 
 @pytest.fixture(name="programs")
 def _programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs in front of PATH; in it an apt that knows three kernels."""
+    """Return a folder of programs at the front of PATH, with an apt that offers three kernels."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -111,7 +111,7 @@ def script(path: Path, text: str) -> None:
 
 
 def offer(folder: Path, *rows: str) -> None:
-    """What apt-cache answers; `linux-source` itself and others are to be passed over."""
+    """Write an apt-cache that offers these packages (name and version), and others that must be ignored."""
     offered = dict(row.split(" ") for row in rows)
     known = "\\n".join(["linux-source", "linux-source-x", *offered])
     answers = "\\n".join(

@@ -1,4 +1,4 @@
-"""Installed kernels: which one a name means, what is damaged, and the commands that show and remove them."""
+"""Installed kernels: selection by name, damaged kernels, and the commands that show and remove kernels."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from fastopen.engines.kernels.recipe import read_recipe
 
 
 def install(name: str, built: str = "2026-11-21T12:00:00+00:00", folder: Path | None = None) -> Path:
-    """A kernel of that name, `VERSION-DIGITS`, in the cache; its program is a few bytes."""
+    """Install a kernel with this name (`VERSION-DIGITS`) and a program of a few bytes. Return its folder."""
     place = (folder or kernels.kernels_folder()) / name
     place.mkdir(parents=True)
     program = f"the program of {name}".encode()

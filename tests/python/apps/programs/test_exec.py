@@ -1,4 +1,4 @@
-"""`fastopen exec`: what it says, and that a command cannot tell it: signals, stops, terminal, exit code."""
+"""`fastopen exec`: its report; a command's signals, stops, terminal and exit code are as without it."""
 
 import io
 import json
@@ -21,7 +21,7 @@ from places import ROOT
 PROGRAM = os.environ.get("FASTOPEN_WORLD", str(ROOT / "target" / "release" / "fastopen-world"))
 EXEC = [sys.executable, "-c", "from fastopen.cli import main; main()", "exec"]
 ENVIRONMENT = {**os.environ, "FASTOPEN_WORLD": PROGRAM}
-# A namespace of the test's own: loopback, a server on 127.0.0.1:8000, and then the test's code.
+# Code that precedes the test's code in a new namespace: loopback, and a server on 127.0.0.1:8000.
 PRELUDE = f"""
 import json, os, socket, subprocess, sys, threading
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -41,7 +41,7 @@ threading.Thread(target=serve, daemon=True).start()
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """A report of 12 connections to two servers."""
+    """Return a report of 12 connections to two servers, with these changes."""
     nothing = dict.fromkeys(
         [
             "connections", "established", "failed", "unused", "elsewhere", "unknown", "cookie_requested",
@@ -81,7 +81,7 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_the_report_reads_as_a_verdict_a_table_and_what_is_odd() -> None:
     written = io.StringIO()
     write_report(document(), Console(file=written, width=100, highlight=False))
-    # Without the lines and columns of the table.
+    # Normalise white space, and leave out the lines and columns of the table.
     lines = [
         " ".join(line.split())
         for line in written.getvalue().splitlines()
@@ -141,7 +141,7 @@ def test_a_report_that_cannot_be_written_is_said_before_the_command_runs(tmp_pat
 
 
 def inside(code: str) -> str:
-    """Runs Python code in a namespace of its own after the prelude; returns what it printed."""
+    """Run Python code after the prelude in a new namespace. Return its output."""
     unshare = ["unshare", "--user", "--map-root-user", "--net"]
     done = subprocess.run(
         [*unshare, sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
@@ -169,7 +169,7 @@ def test_a_program_that_knows_nothing_of_it_sends_data_in_its_syn() -> None:
     assert (report["format"], report["exit_code"], report["signal"]) == ("fastopen-exec/1", 0, None)
     total = report["total"]
     assert (total["connections"], total["cookie_requested"], total["syn_data_acked"]) == (3, 1, 2)
-    # The namespace is the test's own, so its counters are too.
+    # The namespace is new, so its counters include only this test.
     assert report["counters"] == {
         "TCPFastOpenActive": 2,
         "TCPFastOpenCookieReqd": 1,
@@ -251,7 +251,7 @@ def test_a_supervisor_that_is_killed_is_told_of_once_the_command_has_ended() -> 
     with subprocess.Popen(command, env=ENVIRONMENT, text=True, **pipes) as running:
         assert running.stdout is not None
         supervisor = int(running.stdout.readline())
-        # By then it has told the command's process.
+        # When its standard input is /dev/null, the supervisor has told its id to the command's process.
         while os.readlink(f"/proc/{supervisor}/fd/0") != "/dev/null":
             time.sleep(0.001)
         os.kill(supervisor, signal.SIGKILL)
@@ -263,7 +263,7 @@ def test_a_supervisor_that_is_killed_is_told_of_once_the_command_has_ended() -> 
 
 
 class Terminal:
-    """A command in a session and on a terminal of its own."""
+    """A command in a new session with its own terminal."""
 
     def __init__(self, *command: str) -> None:
         self.pid, self.end = pty.fork()

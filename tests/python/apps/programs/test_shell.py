@@ -1,4 +1,4 @@
-"""`fastopen shell`: a command inside a world meets the page's hosts as if nothing stood between."""
+"""`fastopen shell`: a command in a world can reach the page's hosts as on a real network."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from fastopen.cli.discovery import Commands
 from fastopen.experiments import ASKED
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
-# Asks for a page of example.com and says how many bytes came.
+# Requests a picture of example.com and prints the number of received bytes.
 FETCH = (
     "import urllib.request as u; print(len(u.urlopen('http://www.example.com/hero.jpg', timeout=60).read()))"
 )
@@ -69,7 +69,7 @@ def test_servers_and_packets_of_a_world_in_real_time(tmp_path: Path) -> None:
     document = json.loads(done.stderr.splitlines()[-1])
     assert [one["syn_data_acked"] for one in document["connections"]] == [False, True]
     assert document["packets_dropped"] == 0
-    # At both ends, with the names of the hosts.
+    # Two requests, each captured at both ends, and the names of the hosts.
     assert packets.read_bytes().count(b"GET /file") == 4
     assert b"web" in packets.read_bytes()
 
@@ -82,7 +82,7 @@ def test_exit_codes_signals_and_missing_commands_are_the_commands_own() -> None:
 
 
 def test_packets_leave_at_the_times_of_a_trace(tmp_path: Path) -> None:
-    # 43 packets of 64 kB, one every 10 ms.
+    # The picture of 64 kB takes 43 packets, one every 10 ms.
     (tmp_path / "slow").write_text("10\n")
     timed = f"import time; begun = time.monotonic(); {FETCH}; print(time.monotonic() - begun)"
     done = shell(["-q", "--down-trace", str(tmp_path / "slow")], [sys.executable, "-c", timed])
@@ -138,7 +138,7 @@ def test_a_world_that_cannot_be_is_refused_with_its_place(options: list[str], pl
 
 
 def processes() -> dict[int, tuple[int, str]]:
-    """Parent and command line of each process that runs, by its id; those that have ended are not there."""
+    """Return the parent and command line of each running process by its id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -152,7 +152,7 @@ def processes() -> dict[int, tuple[int, str]]:
 
 
 def namespaces(pids: Iterable[int]) -> set[str]:
-    """The network and mount namespaces that threads of these are in."""
+    """Return the network and mount namespaces of all threads of these processes."""
     found = set()
     for pid in pids:
         # Threads may end at any step.
@@ -166,7 +166,7 @@ def namespaces(pids: Iterable[int]) -> set[str]:
 
 
 def family(pid: int) -> set[int]:
-    """A process and all that it started."""
+    """Return a process and all its descendants."""
     running = processes()
     found = {pid}
     while grown := {child for child, (parent, _) in running.items() if parent in found} - found:
@@ -178,7 +178,7 @@ def family(pid: int) -> set[int]:
 def test_nothing_of_a_shell_is_left_when_any_of_its_processes_is_killed(
     generation: int, tmp_path: Path
 ) -> None:
-    """The front, the program that builds the world, and the first process in there."""
+    """Kill the Python process, the program that builds the world, or the first process in the world."""
     inside = "setsid sleep 3000 & echo $$ ready; sleep 3000"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     asked = [*FASTOPEN, "shell", "--quiet", "--tfo", "--", "sh", "-c", inside]
@@ -198,7 +198,7 @@ def test_nothing_of_a_shell_is_left_when_any_of_its_processes_is_killed(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """For what happens at once or never."""
+    """Wait until a condition is true. Fails after 60 s."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline

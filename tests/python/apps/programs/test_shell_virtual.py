@@ -1,4 +1,4 @@
-"""`fastopen shell --engine virtual`: programs of others in virtual time."""
+"""`fastopen shell --engine virtual`: any programs in virtual time."""
 
 import json
 import os
@@ -58,7 +58,8 @@ def test_servers_at_the_other_end_are_met_over_the_link(tmp_path: Path) -> None:
     report = json.loads(done.stderr.splitlines()[-1])
     assert (report["total"]["connections"], report["total"]["syn_data_acked"]) == (2, 1)
     first, second = report["connections"]
-    # A round trip for the handshake, one for the request; with data in the SYN there is one.
+    # The first connection takes a round trip for the handshake and one for the request. The second has the
+    # request in its SYN, so it takes one.
     assert first["tcp_info"]["min_rtt_us"] == pytest.approx(100_000, abs=1000)
     assert (first["syn_data_acked"], second["syn_data_acked"]) == (False, True)
     assert report["elapsed_us"] == pytest.approx(300_000, abs=5000)
@@ -104,7 +105,7 @@ def test_files_vanish_except_those_of_the_given_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
     kept = tmp_path / "out" / "deep" / "file"
     assert (kept.read_text(), os.access(kept, os.X_OK)) == ("kept\n", True)
-    # It starts empty each time.
+    # The folder is emptied at the start of each command.
     assert shell(["-q", "--out", "out"], ["ls", "out"], cwd=tmp_path).stdout == ""
 
 
@@ -137,7 +138,7 @@ def test_packets_are_those_of_the_link(tmp_path: Path) -> None:
     assert json.loads(done.stderr.splitlines()[-1])["packets_dropped"] == 0
     kept = packets.read_bytes()
     assert kept[:4] == b"\x0a\x0d\x0d\x0a"
-    # At both ends.
+    # Each packet is captured at both ends.
     assert len(kept) > 2 * int(done.stdout)
 
 
@@ -161,7 +162,7 @@ def test_nothing_outside_is_reached() -> None:
     done = shell([], [sys.executable, "-c", outside])
     assert "OSError" in done.stderr
     assert not Path("/fastopen-test").exists()
-    # Not even what root of the little world mounts.
+    # Not even a file system of the host that root mounts in the world can be written.
     shell(["-q"], ["sh", "-c", "mount -t hostfs -o / none /mnt; touch /mnt/fastopen-test"])
     assert not Path("/fastopen-test").exists()
 

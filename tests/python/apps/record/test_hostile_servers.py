@@ -1,4 +1,4 @@
-"""A recording of a server that somebody made to harm ends with the reason."""
+"""The recording of a malicious server ends with an error that gives the reason."""
 
 import shutil
 import tempfile
@@ -21,7 +21,9 @@ needs_chromium = pytest.mark.skipif(
 
 @pytest.fixture(name="short_folder")
 def _short_folder() -> Iterator[Path]:
-    """Chromium makes a Unix socket in it, whose path has 107 characters at most: pytest's own is too deep."""
+    """Yield a temporary folder with a short path. Chromium makes a Unix socket in it, whose path may have at
+    most 107 characters; pytest's folders are too deep.
+    """
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 

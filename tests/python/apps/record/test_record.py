@@ -1,4 +1,4 @@
-"""What `fastopen record` keeps of sites served here: 30 hosts, redirects, compression, errors, HTTPS."""
+"""Recordings of local sites by `fastopen record`: 30 hosts, redirects, compression, errors, HTTPS."""
 
 import base64
 import gzip
@@ -22,11 +22,11 @@ from local_server import Handler, served
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 HOSTS = 30
-# One pixel; what is no picture, a browser does not keep.
+# A picture of one pixel. Browsers do not keep responses that are not a valid picture.
 PICTURE = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
-# A handler of the load event that asks for a picture, and then computes.
+# A page whose handler of the load event requests a picture and then computes for 150 ms.
 HANDLER = b"""<link rel=icon href=data:,><img src=/first.gif><script>onload = () => {
 new Image().src = "/late.gif"; const began = performance.now(); while (performance.now() - began < 150);
 }</script>"""
@@ -36,10 +36,10 @@ needs_chromium = pytest.mark.skipif(
 
 
 class Site(Handler):
-    """Every host serves the same; what the page names is on all of them."""
+    """The same site on every host. The resources of its page are on all of them."""
 
     heads: ClassVar[dict[str, dict[str, str]]] = {}
-    """As they came, of the last request of each URL."""
+    """Header fields of the last request for each URL."""
 
     def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
         path = self.path.partition("?")[0]
@@ -56,7 +56,7 @@ class Site(Handler):
         elif path == "/b.js":
             self._answer(200, b"fetch('/missing')", "text/javascript")
         elif path == "/late.gif":
-            # Longer than the handler computes: what ends before `onLoad` could be waited for.
+            # Longer than the handler computes. The load event could wait for a resource that ends before it.
             time.sleep(1)
             self._answer(200, PICTURE, "image/gif")
         elif path.endswith(".gif"):
@@ -164,7 +164,7 @@ class TestLivePages:
             "http://h0.test/first.gif": "load",
             "http://h0.test/late.gif": "after",
         }
-        # `onLoad` is when the handler is done.
+        # `onLoad` in the HAR is the time when the handler has ended.
         assert found.page.load_event_processing_us >= 140_000
 
     def test_a_page_that_cannot_be_loaded_is_named_and_the_others_are_kept(self, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ class TestTheFile:
         def came(**fields: str) -> None:
             log.on_event("Network.responseReceivedExtraInfo", {"requestId": "1", "headers": fields})
 
-        # The network stack may be the first to say something.
+        # The event of the network stack may precede that of the page.
         sent(Host="a.test", Cookie="a=1")
         log.on_event("Network.requestWillBeSent", asked("1", page_saw, 100.0))
         came(Location="/b", Cookies="c=1\nd=2")

@@ -1,4 +1,4 @@
-"""Server benchmarks: what is asked, what is made of records, and the command in virtual time."""
+"""Server benchmarks: their settings, their results, and the command in virtual time."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A store of results in a folder and behind a URL: the same promises, whoever keeps the files."""
+"""A store of results in a folder and at URLs: both keep the same promises."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from fastopen.engines.result_files import RemoteFiles, ResultFiles, files_at
 
 @pytest.fixture(params=["folder", "file", "memory", "chained"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A folder; its URL; the URL of what is no folder; a URL with another in it."""
+    """Yield a place for a store: a folder, a file URL, a URL of storage in memory, or a chained URL."""
     yield {
         "folder": str(tmp_path / "store"),
         "file": f"file://{tmp_path}/store",
@@ -122,7 +122,7 @@ def test_what_is_no_store_is_left_alone(place: str) -> None:
 
 def test_storage_that_fails_costs_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
     class Unreachable(Exception):  # noqa: N818  # as libraries of protocols have them
-        """What no implementation turns into an OSError."""
+        """An error of a storage library that is not an OSError."""
 
     def fail(*_: object, **__: object) -> Any:
         raise Unreachable("the endpoint does not answer")

@@ -1,4 +1,4 @@
-"""The store of results: runs are the same with it and without, and nothing that befalls it costs a load."""
+"""The store of results: runs are the same with and without it, and no fault of the store loses a load."""
 
 import json
 import os
@@ -31,7 +31,7 @@ DAY_S = 86_400
 
 
 def raw(data: dict[str, Any], job: str) -> str:
-    """As the world program writes a record: the kind and the job come first."""
+    """Return a record in the format of the world program, in which type and job come first."""
     return json.dumps(
         {"type": data["type"], "job": job, **{k: v for k, v in data.items() if k not in ("type", "job")}},
         separators=(",", ":"),
@@ -40,7 +40,7 @@ def raw(data: dict[str, Any], job: str) -> str:
 
 
 class MadeUpEngine:
-    """Gives the same bytes for the same job, `late` ns later, and remembers which it did."""
+    """An engine that gives the same bytes for the same job, `late` ns later, and lists the jobs done."""
 
     parallel = 2
 
@@ -76,7 +76,7 @@ def plan_of(name: str = "página", **others: Any) -> Plan:
 
 
 def executed(folder: Path, plan: Plan, engine: Any) -> list[Any]:
-    """All rows of a run that was done on an engine."""
+    """Execute a plan on an engine. Return all rows of the run."""
     with RunStore.create(folder, plan, ENVIRONMENT) as run:
         execute(plan, engine, {}, run, lambda _: None)
         tables = ("SELECT * FROM loads", "SELECT * FROM records", "SELECT * FROM worlds")
@@ -92,7 +92,7 @@ def results(folder: Path) -> list[Path]:
 
 
 def filled(folder: Path, plan: Plan) -> list[Path]:
-    """The files of a store with all results of a plan."""
+    """Fill a store with all results of a plan. Return its files."""
     for _ in stored(folder, MadeUpEngine()).run([one.job for one in plan.jobs], {}):
         pass
     return results(folder)
@@ -235,7 +235,7 @@ def test_a_result_that_unpacks_to_more_than_any_is_refused(
 
 
 def body_of(decided: list[str], records: list[str]) -> bytes:
-    """A file with these lines, whose digest is right."""
+    """Return the contents of a file of results with these lines and a correct digest."""
     return Result(MAKER.digest, tuple(decided), tuple(records)).packed()
 
 

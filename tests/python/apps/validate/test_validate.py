@@ -1,4 +1,4 @@
-"""Whether the engines agree: by which rule, what is said where they do not, and that they do."""
+"""Agreement of the engines: the rule, the words for a disagreement, and a real comparison."""
 
 import json
 import os
@@ -30,7 +30,9 @@ def fastopen(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(name="agreement")
 def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path]) -> EngineComparison:
-    """Ten requests on two connections that took 100 ms on both engines, and 99 to 103 ms on the host."""
+    """Return a comparison of ten requests on two connections that took 100 ms on both engines, with a range
+    of 99 to 103 ms on the host.
+    """
     fake_world()
     plan = small_plan()
     engines = EngineSet.of(plan, None, None)
@@ -46,7 +48,7 @@ def _agreement(small_plan: Callable[..., Plan], fake_world: Callable[..., Path])
 
 
 def took(cell: CellResult, *plts_ms: float) -> CellResult:
-    """The cell with these page load times, the middle one its median."""
+    """Return the cell with these page load times, of which the middle one is the median."""
     return replace(cell, plts_ms=dict(enumerate(plts_ms)), plt_ms_median=plts_ms[len(plts_ms) // 2])
 
 
@@ -120,7 +122,7 @@ def test_a_connection_that_was_never_used_is_no_evidence(
     with RunStore.create(None, plan, engines.environment) as store:
         execute(plan, engines.engines, {}, store, lambda _: None)
         ((_, record),) = [one for one in store.load_records(store.loads()) if one[0].cell == 2]
-        # The golden load opens two connections, and uses the first.
+        # The golden load opens two connections, but uses only the first one.
         assert [one.requests > 0 for one in record.connections] == [True, False]
         assert used_connections(store)[2] == [record.connections[0].carried_syn_data]
 
@@ -137,7 +139,7 @@ def test_without_a_kernel_the_remedy_is_named() -> None:
 def test_the_engines_agree_on_a_small_page() -> None:
     done = fastopen("--pages", "example", "--rtt", "20ms", "--limited", "-n", 3, "--json")
     document = json.loads(done.stdout)
-    # A busy machine may make the host late, but not the links of virtual time, and not the evidence.
+    # On a busy machine, loads of the host may be late, but virtual time and the evidence are not affected.
     assert [cell["transport"] for cell in document["cells"]] == ["off", "warm"]
     assert all(abs(cell["link_difference_ms"]) < 4 for cell in document["cells"])
     assert [cell["syn_data"]["virtual"] for cell in document["cells"]] == [[0, 7], [7, 7]]

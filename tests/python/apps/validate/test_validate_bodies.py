@@ -1,4 +1,4 @@
-"""How much of a recording a real browser asks for, over https and on sibling hosts."""
+"""Resources of a recording that a real browser requests, over https and on sibling hosts."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from pages.importers.test_warc import archive
 from pages.sites import Answer
 
 GIF = bytes.fromhex("474946383961010001008000000000000000ffffff2c00000000010001000002024401003b")
-# The recorder's script chose the first host, this one others: one that was recorded, and one that was not.
+# When recorded, the script chose host cdn1. Here it chooses others, one of which was recorded and one not.
 ROOT = b"""<html><img src="http://plain.test/i.gif"><script>
 for (const n of [2, 3]) document.write(`<img src="https://cdn${n}.c.test/j${n}.gif?x=1">`)
 </script></html>"""

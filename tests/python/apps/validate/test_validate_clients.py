@@ -1,4 +1,4 @@
-"""Whether a browser asked for what the loader asked for, told from two records of loads."""
+"""Comparison of the requests of a browser and of the loader, by two records of loads."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ def page() -> Page:
 
 
 def record(asked: list[int], plt_ms: float | None, **more: Any) -> LoadRecord:
-    """A load in which these resources were answered."""
+    """Return a load in which these resources got responses."""
     golden = json.loads((GOLDEN / "load.json").read_text())
     request = {**golden["requests"][0], "status": 200, "error": None}
     requests = [{**request, "resource": one} for one in asked]

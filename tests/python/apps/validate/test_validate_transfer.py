@@ -1,4 +1,4 @@
-"""Predictions compared with loads, without loading anything."""
+"""Comparison of predictions with loads, with made-up loads."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What of an archive belongs to one load of one page: charsets, visits, other sites, links."""
+"""The records of an archive that belong to one load of a page: charsets, visits, other sites, links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .test_warc import archive
 
 
 def answer(url: str, mime: str, body: bytes, status: int = 200, location: str | None = None) -> Answer:
-    """An answer to a request without a Referer, as crawlers send them."""
+    """Return a response to a request without a Referer, as crawlers send."""
     return Answer(url, body, mime, status=status, location=location, referer=None)
 
 
@@ -84,7 +84,7 @@ def test_a_link_to_a_redirect_leads_to_another_page(tmp_path: Path) -> None:
 
 
 def record(kind: str, url: str, lines: list[str], body: bytes = b"", more: str = "") -> bytes:
-    """A record of HTTP, whose head has these lines."""
+    """Return a WARC record of an HTTP message. `lines`: the message's head; `more`: fields of the record."""
     head = "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
     content = f"Content-Type: application/http; msgtype={kind}\r\nContent-Length: {len(head) + len(body)}\r\n"
     name = f"<urn:uuid:{kind}-{abs(hash(url))}>"

@@ -1,4 +1,4 @@
-"""For how long a response may be kept, and whether it can be confirmed, from its recorded headers."""
+"""Freshness and validators of responses, derived from their recorded headers."""
 
 import pytest
 
@@ -26,7 +26,7 @@ DAY = 86_400
         ([DATE, DAY_LATER], (DAY, False)),
         ([DATE, ("expires", "0"), TEN_DAYS_OLD], (0, True)),
         ([DATE, ("expires", "-1")], (0, False)),
-        # Nothing is said: a tenth of the time for which it has not changed.
+        # Heuristic freshness: a tenth of the time since the last modification.
         ([DATE, TEN_DAYS_OLD], (DAY, True)),
         ([DATE, TEN_DAYS_OLD, ("cache-control", "must-revalidate")], (0, True)),
         ([DATE, TEN_DAYS_OLD, ("pragma", "no-cache")], (0, True)),

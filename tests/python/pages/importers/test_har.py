@@ -1,4 +1,4 @@
-"""HAR files into pages: what crosses the network, in which order, how large, when and because of whom."""
+"""Importing HAR files: the requests on the network, their order, sizes, times and initiators."""
 
 from __future__ import annotations
 
@@ -161,7 +161,9 @@ class TestInitiators:
 
     def test_what_a_frame_asks_for_comes_from_the_frame(self) -> None:
         frame = entry("http://b.test/frame?x", 100) | kind("document")
-        refers = [{"name": "Referer", "value": "http://b.test/"}]  # as strict-origin policies write it
+        refers = [
+            {"name": "Referer", "value": "http://b.test/"}
+        ]  # only the origin, with a strict-origin policy
         inside = entry("http://c.test/i.png", 190, request={"headers": refers}) | kind("image")
         assert self.initiators(ROOT, frame, inside) == [None, 0, 1]
 
@@ -172,7 +174,9 @@ class TestInitiators:
 
     def test_a_parser_that_asks_late_was_held_back_by_what_came_last(self) -> None:
         by = {"_initiator": {"type": "parser", "url": "http://a.test/"}}
-        script = entry("http://a.test/s.js", 85, **by) | kind("script")  # ends at 165, the document at 80
+        script = entry("http://a.test/s.js", 85, **by) | kind(
+            "script"
+        )  # ends at 165 ms, the document at 80 ms
         early = entry("http://a.test/early", 180, **by) | kind("image")
         late = entry("http://a.test/late", 190, **by) | kind("image")
         page = one_page(ROOT, script, early, late).page
@@ -261,7 +265,8 @@ def test_a_recorded_text_that_names_a_resource_is_its_initiator_where_none_was_r
     ).page
     image, numbers = page.resources[3], page.resources[4]
     assert (image.initiator, numbers.initiator) == (0, 1)
-    # Named in the middle of the text: after half of the bytes on the wire, whenever the request was seen.
+    # The name is in the middle of the text, so the reference is after half of the bytes on the wire,
+    # regardless of the time of the request.
     assert image.initiator_at_bytes == pytest.approx(200, abs=20)
     assert said(page, "by the resource's name in a recorded text: 2")
     assert page.initiators == "inferred"
@@ -279,7 +284,7 @@ def test_a_recorded_initiator_goes_before_a_name_in_a_text() -> None:
 
 
 class TestRoots:
-    """Which entry is the root, where other requests of the browser come before it."""
+    """The choice of the root entry if other requests of the browser precede it."""
 
     @staticmethod
     def sent(**fields: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HARs read piece by piece: the same as whole, in bounded memory, with the damaged entries named."""
+"""Reading HARs in pieces: the same result as reading them whole, limited memory, named damaged entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def text_of(**changes: Any) -> str:
 
 
 def pieces(text: str, size: int) -> Scanner:
-    """A scanner that is given the text in pieces of this size."""
+    """Return a scanner that reads the text in pieces of this size."""
     parts = iter([text[at : at + size] for at in range(0, len(text), size)])
     return Scanner(lambda _: next(parts, ""), "f")
 
@@ -75,7 +75,7 @@ def test_an_error_has_the_line_and_column_that_json_gives(value: Any, size: int,
 
 
 def place_of_error(text: str, size: int) -> str:
-    """Where a value is malformed; nothing where it is not, or what follows it is."""
+    """Return the place where a value is malformed; an empty text if it is valid, even if data follows it."""
     try:
         pieces(text, size).value()
     except InputError as error:

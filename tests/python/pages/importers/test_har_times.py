@@ -42,7 +42,7 @@ class TestTimes:
         assert (image.initiator, image.initiator_at_bytes, image.processing_us) == (0, None, 20_000)
 
     def test_what_starts_while_its_initiator_arrives_knows_how_much_had_come(self) -> None:
-        root = entry("http://a.test/", time=170, timings={"receive": 100})  # from 70 to 170 ms
+        root = entry("http://a.test/", time=170, timings={"receive": 100})  # received from 70 to 170 ms
         image = one_page(root, entry("http://a.test/x", 95) | kind("image")).page.resources[1]
         assert (image.initiator_at_bytes, image.processing_us) == (250, 0)
 

@@ -1,4 +1,4 @@
-"""Habits of the programs that write HARs, and files that hold no load of one page."""
+"""Peculiarities of the programs that write HARs, and files that are not a load of one page."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() 
 
 @pytest.mark.parametrize(("status", "body_bytes"), [(304, 0), (200, 1)])
 def test_what_a_response_without_a_body_took_to_receive_is_the_browsers(status: int, body_bytes: int) -> None:
-    """A body of one byte is no more: it cannot come over time."""
+    """A body of one byte is treated alike, because it cannot take time to arrive."""
     empty = entry(
         "http://a.test/1.js",
         100,

@@ -1,4 +1,4 @@
-"""Mahimahi's recordings, their messages written byte by byte."""
+"""Importing Mahimahi's recordings, whose messages are written byte by byte here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pages.sites import INITIATORS, Answer, initiators, site
 
 
 def field(number: int, value: bytes | int) -> bytes:
-    """A protobuf field: a varint, or bytes with their length."""
+    """Return a protobuf field with a varint, or with bytes and their length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -31,7 +31,7 @@ def http(first_line: str, headers: list[tuple[str, str]], body: bytes = b"") -> 
 
 
 def message(answer: Answer, port: int = 80, scheme: int = 1) -> bytes:
-    """What mm-webrecord writes of an exchange."""
+    """Return the message that mm-webrecord writes for a request and its response."""
     host, _, path = answer.url.partition("://")[2].partition("/")
     sent = [("Host", host), *([("Referer", answer.referer)] if answer.referer else [])]
     got = [("Content-Type", answer.mime)]
@@ -51,7 +51,7 @@ def message(answer: Answer, port: int = 80, scheme: int = 1) -> bytes:
 def recording(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     for number, answer in enumerate(site()):
-        # Random names, as mkstemp gives them: the order says nothing.
+        # Names in random order, as from mkstemp, so the order of files has no meaning.
         (folder / f"save.{number * 7919 % 997:06}").write_bytes(message(answer))
     return folder
 

@@ -1,4 +1,4 @@
-"""Mirrors on disk: hosts and paths out of names, references out of texts."""
+"""Importing mirrors on disk: hosts and paths from file names, references from texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(folder: Path, name: str, body: bytes) -> None:
 
 
 def mirror(folder: Path) -> Path:
-    """The small site as `wget -p -H` keeps it."""
+    """Write the small site as `wget -p -H` does. Return its folder."""
     for answer in site():
         if answer.status == 200:
             name = answer.url.removeprefix("http://")
@@ -92,7 +92,7 @@ def test_links_that_wget_converted_to_paths_are_followed(tmp_path: Path) -> None
     write(tmp_path, "a.test/deep/js/x.js", b"var x")
     write(tmp_path, "b.test/one.png?a=1", b"...")
     resources = only(tmp_path).page.resources
-    # Where a browser that reads the file as it is looks for it.
+    # The URL that a browser requests because of the link as wget has converted it.
     assert resources[1].alternatives == ("http://a.test/b.test/one.png%3Fa=1",)
     assert [r.url for r in resources] == [
         "http://a.test/deep/",

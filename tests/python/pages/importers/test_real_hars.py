@@ -1,4 +1,4 @@
-"""Real recordings of many makers (../shared/inputs)."""
+"""Importing real recordings by many programs (../shared/inputs)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_real_har_becomes_pages(har: Path | None) -> None:
         assert page.body_bytes() > 10_000
         assert page.resources[0].type == "document"
         assert max(r.response_header_bytes for r in page.resources) < 20_000
-        # No browser thinks for more than half a minute before the load event.
+        # No browser processes for more than half a minute before the load event.
         assert all(r.processing_us < 30_000_000 for r in page.resources if r.phase == "load")
 
 

@@ -1,4 +1,4 @@
-"""WARC and WACZ archives, written by the library that everybody writes them with."""
+"""Importing WARC and WACZ archives, written with warcio, the common library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARCS = SHARED / "inputs" / "warc"
 
 
 class Writer(WARCWriter):  # type: ignore[misc]
-    """warcio's writer, without its temporary files, which it leaves to the garbage collector."""
+    """warcio's writer, but without temporary files, which it would leave to the garbage collector."""
 
     @classmethod
     def _create_temp_file(cls) -> io.BytesIO:
@@ -35,7 +35,7 @@ class Writer(WARCWriter):  # type: ignore[misc]
 def archive(
     answers: Sequence[Answer], *, packed: bool = True, requests: bool = True, chunked: bool = False
 ) -> bytes:
-    """A WARC of these answers; `chunked` puts every body into one chunk."""
+    """Return a WARC of these responses. `packed`: with gzip; `chunked`: each body is one chunk."""
     out = io.BytesIO()
     writer = Writer(out, gzip=packed)
     writer.write_record(writer.create_warcinfo_record("x.warc", {"software": "a test/1.0"}))
@@ -112,7 +112,7 @@ def test_bodies_are_served_as_they_crossed_the_wire(tmp_path: Path) -> None:
     root = found.page.resources[by_url["http://a.test/"]]
     assert gzip.decompress(found.bodies[by_url["http://a.test/"]]) == ROOT
     assert root.body_bytes < len(ROOT)
-    # The reference stands in the first third of the text: in proportion, the client knows of it then.
+    # The reference is in the first third of the text, so it is revealed by about that fraction of the bytes.
     sheet = found.page.resources[by_url["http://a.test/s.css?v=1"]]
     assert sheet.initiator_at_bytes is not None
     assert 0 < sheet.initiator_at_bytes < root.body_bytes / 2
@@ -189,7 +189,7 @@ def test_what_nothing_names_is_asked_for_by_what_its_referer_says(tmp_path: Path
 
 
 def damaged(data: bytes) -> tuple[bytes, int]:
-    """The archive with bytes of its middle record overwritten, and where that record begins."""
+    """Return the archive with bytes of its middle record overwritten, and the offset of that record."""
     members = [i for i in range(len(data)) if data[i : i + 3] == b"\x1f\x8b\x08"]
     at = members[len(members) // 2]
     return data[: at + 30] + b"nonsense" + data[at + 38 :], at
@@ -204,7 +204,7 @@ def test_a_damaged_record_is_named_by_its_place(tmp_path: Path) -> None:
 def test_a_checksum_that_is_wrong_is_damage_and_the_library_prints_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    # Bytes of an image that no longer are those that were packed: only the checksum at the end tells.
+    # Damage in the bytes of an image that only the checksum at its end reveals.
     image = Answer("http://site.test/noise.png", bytes(range(256)) * 300, "image/png")
     data = bytearray(archive([*site(), image]))
     last = data.rfind(b"\x1f\x8b\x08")
@@ -261,7 +261,7 @@ def test_a_wacz_has_a_page_for_each_url_that_it_lists(tmp_path: Path) -> None:
     ]
     first, second = load_pages([wacz(tmp_path, "\n".join(listed))])
     assert initiators(first) == INITIATORS
-    # Its page loads with an empty cache, so what both pages need is in both.
+    # Pages load with an empty cache, so a resource of both pages is in both.
     assert [r.url for r in second.page.resources] == ["http://a.test/other.html", "http://a.test/pic/one.png"]
     assert (first.page.name, second.page.name) == ("my#1", "my#2")
 
@@ -306,7 +306,7 @@ def test_whatever_is_done_to_an_archive_it_is_a_page_or_an_input_error(
 
 
 def tried(file: Path, lenient: bool) -> tuple[str | None, list[ImportedPage]]:
-    """Why the file is refused, or its pages."""
+    """Return the error with which the file is refused (None: read), and its pages."""
     try:
         return None, load_pages([file], lenient=lenient)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Figures: what is in them, that they can be drawn in every format, and that they look alike."""
+"""Figures: their data, drawing in every format, and their common style."""
 
 import json
 from collections.abc import Sequence
@@ -240,7 +240,7 @@ def test_the_interval_of_a_median_holds_the_median(values: list[float]) -> None:
 
 
 def test_the_interval_of_a_median_is_that_of_the_tables() -> None:
-    # David and Nagaraja: n = 10, 2nd and 9th; n = 20, 6th and 15th.
+    # Tables of David and Nagaraja: for n = 10 the 2nd and 9th value, for n = 20 the 6th and 15th.
     assert median_span(list(range(1, 11))) == (2, 9)
     assert median_span(list(range(1, 21))) == (6, 15)
 
@@ -271,7 +271,7 @@ def test_what_stands_side_by_side_in_a_bar_differs_in_brightness_too() -> None:
 
 
 def test_figures_need_no_network() -> None:
-    """vl-convert carries all it needs: no specification names a file or a host."""
+    """vl-convert has all it needs: no specification names a file or a host."""
     spec = json.dumps(overview_figures(source_of(made_up_plan(PAGES[:1])))[0].spec())
     assert "http" not in spec.replace("https://vega.github.io/schema/vega-lite/v6", "")
 

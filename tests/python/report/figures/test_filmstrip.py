@@ -1,4 +1,4 @@
-"""Film strips: what was shown when, in a still and in a moving picture."""
+"""Film strips: the pictures that a load showed over time, as a still and as a moving picture."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def picture(colour: str, width: int = 480) -> str:
 
 
 def kept(folder: Path, frames: list[tuple[int, str]]) -> Path:
-    """A run whose loads each showed these pictures, from so many ms on."""
+    """Write a run whose loads show these pictures, each from this time in ms. Return its folder."""
     client = {"kind": "chromium", "filmstrip": True}
     plan = made_up_plan([made_up_page("p")], rtts_ms=(20,), repeats=1, setups=[{"client": client}])
     planned = plan.jobs[0]
@@ -71,7 +71,7 @@ def test_a_still_has_a_row_a_load_and_frames_what_has_changed() -> None:
         Film("with", 200.0, (0.0, 50.0), (white, red)),
     ]
     still = strip("p", films)
-    # To 600 ms by 100: seven pictures.
+    # From 0 to 600 ms in steps of 100 ms are seven pictures.
     assert still.width == LABEL + 7 * (THUMBNAIL + GAP) + GAP
     top, height = 2 * LINE + GAP, THUMBNAIL // 2
     rows = []

@@ -1,4 +1,4 @@
-"""A page told from the queues of a network that is known."""
+"""Calibration: separating a page's think times from the queues of a known network."""
 
 from dataclasses import replace
 
@@ -68,7 +68,8 @@ def test_a_request_that_had_no_answer_keeps_what_it_has() -> None:
 
 
 def test_nothing_but_its_server_delays_what_is_alone_on_the_network() -> None:
-    # Two after one another, two at once, one that begins while the last body still comes, and one after all.
+    # Two one after another, two at once, one that begins while the previous body still arrives, and one after
+    # all.
     spans = [(0, 10), (30, 40), (60, 90), (61, 80), (85, 120), (200, 230)]
     exchanges = [exchange(sent, sent, sent + 8, end) for sent, end in spans]
     assert alone(exchanges) == {0, 1, 5}
@@ -86,7 +87,7 @@ def test_a_reference_stands_where_the_body_was_when_it_was_asked_for(
     whole = page(0, 0)
     picture = whole.resources[1].model_copy(update={"initiator_at_bytes": 500})
     half = whole.model_copy(update={"resources": (whole.resources[0], picture)})
-    # Its 1000 bytes come in 100 ms; the load asks after 50 of them.
+    # The 1000 bytes of the body arrive within 100 ms. The load requests the picture after 50 ms.
     record = load(300, request(0, 0, 0, 10, 110), request(1, 60, 60, 80, 90))
     exchanges = [exchange(0, 0, 10, 110), exchange(asked_ms, asked_ms, asked_ms + 20, asked_ms + 30)]
     found = nearer(half, misfit(half, exchanges, record), 1, NO_LIMIT)
@@ -107,7 +108,7 @@ def test_references_keep_the_order_in_which_they_were_asked_for() -> None:
 
 
 def over_a_link(loaded: Page) -> LoadRecord:
-    """All are asked for at once; each answer takes the link for 100 ms, in the order in which they begin."""
+    """Return a load that requests all at once. Responses take the link for 100 ms each, by think time."""
     requests, free = {}, 0
     for index, one in sorted(enumerate(loaded.resources), key=lambda of: of[1].server_think_us):
         first_byte = max(free, round(one.server_think_us / 1000))
@@ -135,15 +136,16 @@ def test_thinking_that_shows_is_found_and_a_queue_is_not_taken_for_it(think: tup
 
 
 def test_thinking_behind_a_queue_is_no_longer_than_the_queue() -> None:
-    # The second answer begins while the first one is sent: whether at 1 or at 99 ms nothing tells.
+    # The second response is ready while the first one is sent, so think times of 1 and 99 ms give the same
+    # load.
     true = page(0, 60, 180)
     found = calibrate(as_imported(true), recorded(true), over_a_link)
     assert over_a_link(found).requests == over_a_link(true).requests
 
 
 def test_a_think_time_that_explains_less_than_chance_would_is_left_out() -> None:
-    # The last server thinks. Of the others' answers one came early, which no thinking explains, and beside
-    # that 4 ms of another one are nothing.
+    # Only the last server thinks. One other response is 200 ms early, which no think time explains. Compared
+    # with that, a delay of 4 ms of another response is noise.
     true = page(0, 0, 0, 0, 0, 900)
     exchanges = recorded(true)
     for index, late_ms in ((1, 4.0), (3, -200.0)):

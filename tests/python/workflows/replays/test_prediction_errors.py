@@ -1,4 +1,4 @@
-"""The step by which a prediction errs, by kind."""
+"""The part of a load that causes the error of a prediction, by kind."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What network a recording implies, and how near its replay comes: `fastopen validate FILE.har...`."""
+"""The network that a recording implies, and the error of its replay: `fastopen validate FILE.har...`."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def written(folder: Path, name: str, document: Any) -> Path:
 
 
 def small() -> dict[str, Any]:
-    """A document and a picture that it asked for when it had come, on the same connection: 80 and 60 ms."""
+    """Return a HAR of a document (80 ms) and then a picture (60 ms) on the same connection."""
     picture = entry("http://a.test/b.png", 90, time=60, timings={"connect": -1})
     return har(entry("http://a.test/"), picture, on_load=170)
 
@@ -61,7 +61,7 @@ def recording_of(*entries: Any, **page: Any) -> Recording:
 
 
 class TestTheRecordersNetwork:
-    """Over which a page is loaded to tell its queues from thinking."""
+    """The network of the recorder, over which a page is loaded to separate queueing from think times."""
 
     LIMIT: Final = {"rate_bit_per_s": 8_000_000, "queue_bytes": 64_000}
     OWN: Final = {"rtt_us": 30_000, "down": LIMIT, "up": LIMIT}
@@ -150,7 +150,9 @@ class TestTheNetwork:
         far = entry("http://far.test/", 90, time=160, timings={"connect": 100})
         network = replay_of(one_page(entry("http://a.test/"), far, on_load=300)).network
         assert network.rtt_us == 20_000
-        assert network.host_extra_rtt_us == {"far.test": 30_000}  # its wait of 50 ms is a round trip too
+        assert network.host_extra_rtt_us == {
+            "far.test": 30_000
+        }  # its wait of 50 ms is the shortest round trip
 
     def test_a_link_is_no_longer_than_a_world_can_measure_and_the_rest_is_the_hosts_own(self) -> None:
         slow = entry("http://a.test/", time=4070, timings={"connect": 2000, "wait": 2060})
@@ -167,7 +169,7 @@ class TestTheNetwork:
     def test_responses_that_came_in_one_go_widen_the_initial_window(self) -> None:
         large = entry("http://a.test/", timings={"receive": 0}, response={"bodySize": 28_000})
         assert replay_of(one_page(large, on_load=80)).tcp.initial_window_segments == 20
-        # Paced over a millisecond, its pieces do not fill the head's segment.
+        # Spread over a millisecond, the pieces of the body do not fill the segment with the head.
         paced = entry("http://a.test/", timings={"receive": 1}, response={"bodySize": 28_000})
         assert replay_of(one_page(paced, on_load=80)).tcp.initial_window_segments == 21
         slow = entry("http://a.test/", timings={"receive": 11}, response={"bodySize": 28_000})
@@ -181,7 +183,7 @@ class TestTheNetwork:
         assert imported.recording is not None
         assert imported.recording.round_trip_ms["b.test"] == 200
         found = replay_of(imported)
-        # 60 kB are two rounds more than the ten segments of the first.
+        # 60 kB take two rounds more than the first one of ten segments.
         assert found.network.rtt_us + found.network.host_extra_rtt_us["b.test"] == 30_000
         assert found.page.resources[1].server_think_us == 180_000 + 200_000
 
@@ -246,7 +248,7 @@ class TestThePage:
         imported = one_page(streamed, named, on_load=3100)
         page = page_of(imported)
         assert page.resources[0].server_send_us == 3_000_000
-        assert page.resources[1].initiator_at_bytes == 310  # it was asked for while the document came
+        assert page.resources[1].initiator_at_bytes == 310  # requested while the document arrived
         assert page_of(imported, Rules(sending=False)).resources[0].server_send_us == 0
 
     def test_what_the_server_pushed_is_asked_for_when_its_initiator_is(self) -> None:
@@ -262,7 +264,7 @@ class TestThePage:
         assert (found.pushed, found.processing_us) == (False, 0)
 
     def test_no_moment_of_the_recording_is_in_the_page(self) -> None:
-        """What is asked for an hour later in the file is asked for an hour later by its processing alone."""
+        """Times depend only on differences: a recording of an hour later gives the same page."""
         entries = small()["log"]["entries"]
         shifted = [one | {"startedDateTime": one["startedDateTime"].replace("T10", "T11")} for one in entries]
         for page in (har(*entries, on_load=170), har(*shifted, on_load=170)):
@@ -276,7 +278,7 @@ class TestThePage:
             entry("http://a.test/"),
             entry("https://b.test/1", 90, response={"httpVersion": "h2"}),
             entry("https://c.test/1", 90, response={"httpVersion": "h3"}),
-            # Most of what a host answered decides.
+            # The version of most responses of a host decides.
             *(
                 entry(f"http://d.test/{n}", 90, response={"httpVersion": v})
                 for n, v in enumerate(["h2"] + 2 * ["1.1"])
@@ -291,7 +293,7 @@ class TestThePage:
         assert (one_version.origins.versions, one_version.tls) == (["1.1"], None)
 
     def test_what_waited_for_a_connection_waits_as_it_was_recorded(self) -> None:
-        """A busy machine holds requests, though no connection is in the way."""
+        """On a busy machine, a request may wait although a connection is free."""
         held = entry("http://a.test/i", 100, time=140, timings={"blocked": 80, "connect": -1})
         imported = one_page(entry("http://a.test/"), held, on_load=250)
         replay = replay_of(imported)
@@ -426,7 +428,7 @@ class TestReplays:
         assert document["median_error_percent"] < 10
 
     def test_hosts_of_three_versions_are_replayed_over_their_own(self, tmp_path: Path) -> None:
-        """Each host: a connection, then several requests at once, of which the last is of several windows."""
+        """Each host gets a request, and then several at once, the last of which takes several windows."""
 
         def host(name: str, start: float, version: str) -> list[dict[str, Any]]:
             said = {"httpVersion": version}

@@ -1,7 +1,8 @@
-"""A client, a middlebox and a server, each in a network namespace: `unshare -Urn python probe_world.py ...`.
+"""Run a command behind a middlebox: `unshare -Urn python probe_world.py RULE TCP_FASTOPEN COMMAND...`.
 
-Arguments: what the middlebox does (a behaviour of docs/paths.md, or `none`), the server's
-net.ipv4.tcp_fastopen, and the command that the client runs, whose output and exit code are ours.
+Client, middlebox and server are in separate network namespaces. RULE is a behaviour of docs/paths.md or
+`none`, TCP_FASTOPEN the server's net.ipv4.tcp_fastopen. Output and exit code are those of the client's
+COMMAND.
 """
 
 import select
@@ -25,11 +26,11 @@ while True:
     client.close()
 """
 SYN, RST, ACK, FASTOPEN_OPTION, NOP = 0x02, 0x04, 0x10, 34, 1
-OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: what we sent ourselves
+OUTGOING = 4  # PACKET_OUTGOING of linux/if_packet.h: packets that this process sent
 
 
 class Middlebox:
-    """What stands between the two sides; it knows the flows whose SYN had data."""
+    """The middlebox between client and server. It remembers flows whose SYN had data."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
@@ -37,7 +38,7 @@ class Middlebox:
         self.accepted: set[bytes] = set()
 
     def passed(self, frame: bytes, from_client: bool) -> tuple[bytes | None, bytes | None]:
-        """The frame as it goes on, and what goes back."""
+        """Return the frame to pass on (None: dropped), and a frame to send back (None: none)."""
         if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP:
             return frame, None
         ip, rest = bytearray(frame[14:34]), frame[34:]  # the kernel's SYNs have no IP options
@@ -85,7 +86,7 @@ class Middlebox:
 
 
 def assembled(frame: bytes, ip: bytearray, head: bytearray, data: bytes) -> bytes:
-    """The frame with these headers and data, and checksums that fit."""
+    """Return the frame with these headers and data, and with correct checksums."""
     ip[2:4] = (20 + len(head) + len(data)).to_bytes(2)
     ip[10:12] = b"\0\0"
     ip[10:12] = checksum(bytes(ip))
@@ -96,7 +97,7 @@ def assembled(frame: bytes, ip: bytearray, head: bytearray, data: bytes) -> byte
 
 
 def reset(frame: bytes, ip: bytearray, head: bytearray, data: bytes) -> bytes:
-    """What a closed port answers a SYN (RFC 9293, section 3.10.7.1)."""
+    """Return the reset with which a closed port answers a SYN (RFC 9293, section 3.10.7.1)."""
     back = bytearray(ip)
     back[12:16], back[16:20] = ip[16:20], ip[12:16]
     acknowledged = int.from_bytes(head[4:8]) + 1 + len(data) & 0xFFFF_FFFF
@@ -106,7 +107,7 @@ def reset(frame: bytes, ip: bytearray, head: bytearray, data: bytes) -> bytes:
 
 
 def options(head: bytearray) -> list[tuple[int, int, int]]:
-    """Kind, place and length of each option."""
+    """Return the kind, position and length of each TCP option."""
     found, at = [], 20
     while at < len(head) and head[at]:
         length = 1 if head[at] == NOP else head[at + 1]
@@ -116,7 +117,7 @@ def options(head: bytearray) -> list[tuple[int, int, int]]:
 
 
 def is_fastopen(head: bytearray, kind: int, at: int) -> bool:
-    """Also the experimental form (RFC 7413, section 7)."""
+    """Return True for a Fast Open option, even in its experimental form (RFC 7413, section 7)."""
     return kind == FASTOPEN_OPTION or (kind in (253, 254) and head[at + 2 : at + 4] == b"\xf9\x89")
 
 
@@ -131,7 +132,7 @@ def strip_option(head: bytearray) -> None:
 
 
 def break_cookie(head: bytearray) -> None:
-    """Another cookie of the same length; a request for one has none."""
+    """Replace the cookie with another one of the same length. A cookie request has no cookie to replace."""
     for kind, at, length in options(head):
         if is_fastopen(head, kind, at):
             first = at + (2 if kind == FASTOPEN_OPTION else 4)
@@ -146,7 +147,7 @@ def checksum(data: bytes) -> bytes:
 
 
 def forward(rule: str) -> None:
-    """Hands frames on between the two sides for ever."""
+    """Forward frames between client and server for ever."""
     sides, middlebox = [], Middlebox(rule)
     for name in ("m-client", "m-server"):
         side = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -170,7 +171,7 @@ def forward_until_they_end(rule: str) -> None:
 
 
 def namespace(commands: str, *command: str) -> subprocess.Popen[str]:
-    """A process in a network namespace of its own, that goes on when it is told to."""
+    """Start a process in a new network namespace. It runs the commands after a line on its standard input."""
     shell = f'echo ready; read _; set -e; {commands}; exec "$@"'
     process = subprocess.Popen(
         ["unshare", "-n", "sh", "-c", shell, "sh", *command],
@@ -215,7 +216,7 @@ def run(rule: str, setting: str, command: list[str]) -> int:
 
 
 def wait_for_listener(pid: int) -> None:
-    """Until the server's namespace has a socket that listens (state 0A)."""
+    """Wait until the server's namespace has a listening socket (state 0A)."""
     while True:
         with open(f"/proc/{pid}/net/tcp") as table:
             if any(line.split()[3] == "0A" for line in table.readlines()[1:]):

@@ -1,4 +1,4 @@
-"""A probe takes little of a server that somebody made to harm."""
+"""A probe limits how much it reads from a malicious server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `fastopen probe` says of servers and paths, each in namespaces of its own."""
+"""The results of `fastopen probe` for servers and paths, each in separate namespaces."""
 
 import json
 import shutil
@@ -71,7 +71,7 @@ class TestServersAsAskedFor:
         assert greeting(target_of("a.test:80")).startswith(b"HEAD / HTTP/1.1\r\nHost: a.test\r\n")
         assert b"Host: [::1]:8080\r\n" in greeting(target_of("[::1]:8080"))
         hello = greeting(target_of("a.test"))
-        assert hello[:2] == b"\x16\x03"  # a handshake record
+        assert hello[:2] == b"\x16\x03"  # a TLS handshake record
         assert b"a.test" in hello
 
 
@@ -177,7 +177,7 @@ def _sandbox() -> list[str]:
 
 
 def probed(sandbox: list[str], rule: str, setting: int = 2) -> dict[str, Any]:
-    """The server behind this middlebox, with this net.ipv4.tcp_fastopen."""
+    """Probe a server with this net.ipv4.tcp_fastopen behind a middlebox with this rule."""
     probing = [*FASTOPEN, "probe", "--json", "--quiet", "10.9.0.2:80"]
     command = [*sandbox, sys.executable, str(WORLD), rule, str(setting), *probing]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -234,7 +234,7 @@ def test_a_port_where_nobody_listens_is_named_and_the_exit_code_says_so() -> Non
     from fastopen.cli.app import app
 
     with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # and does not listen
+        bound.bind(("127.0.0.1", 0))  # without listening
         done = CliRunner().invoke(app, ["probe", f"127.0.0.1:{bound.getsockname()[1]}"])
     assert done.exit_code == 1
     assert "cannot be determined: Connection refused" in done.output

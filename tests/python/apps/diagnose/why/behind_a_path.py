@@ -1,4 +1,4 @@
-"""The client of `probe_world.py`: two connections with TFO, then what `why` and `probe` say, as JSON."""
+"""The command for `probe_world.py`: open two connections with TFO, then print `why` and `probe` as JSON."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ from contextlib import suppress
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
 SERVER = ("10.9.0.2", 80)
 TCP_FASTOPEN_CONNECT = 30
-# Longer than the first time-out of a SYN.
+# Longer than the first timeout of a SYN.
 PATIENCE_S = 1.5
 
 for _ in range(2):

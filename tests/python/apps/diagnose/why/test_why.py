@@ -1,4 +1,4 @@
-"""What `fastopen why` says of counters as the table has them, and of machines made wrong on purpose."""
+"""The diagnoses of `fastopen why` for the counters of each path, and for misconfigured machines."""
 
 import json
 import shutil
@@ -40,12 +40,13 @@ def rows(grown: dict[str, int], seen: Machine | None = None) -> dict[str, set[st
     return {one.key: {row.name for row in one.rows} for one in found}
 
 
-# All look the same to the client: the SYN-ACK acknowledges the SYN alone.
+# Causes that look the same to the client: the SYN-ACK acknowledges only the SYN, not its data.
 NOT_ACKED = {"no-queue", "strip-option", "strip-data", "strip-both", "break-cookie", "short-queue"}
 NOT_TAKEN = NOT_ACKED - {"strip-option"}
 ASKING_LOST = {"drop-option", "drop-synack-option", "drop-synack"}
 NO_COOKIE = {"no-queue", "strip-option", "strip-both", "strip-synack-option"}
-# By one connection with a cookie, as docs/paths.md has them.
+# For each path: the client's counters after one connection with a cookie (as in docs/paths.md), the key of
+# the expected diagnosis, and the paths that the diagnosis names.
 CLIENTS = {
     "none": ({ACTIVE: 1}, "client-works", {"none"}),
     "drop-syn-data": (
@@ -229,7 +230,8 @@ def test_multipath_listeners_have_no_fast_open_where_the_kernel_says_so() -> Non
     assert not any(one.fault for one in diagnose(able, {}))
 
 
-# What two connections to a server behind it show, and then what `probe` says of that server.
+# For each path: the key of the diagnosis after two connections to a server behind it, the paths that the
+# diagnosis names, and the paths that `probe` names for that server.
 BEHIND = {
     "none": ("client-works", {"none"}, {"none"}),
     "drop-syn-data": (
@@ -257,7 +259,7 @@ def test_behind_each_path_the_client_and_probe_name_it_or_the_set_that_one_end_c
 ) -> None:
     here = Path(__file__).parent
     world = here.parent / "probe" / "probe_world.py"
-    # All at once: they wait.
+    # Start all at once, because they mostly wait.
     started = {
         path: subprocess.Popen(
             [*SANDBOX, sys.executable, str(world), path, "2", sys.executable, str(here / "behind_a_path.py")],

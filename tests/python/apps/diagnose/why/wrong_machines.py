@@ -1,6 +1,6 @@
-"""Machines made wrong on purpose: `unshare --user --map-root-user --net python wrong_machines.py`.
+"""Diagnose misconfigured machines: `unshare --user --map-root-user --net python wrong_machines.py`.
 
-Each is a network namespace of its own, set up as its function says. Prints what `diagnose` finds, as JSON.
+Each machine is a new network namespace, set up by a function with its name. Prints the findings as JSON.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def listener(keep: ExitStack, queue: int = 0, protocol: int = socket.IPPROTO_TCP
 
 
 def load(server: socket.socket) -> None:
-    """A connection that asks for TFO, and is served."""
+    """Open a connection with TFO to the server, and accept it."""
     with socket.socket() as client:
         client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
         client.connect(("127.0.0.1", PORT))
@@ -84,7 +84,7 @@ def queue_of_one(keep: ExitStack) -> None:
 def full_queue(keep: ExitStack) -> None:
     server = listener(keep, 1)
     load(server)
-    # The queue counts connections until the final ACK, which does not come here.
+    # The queue counts connections until the final ACK, which this delay holds back.
     rule = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "20ms"]
     subprocess.run(rule, check=True, capture_output=True)
     for _ in range(4):
