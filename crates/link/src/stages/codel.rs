@@ -1,5 +1,5 @@
-//! `CoDel`, controlled delay (RFC 8289). It drops packets at the head once their sojourn time has been above
-//! a target for a whole interval, at a rate that grows while that goes on.
+//! `CoDel`, controlled delay (RFC 8289). It drops packets at the head of the queue once their sojourn time
+//! has been above a target for a whole interval, and drops more often the longer it stays above.
 //!
 //! Names and steps follow the pseudocode in section 5 of the RFC. The constants are those of section 4.4,
 //! which are also Linux's defaults (tc-codel(8)).
@@ -12,16 +12,17 @@ use crate::{Nanos, Stats};
 
 /// The acceptable standing queueing delay.
 const TARGET: Nanos = 5_000_000;
-/// The time for which the delay may exceed the target: a round trip that most paths stay below.
+/// The time for which the delay may exceed the target: longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
-/// A queue of at most one full packet is never too long: it only keeps the wire busy.
+/// Size of a full packet. A queue of at most this size is never too long: it only keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
-/// A queue and the state of its controller.
+/// A queue, and the state that decides on its drops.
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
-    /// Time at which the sojourn time will have been above the target for an interval; `None` if it is below.
+    /// Time at which the sojourn time will have been above the target for an interval; `None` while it is
+    /// below.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
@@ -61,8 +62,8 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Removes the first packet that is not dropped. `backlog` is the number of bytes in other queues for the
-    /// same wire.
+    /// Drops the packets at the head that are to be dropped, then removes and returns the next packet.
+    /// `backlog` is the number of bytes in other queues for the same wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -116,7 +117,7 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// The RFC's `dodequeue_result`.
+/// The result of `dodequeue` (`dodequeue_result` in the RFC).
 struct Taken<P> {
     packet: Option<Packet<P>>,
     /// Set if the sojourn time has been above the target for an interval.
@@ -133,7 +134,7 @@ impl<P: Send> ManagedQueue<P> for CodelQueue<P> {
         self.bytes
     }
 
-    /// Drops at the tail.
+    /// Adds a packet, or drops it if the queue would exceed the limit.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
         if self.bytes + u64::from(packet.bytes) <= limit_bytes {
             self.push(now, packet);
