@@ -29,8 +29,7 @@ pub struct Capabilities {
     pub runs_scripts: bool,
     /// The number of session tickets per host that an earlier visit leaves, if origins send as many.
     pub tickets_left: u8,
-    /// True if the client uses only https for hosts on the HSTS preload list, and therefore needs alias
-    /// hosts.
+    /// True if the client uses only https for hosts on the HSTS preload list, so that it needs alias hosts.
     pub hsts_preloaded: bool,
     /// True if the client learns of HTTP/3 from `Alt-Svc`.
     pub reads_alt_svc: bool,

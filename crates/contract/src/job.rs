@@ -246,9 +246,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns the longest time in microseconds that a packet can wait in the queue; `None` if there is no
-    /// known bound. `seen` is the largest observed queue length in bytes. Without it, the queue's limit
-    /// counts.
+    /// Returns the longest time in microseconds that a packet waits in a queue of `seen` bytes, or without
+    /// `seen` of the largest permitted length; `None` if there is no known bound.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -395,8 +394,8 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC. Returns `None` if no host of the page uses HTTP/3, or if QUIC does not
-    /// have the congestion control.
+    /// Returns the settings of QUIC; `None` without hosts with HTTP/3, or if QUIC lacks the congestion
+    /// control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -497,8 +496,7 @@ pub enum Bodies {
     Filler,
     /// Synthetic HTML, CSS and scripts of the page's sizes that make a browser request exactly its resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests that differ from recorded ones only in the
-    /// query.
+    /// Recorded responses with their headers, also for requests with another query.
     Recorded,
 }
 

@@ -170,8 +170,7 @@ fn validate_words(place: &str, words: &[String]) -> Checked {
     Ok(())
 }
 
-/// Deserializes only from an object. A derived `Deserialize` would also accept an array of the fields'
-/// values.
+/// Deserializes only from an object. A derived `Deserialize` would also accept an array of values.
 pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 
@@ -225,8 +224,7 @@ fn one_line(problem: &str) -> String {
     line
 }
 
-/// Returns true if `name` could be a congestion control of the kernel (`TCP_CA_NAME_MAX` is 16 with the
-/// closing NUL).
+/// Returns true if the kernel could have a congestion control `name` (`TCP_CA_NAME_MAX` is 16 with the NUL).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))

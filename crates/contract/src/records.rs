@@ -248,8 +248,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The kinds of contradiction between a load's evidence and its expectation. Python adds a kind `fault`, for
-/// a world that died.
+/// The kinds of contradiction between evidence and expectation. Python adds `fault`, for a world that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -363,8 +362,7 @@ pub struct ConnectionRecord {
     pub origin_samples: Vec<TcpSample>,
 }
 
-/// The packets of a QUIC connection at the sockets of both ends. The packets of an external client are
-/// counted at its interface.
+/// The packets of a QUIC connection at the sockets of both ends, or at the interface of an external client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {
@@ -373,8 +371,7 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. `otherwise` is assumed for an end that does not
-    /// count losses.
+    /// Returns true if either end declared a packet lost. `otherwise` stands for an end without a count.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
@@ -473,8 +470,7 @@ impl TlsRecord {
         }
     }
 
-    /// Returns the bytes of early data that the origin had read before the handshake was complete; 0 if
-    /// unknown.
+    /// Returns the bytes of early data that the origin read before the end of the handshake; 0 if unknown.
     pub fn seen_early(&self) -> u64 {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }

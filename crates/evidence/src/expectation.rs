@@ -50,8 +50,7 @@ pub enum CookiesBefore {
     EveryHost,
 }
 
-/// The connections whose SYN data is acknowledged, among connections that carried requests and lost no
-/// packet.
+/// The connections whose SYN data is acknowledged, if they carried requests and lost no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynData {
     /// Every connection.

@@ -107,8 +107,8 @@ impl Observations<'_> {
         // Data can be read once its packet, or its TLS record, is complete.
         let packet = u64::from(self.network.mtu_bytes);
         let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { packet };
-        // Windows count packets, and packets of separate writes may be short: session tickets, HTTP/2
-        // settings, the head.
+        // Windows count packets. Separate writes may be short packets: session tickets, HTTP/2 settings, the
+        // head.
         let short = if tls.is_some() { 4 } else { 1 };
         let answer = resource.response_header_bytes + resource.body_bytes.min(record);
         let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
@@ -159,8 +159,7 @@ fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the transmission time of `bytes` bytes and of their IP and TCP headers in a direction, in
-/// microseconds.
+/// Returns the transmission time of `bytes` and their IP and TCP headers in a direction, in microseconds.
 fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
     way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

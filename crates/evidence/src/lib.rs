@@ -330,9 +330,9 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that the first connections to each host request a cookie, and that connections opened after a
-    /// handshake without loss use the cookie. A retransmitted SYN requests no cookie, and a retransmitted
-    /// SYN-ACK has none.
+    /// Checks that the first connections to a host request a cookie, and that connections opened after a
+    /// handshake without loss use it. A retransmitted SYN requests no cookie, a retransmitted SYN-ACK has
+    /// none.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();
@@ -380,8 +380,7 @@ impl Observations<'_> {
                 let detail = format!("only the {who} reports that a connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
-            // If the SYN of the first connection was lost, a later connection may get tickets before its
-            // handshake is complete.
+            // If the first connection lost its SYN, a later connection may get tickets earlier.
             let first = connections.iter().min_by_key(|(_, tls)| tls.secured_ns);
             let resumed_first = first.is_some_and(|(_, tls)| tls.resumed);
             if expected.tickets_before == 0 && resumed_first {
@@ -490,9 +489,8 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// Returns true if the first request was sent only after the handshake, so that there was no early data
-    /// to send. This happens if another connection carries the request for which a browser opened the
-    /// connection.
+    /// Returns true if the first request was sent only after the handshake, so that there was no early data.
+    /// The request for which a browser opened the connection may have used another connection.
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
@@ -516,17 +514,15 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(end, in_syn) > self.flight_of(tls.hello_bytes, in_syn)
     }
 
-    /// Returns the number of the flight with the last of the first `bytes` of a connection. The SYN is flight
-    /// 0.
+    /// Returns the flight in which the first `bytes` of a connection are complete. The SYN is flight 0.
     fn flight_of(&self, bytes: u64, in_syn: bool) -> u64 {
         let segment = self.ip_payload() - HEADER_AND_TIME_STAMPS;
         let after_syn = bytes.saturating_sub(if in_syn { self.syn_room() } else { 0 });
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns the number of round trips that `bytes` need after the initial window. The window doubles with
-    /// each round trip, but the receiver may delay the acknowledgment of the first flight's last segment (RFC
-    /// 5681 section 4.2).
+    /// Returns the round trips that `bytes` need after the initial window. The window doubles with each, but
+    /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.tcp.initial_window_segments) * segment;
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);
@@ -569,8 +565,7 @@ fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
     tls.early_bytes > 0 && tls.seen_early() > 0 && in_packets
 }
 
-/// Returns true if a TCP connection carried requests and retransmitted nothing, but no SYN data was
-/// acknowledged.
+/// Returns true if a TCP connection with requests lost nothing, but no SYN data was acknowledged.
 fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
     connection.requests > 0
         && connection.quic.is_none()

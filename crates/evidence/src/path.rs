@@ -21,8 +21,7 @@ const MOST_SENT_AGAIN: u32 = 4;
 /// The shortest time of three timeouts in a row. Each is twice as long as the previous one (`TCP_RTO_MIN`).
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// The effect of a path and of the TCP settings on a connection's Fast Open, as reported by Linux 7.3
-/// (docs/paths.md).
+/// The effect of path and settings on Fast Open of a connection, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
@@ -209,9 +208,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the range of the number of connections with a given effect whose first SYN reached the host.
-    /// The first SYN certainly reached the host unless it was retransmitted without data, or the connection
-    /// was aborted before an answer.
+    /// Returns the range of the number of connections with an effect whose first SYN reached the host. It may
+    /// not have reached the host if it was retransmitted without data, or the connection was aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -222,8 +220,7 @@ impl Observations<'_> {
         self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
     }
 
-    /// Counts the connections for which `kind` is true and whose SYN data fails with an effect that `which`
-    /// selects.
+    /// Counts the connections of a kind whose SYN data fails with an effect that `which` selects.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let counted = self.connections.iter().filter(|one| {
             kind(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))

@@ -26,8 +26,7 @@ pub struct Outcome {
     pub begun: u64,
     /// Transactions that were due but did not begin, because too many were running or no address was left.
     pub not_begun: u64,
-    /// Time from the due time of the first transaction to the start of the last. A late start of the first
-    /// does not change it.
+    /// Time from the due time of the first transaction, even if it began late, to the start of the last.
     pub arrived_over_ns: u64,
     /// Time from the start of the generator to the end of the last transaction.
     pub elapsed_ns: u64,

@@ -1,8 +1,7 @@
 //! Keeps packets in flight, ordered by due time.
 //!
 //! Packets with equal delay are due in the order in which they set out, so they wait in a FIFO that needs no
-//! sorting. A packet that overtakes the last packet of the FIFO, such as a packet from a nearer host, waits
-//! in a sorted map.
+//! sorting. A packet that overtakes the last packet, as from a nearer host, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 

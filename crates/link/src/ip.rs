@@ -69,8 +69,7 @@ pub struct Header {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol number of the payload. For an IPv6 packet with extension headers, the number of the first
-    /// extension header.
+    /// Protocol number of the payload, or of the first extension header of an IPv6 packet that has any.
     pub protocol: u8,
     /// Set for a fragment, including the first one.
     pub fragment: bool,
@@ -114,8 +113,7 @@ impl Header {
     }
 }
 
-/// Returns the length of a packet according to its header; `None` if the length field is missing, or the
-/// packet is neither IPv4 nor IPv6.
+/// Returns the length of a packet according to its header; `None` if it has no length, or is not IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {

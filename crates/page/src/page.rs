@@ -23,14 +23,12 @@ pub struct Page {
     /// Notes of the importer on missing, guessed and omitted facts.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Processing time of the client between the last byte of the last `load` resource and the load event, in
-    /// microseconds.
+    /// Processing time between the last byte of the last `load` resource and the load event, in microseconds.
     #[serde(default)]
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other server think times and reference positions that explain the recording equally well. The page of
-    /// a job has none.
+    /// Other think times and reference positions that explain the recording equally well. Jobs have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }

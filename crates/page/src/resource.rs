@@ -58,8 +58,7 @@ pub struct Resource {
     /// Time from the first to the last byte of the body at the server, which produces the body in this time.
     #[serde(default)]
     pub server_send_us: u64,
-    /// Index of the resource that reveals this resource. `None` only for the root document, for which the
-    /// JSON must have `null`.
+    /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
     /// Body bytes of the initiator that must have arrived to reveal this resource; `None` for the whole
@@ -76,8 +75,7 @@ pub struct Resource {
     /// Phase of the resource, relative to the load event.
     #[serde(default)]
     pub phase: Phase,
-    /// The Location header of a 3xx response. Its target is the first resource whose initiator is this
-    /// resource.
+    /// The Location of a 3xx response. Its target is the first resource whose initiator is this resource.
     #[serde(default)]
     pub redirect_to: Option<String>,
     /// Freshness lifetime of the response in seconds (RFC 9111 section 4.2). 0 for a response that is stale

@@ -91,8 +91,7 @@ impl PageUrl {
         &self.text[self.target_start..]
     }
 
-    /// Returns the path and query as a browser requests them (WHATWG URL): without `..`, and with more
-    /// characters percent-encoded.
+    /// Returns path and query as a browser requests them (WHATWG URL): without `..`, and percent-encoded.
     pub fn normalized_target(&self) -> String {
         let url = Url::parse(&self.text).expect("the URL was parsed before");
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()

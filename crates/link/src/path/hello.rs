@@ -24,8 +24,7 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// Applies the behaviour to a client's segment. SYNs pass, even if they hold the start of a
-    /// `ClientHello`.
+    /// Applies the behaviour to a client's segment. SYNs pass, even with the start of a `ClientHello`.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;

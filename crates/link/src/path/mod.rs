@@ -65,8 +65,7 @@ pub enum Behaviour {
     /// Drops datagrams with QUIC 0-RTT packets.
     #[serde(rename = "drop-0rtt")]
     DropZeroRtt,
-    /// Holds a client's QUIC Initial packets without Handshake packets for 10 ms, so that 0-RTT packets
-    /// overtake them.
+    /// Holds a client's first QUIC Initial packets for 10 ms, so that 0-RTT packets overtake them.
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,

@@ -20,8 +20,8 @@ const REBOUND_AFTER: Nanos = NS_PER_S / 2;
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
 /// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back. Every port in
-/// Linux's default range for clients (`net.ipv4.ip_local_port_range`) has the highest bit set, so no two
-/// flows collide.
+/// Linux's default range for clients (`net.ipv4.ip_local_port_range`) has this bit set, so no two flows
+/// collide.
 pub fn rebound(port: u16) -> u16 {
     port ^ 0x8000
 }
@@ -116,8 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if [`Behaviour::DropLargeUdp`] lets a datagram pass. `begins`: it holds an Initial packet
-    /// of the client.
+    /// Returns true if [`Behaviour::DropLargeUdp`] lets a datagram pass. `begins`: it has a client's Initial.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

@@ -86,8 +86,7 @@ pub enum TraceError {
 /// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// Time of the opportunity in which the last packet ended or that the next packet uses, and the free
-    /// bytes of this opportunity.
+    /// Time and free bytes of the opportunity in which the last packet ended, or that the next packet uses.
     open_at: Nanos,
     open_bytes: u32,
     /// The opportunity after the open one, as the start of its period and its index in the trace.

@@ -1,5 +1,4 @@
-//! Determines when requests are queued: once the response that reveals the resource has arrived, and the
-//! client's processing is over.
+//! Queues requests once the response that reveals them has arrived and the client's processing is over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -180,8 +179,7 @@ impl Discovery {
 
     /// Makes the load event wait for the resource and its descendants in [`Phase::Load`].
     ///
-    /// Descendants of a resource in another phase delay the load event only if the client learns of them
-    /// before the load event is due.
+    /// Descendants of a resource in another phase count only if they are known before the load event is due.
     ///
     /// [`Phase::Load`]: crate::Phase::Load
     fn await_with_children(&mut self, resource: usize) {

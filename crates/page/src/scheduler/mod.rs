@@ -32,8 +32,7 @@ use crate::{Nanos, Origin, Page};
 /// The scheduler ignores events of connections that it has closed and of requests that have ended, because
 /// such events can cross with its actions.
 ///
-/// The scheduler models neither speculative connections nor caches: a URL that occurs twice in the page is
-/// requested twice.
+/// The scheduler models neither speculative connections nor caches: equal URLs are requested repeatedly.
 #[derive(Debug)]
 pub struct Scheduler {
     origins: Vec<Origin>,
@@ -114,8 +113,8 @@ impl Scheduler {
         self.pool.next_action()
     }
 
-    /// Returns the time by which the driver must call [`Scheduler::advance`]; `None` if no action is possible
-    /// before the next event.
+    /// Returns the latest time for the next [`Scheduler::advance`]; `None` if only an event can cause
+    /// actions.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.is_finished() {
             return None;
@@ -136,8 +135,7 @@ impl Scheduler {
         self.discovery.is_finished()
     }
 
-    /// Returns the time at which the request for `resource` was queued, even if no connection was free;
-    /// `None` if it was not queued.
+    /// Returns the time at which the request for `resource` was queued, even if no connection was free.
     pub fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.discovery.queued_at(resource)
     }

@@ -1,5 +1,4 @@
-//! Plans the requests of a load, and the byte that reveals each request. The plan is fixed when the load
-//! begins.
+//! Plans the requests of a load, and the bytes that reveal them. The plan does not change during a load.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
@@ -94,8 +93,7 @@ impl Plan {
     }
 }
 
-/// Returns the finaliser of `SplitMix64` for `seed` times the generator's increment (Steele, Lea, Flood,
-/// OOPSLA 2014).
+/// Returns number `seed` of a `SplitMix64` generator that starts at 0 (Steele, Lea, Flood, OOPSLA 2014).
 fn split_mix(seed: u64) -> u64 {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -103,8 +101,7 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns for each resource true if the load requests it: the policy has its phase and the phases of all its
-/// initiators.
+/// Returns for each resource true if the load requests it: its phase and its initiators' are in the policy.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {

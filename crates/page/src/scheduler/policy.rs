@@ -30,8 +30,7 @@ pub struct Policy {
     pub processing_scale: f64,
     /// The phases to load. `load` must be among them.
     pub phases: Vec<Phase>,
-    /// Seed of the order in which a browser requests resources that the same byte of a response reveals;
-    /// `None` for the page's order.
+    /// Seed of the order of requests that the same byte of a response reveals; `None` for the page's order.
     pub order_seed: Option<u64>,
 }
 
@@ -48,8 +47,7 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The order of a browser: each resource once its initiator has revealed it and its processing time is
-    /// over, the most urgent first.
+    /// The order of a browser: each resource once it is revealed and processed, the most urgent first.
     #[default]
     Browser,
     /// The order of a parallel downloader: the root document and its redirects, then all other resources at

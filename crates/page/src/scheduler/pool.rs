@@ -9,9 +9,8 @@
 //! For a server with a fallback, the second connection uses the fallback. The connection that completes its
 //! handshake first stays, and takes over the requests of the other.
 //!
-//! A connection is available while it carries fewer requests than its server's limit: one request with
-//! HTTP/1, the server's limit of streams with HTTP/2. Each partition of requests has its own servers and
-//! connections.
+//! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, the
+//! limit of streams with HTTP/2. Each partition of requests has its own servers and connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -163,8 +162,7 @@ impl Pool {
         self.actions.pop_front()
     }
 
-    /// Sends the request if a connection is available. Otherwise queues it, and opens a connection if
-    /// possible.
+    /// Sends the request on an available connection. Otherwise queues it, and may open a connection.
     pub(crate) fn queue(&mut self, now: Nanos, resource: usize) {
         let number = self.queued;
         self.queued += 1;
@@ -261,8 +259,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's connections with an incomplete handshake: fallback connections if `fallback`,
-    /// otherwise usual connections.
+    /// Yields the server's usual, or with `fallback` its fallback connections with an incomplete handshake.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -286,8 +283,7 @@ impl Pool {
     }
 
     /// Removes a lost connection. Returns the requests that fail with it: requests that it carried and that
-    /// are not retried. If the connection was connecting, the most urgent request in its server's queue
-    /// fails.
+    /// are not retried. If it was connecting, the most urgent request in its server's queue fails.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -424,8 +420,7 @@ impl Pool {
             .map(|(_, id)| id)
     }
 
-    /// Returns true if the limits allow another connection to the server, if necessary after an idle
-    /// connection was closed.
+    /// Returns true if the limits allow a connection to the server, if necessary after closing an idle one.
     fn has_room(&self, id: ServerId) -> bool {
         let server = &self.servers[id.0];
         if server.open < server.limits.connections {
@@ -474,8 +469,7 @@ impl Pool {
         used.or_else(|| self.available.iter().filter(of_server).find(|one| !was_used(one))).copied()
     }
 
-    /// Sends the most urgent requests in the server's queue on an open connection, up to the connection's
-    /// limit.
+    /// Sends the server's most urgent requests on an open connection, up to the connection's limit.
     fn dispatch(&mut self, connection: ConnectionId) {
         self.available.retain(|other| *other != connection);
         loop {

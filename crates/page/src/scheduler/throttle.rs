@@ -1,7 +1,6 @@
 //! Limits delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each
-//! frame has a maximum number of delayable requests in flight. None goes to a server that has six requests of
-//! any kind in flight. The others wait before they request a connection. The target of a redirect takes the
-//! place of the redirect.
+//! frame has a maximum number in flight, and none goes to a server with six requests of any kind in flight.
+//! The others wait before they request a connection. The target of a redirect takes its place.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -12,8 +12,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x01\0\0\0
     \0\0\0\x02\0\x01\xe5\x27\xde\xfc\0\0\0\0IEND\xaeB`\x82";
 const SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>";
 
-/// Returns an image of `len` bytes, or filler if `len` is too short for an image. Other types than SVG and
-/// PNG get a GIF.
+/// Returns an SVG, PNG or GIF image of `len` bytes, or filler if `len` is too short for an image.
 pub(super) fn image(mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     if mime.contains("svg") {

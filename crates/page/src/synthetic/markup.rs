@@ -76,8 +76,7 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns the URLs of a reference as images, for parsers without scripts, and the other values as an
-    /// array.
+    /// Returns the URLs of a reference as images, for parsers without scripts, and the rest as an array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {
@@ -177,8 +176,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns a string literal of JavaScript and JSON. `text` must have neither quotes nor control characters,
-/// as URLs and methods.
+/// Returns a string literal of JavaScript and JSON. `text` must have no quotes and control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

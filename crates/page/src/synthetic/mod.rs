@@ -1,5 +1,4 @@
-//! Writes synthetic bodies. They make a browser request exactly the page's resources, each of exactly its
-//! size.
+//! Writes synthetic bodies, which make a browser request exactly the page's resources in their exact sizes.
 //!
 //! A page names the initiator of each resource, the byte of the initiator's body that reveals the resource,
 //! and the processing time before the request. This module writes HTML, CSS and scripts with which a browser
@@ -27,8 +26,7 @@ use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 pub enum Runtime {
     /// Bodies that have room hold the script.
     InBodies,
-    /// The browser's driver runs [`SyntheticPage::script`] in each document before the document's own
-    /// scripts.
+    /// The browser's driver runs [`SyntheticPage::script`] in each document before its own scripts.
     Injected,
 }
 
@@ -50,8 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that no body has room for, in the format that `runtime.js` reads. Bodies name the
-    /// lists by index.
+    /// Lists of references that no body has room for, as `runtime.js` reads them. Bodies name their indices.
     lists: Vec<String>,
 }
 
@@ -60,8 +57,7 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the page's `body_bytes`.
     pub body: SyntheticBody,
-    /// Content-Type of the page's resource, or another if a browser would not read the body as its resource
-    /// type.
+    /// Content-Type of the resource, or another if a browser would not read the body as its resource type.
     pub mime: String,
     /// Target of a redirect; `None` if the page has no resource for the target.
     pub location: Option<String>,
@@ -78,8 +74,8 @@ pub struct SyntheticResponse {
 pub struct FidelityGaps {
     /// Resources that are never requested, because no body has room for their reference.
     pub left_out: Vec<usize>,
-    /// Resources that are requested after the response of their initiator, because the initiator's body has
-    /// no room for their reference.
+    /// Resources that are requested only after the response of their initiator, because the initiator's body
+    /// has no room for the reference.
     pub relocated: Vec<usize>,
     /// Resources that are requested without their processing time, because no body has room for a timer.
     pub early: Vec<usize>,

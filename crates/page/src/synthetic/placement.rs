@@ -145,8 +145,8 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// Returns the smallest size of a reference in a document with `runtime.js`, in bytes, without references
-    /// that are deferred to it.
+    /// Returns the smallest size of a reference in a document with `runtime.js`, in bytes, if no reference is
+    /// deferred to it.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -184,8 +184,7 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let head = self.head(number, room);
         let mut free = room - head.len();
-        // References at the end of the document share one element, because separate elements would take
-        // kilobytes.
+        // References at the end of a document share an element: separate elements would take kilobytes.
         let together = |placer: &Self, child: usize| runtime && placer.references()[child].at_bytes.is_none();
         let bytes = |placer: &Self, child: usize| {
             if together(placer, child) {
@@ -211,8 +210,7 @@ impl<'a> Placer<'a> {
         let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
-            // Only `runtime.js` starts deferred references. The root document keeps such references, because
-            // no document encloses it.
+            // Only `runtime.js` starts deferred references. No document encloses the root, so it keeps them.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
             let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
                 overflow.push(child);

@@ -42,8 +42,7 @@ pub(super) struct Reference {
     pub(super) initiator_type: InitiatorType,
     /// Type of the last resource's body if it can hold references; `None` for an image, for example.
     pub(super) container: Option<Container>,
-    /// Number of the reference whose response makes the browser start this request; `None` for the root
-    /// document.
+    /// Number of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
     /// Number of bytes of the parent's body that reveal the request; `None` for the whole response.
     pub(super) at_bytes: Option<u64>,
