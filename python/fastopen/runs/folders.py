@@ -137,8 +137,7 @@ def _networks(experiment: Experiment) -> str:
 def remove_run(folder: Path) -> int:
     """Remove a run's folder with its exports and report, and return the number of bytes freed.
 
-    Raises InputError if the folder holds no run, if the run is being written, or if the folder holds other
-    files.
+    Raises InputError if the folder holds no run or also other files, or if the run is being written.
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")

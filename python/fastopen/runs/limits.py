@@ -30,12 +30,10 @@ SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
 BATCH_ROWS: Final = 50
 MAX_BATCHED_VALUE_BYTES: Final = 2**20
-# The record of a page with 2,000 resources has 1 MB. The largest record has 26 MB: 10,000 requests with a
-# connection each, as many samples as the world program keeps (crates/world/src/capture/tcp_trace.rs), and
-# pictures.
+# The record of a page with 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
+# connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records usually shrink to a tenth. Text beyond this multiple of its compressed size counts against
-# MAX_EXCESS_BYTES, a budget for the whole run.
+# Records shrink to a tenth. Text beyond this multiple of its compressed size counts against MAX_EXCESS_BYTES.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 

@@ -29,8 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# Two conditions for a superseded load. The first is quicker for few loads. The second is evaluated once, and
-# is quicker for a million loads.
+# Conditions for a superseded load: the first is quicker for few loads; the second, evaluated once, for many.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt

@@ -109,8 +109,7 @@ class EngineSet:
 
         For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
         of a store of results. `executor` runs jobs of virtual time instead of this process. Raises InputError
-        if the store or the executor cannot be used, MachineError if this machine lacks the world program or a
-        kernel that the plan needs.
+        if store or executor cannot be used, MachineError if this machine lacks the world program or a kernel.
         """
         if executor is not None and plan.engines != ("virtual",):
             remedy = "use --engine virtual"

@@ -36,8 +36,7 @@ from fastopen.pages import Page, load_chosen
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time agrees if it differs by at most this share.
 AGREE_SHARE: Final = 0.1
-# After this number of requests, about half a minute on two cores, a search tries only neighbours of the best
-# rig.
+# After this number of requests, half a minute on two cores, a search tries only the best rig's neighbours.
 SEARCH_REQUESTS: Final = 60_000
 # Number of rigs that are loaded together if no neighbour is left to try.
 AT_ONCE: Final = 4

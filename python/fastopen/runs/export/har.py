@@ -1,8 +1,7 @@
 """Write one load as a HAR 1.2 document for the network panels of browsers.
 
-Facts that HAR does not define are in fields that begin with an underscore, as the format requires: the
-evidence of a connection is in `_connection` of its entries, and the evidence of the load in `_fastopen` of
-its page.
+Facts that HAR does not define are in fields that begin with an underscore, as the format requires: evidence
+of a connection in `_connection` of its entries, and evidence of the load in `_fastopen` of its page.
 """
 
 from collections.abc import Mapping
@@ -108,9 +107,9 @@ def _timings(
     -1 means that a timing does not apply (HAR 1.2). `looked_up` is the time span of the host's lookup, if
     there was one. `ssl` is part of `connect`, as the format requires. If TCP Fast Open sends the request in
     the SYN, `connect` is only the time of opening, and `wait` includes the round trip. If the connection was
-    opened before the request was queued, for another request, then `connect` does not apply, and the rest of
-    the handshake counts as `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the
-    handshake continued in `wait`.
+    opened earlier, for another request, `connect` does not apply, and the rest of the handshake counts as
+    `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the handshake continued in
+    `wait`.
     """
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]

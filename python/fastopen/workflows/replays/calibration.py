@@ -17,13 +17,12 @@ from fastopen.pages import Page, Resource
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
-# Maximum number of rounds that correct the positions of references and the certain think times. They come
-# first, because they decide which request meets which queue. Bytes arrive in packets, so corrections may
-# require others.
+# Maximum number of rounds that correct positions of references and certain think times. They come first,
+# because they decide which request meets which queue. Bytes arrive in packets, so a correction may require
+# others.
 PLACING_ROUNDS: Final = 16
-# The share of the remaining error that each step corrects, from the shortest and from the longest think
-# times. Correcting all at once would overshoot, because each think time moves other queues, until
-# little is missing.
+# The share of the error that each step corrects, from the shortest and from the longest think times. All at
+# once would overshoot, because each think time moves other queues, until little is missing.
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
 # The resolution of recorders. Smaller errors do not count as better.
 RESOLUTION_US: Final = 100
@@ -72,7 +71,7 @@ def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads
     `page` is the page as imported. If a queue delays a response, the server's think time cannot be seen, and
     all think times together determine which requests meet in a queue. So the search approaches the recording
     from two ends: from no think times upwards, and from the longest possible ones downwards. Then it removes
-    think times that are not needed.
+    needless ones.
     """
     search = _Search(exchanges)
     complete = True
