@@ -44,7 +44,7 @@ pub enum DropCause {
 }
 
 impl<P: Datagram> Direction<P> {
-    /// Creates an idle direction. A trace starts at `start`.
+    /// Creates an idle direction. If the rate is a trace, the trace starts at `start`.
     pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
         Self::of(stages(config, start, None), start)
     }
@@ -76,7 +76,7 @@ impl<P> Direction<P> {
     /// Offers a packet with an IP length of `bytes` at `now`. If `now` is before the time of an earlier
     /// packet, the earlier packet's time is used.
     ///
-    /// `extra_delay` is the one-way delay of the packet's host in addition to that of the link. Packets of
+    /// `extra_delay` is the one-way delay of the packet's host in addition to the link's delay. Packets of
     /// hosts with different extra delays overtake each other.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub enum PacketType {
 }
 
 /// Returns the types of the coalesced packets in a datagram, in order (RFC 9000 section 12.2). Stops before a
-/// Version Negotiation packet, and where a packet is incomplete.
+/// Version Negotiation packet, and at an incomplete packet.
 pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     let mut rest = Some(datagram);
     std::iter::from_fn(move || {

@@ -12,8 +12,8 @@ INTERVAL_S: Final = 0.1
 class DiskSync:
     """A thread that flushes a file soon after each `wake`, at most once in INTERVAL_S.
 
-    The caller does not wait: waiting for the disk would take as long as a load in virtual time. Until then
-    the kernel holds the data of a commit. If the machine stops, the lost loads are run again.
+    The caller does not wait, because that would take as long as a load in virtual time. The kernel holds the
+    data of a commit until it is flushed. If the machine stops before, the lost loads are run again.
     """
 
     def __init__(self, path: Path) -> None:

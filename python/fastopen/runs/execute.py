@@ -14,7 +14,7 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
-# If the first loads of an arm, this many, are invalid for the same reason, the others will be, too.
+# If this number of first loads of an arm is invalid for the same reason, the others will be, too.
 INVALID_ALIKE: Final = 3
 # Disturbances by the machine stop a run only after this many rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3

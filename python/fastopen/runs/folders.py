@@ -66,7 +66,7 @@ def run_folders(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of a list of runs. For an unreadable run, `status` is the reason, and facts are empty."""
+    """One line of a list of runs. For an unreadable run, `status` is the reason, and the rest is empty."""
 
     folder: Path
     status: str

@@ -102,7 +102,7 @@ class _Part:
 
 
 class _Merging:
-    """Collects facts on the parts and merges them. It opens one part at a time, so their number is free."""
+    """Collects facts on the parts and merges them. Opens one part at a time, so there may be any number."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan

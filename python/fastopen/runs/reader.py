@@ -261,13 +261,13 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the record of a load's attempt as JSON, or of its last. Raises KeyError if there is none."""
+        """Return the JSON record of a load's attempt, or of its last. Raises KeyError if there is none."""
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the full record of an attempt, as `load_json`. Raises KeyError if there is no record."""
+        """Return the full record of a load's attempt, or of its last. Raises KeyError if there is none."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)

@@ -363,7 +363,7 @@ class _Search:
         return Tried(rig, times, frozenset(fitted))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the pages of objects to two times without TFO each, and times of clients to one."""
+        """Fit the number and size of objects of pages to two published times without TFO each."""
         fitting = [row for row in rows if row.setting.fitted == "objects"]
         for row in fitting:
             row.begin(self.space.cells_of(row.page.name))

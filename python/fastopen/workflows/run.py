@@ -371,7 +371,7 @@ def check_hosts(
 
 
 def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if a browser is to load a page whose document has no body: it was recorded as 304."""
+    """Raise InputError if a browser is to load a page whose document has no body, only status 304."""
     browsers = [one.client.label for one in experiment.setups if one.client.type.paints]
     for one in imported if browsers else ():
         document = next(resource for resource in one.page.resources if resource.redirect_to is None)

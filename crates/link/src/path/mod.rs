@@ -69,7 +69,7 @@ pub enum Behaviour {
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Drops all datagrams with a client's QUIC Initial packets but the first, until the host answers.
+    /// Drops a client's datagrams with QUIC Initial packets after the first, until the host answers.
     DropLargeUdp,
 }
 
@@ -114,7 +114,7 @@ pub enum Way {
 /// The middlebox's decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// Forward the first so many bytes of the packet.
+    /// Forward this number of bytes from the start of the packet.
     Forward(u32),
     /// Forward the packet at this time.
     Hold(Nanos),

@@ -1,8 +1,8 @@
 //! `CoDel`, controlled delay (RFC 8289). It drops packets at the head of the queue once their sojourn time
 //! has been above a target for a whole interval, and drops more often the longer it stays above.
 //!
-//! Names and steps follow the pseudocode in section 5 of the RFC. The constants are those of section 4.4,
-//! which are also Linux's defaults (tc-codel(8)).
+//! Names and steps follow the pseudocode in section 5 of the RFC. The constants are from section 4.4, and are
+//! also Linux's defaults (tc-codel(8)).
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub(super) struct CodelQueue<P> {
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
-    /// Packets dropped in this dropping state.
+    /// Number of packets dropped in this dropping state.
     count: u32,
     lastcount: u32,
 }
@@ -61,8 +61,8 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Drops the packets at the head that are to be dropped, then removes and returns the next packet.
-    /// `backlog` is the number of bytes in other queues for the same wire.
+    /// Drops packets at the head as `CoDel` requires, then removes and returns the next packet. `backlog` is
+    /// the number of bytes in other queues for the same wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {

@@ -1,6 +1,6 @@
 //! Delays packets by the propagation delay, with or without random jitter for each packet.
 //!
-//! The distributions are those of netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
+//! The distributions follow netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
 //! `net/sched/sch_netem.c`): uniform, at most the jitter below or above the mean, or normal with the jitter
 //! as standard deviation. A delay is never below 0.
 //!

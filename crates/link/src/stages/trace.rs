@@ -1,6 +1,6 @@
 //! Mahimahi's traces: recorded times at which a packet may leave, repeated without end.
 //!
-//! The rules are those of `src/frontend/link_queue.cc` in ravinet/mahimahi:
+//! The rules follow `src/frontend/link_queue.cc` in ravinet/mahimahi:
 //!
 //! - Each opportunity carries [`OPPORTUNITY_BYTES`], and serves packets that arrived before it, in order.
 //! - Several small packets share an opportunity. A packet that does not fit continues in the next one.

@@ -101,7 +101,8 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns for each resource true if the load requests it: its phase and its initiators' are in the policy.
+/// Returns for each resource true if the load requests it: the policy has its phase and its initiators'
+/// phases.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {

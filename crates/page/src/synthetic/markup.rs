@@ -176,7 +176,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns a string literal of JavaScript and JSON. `text` must have no quotes and control characters.
+/// Returns a string literal of JavaScript and JSON. `text` has neither quotes nor control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

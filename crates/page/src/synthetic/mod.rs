@@ -48,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that no body has room for, as `runtime.js` reads them. Bodies name their indices.
+    /// Lists of references that no body has room for, as `runtime.js` reads them. Bodies name them by index.
     lists: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the document of a load, without requests that never began. `addresses` is by host."""
+    """Return a load's document, without requests that never began. `addresses` maps hosts to addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)

@@ -71,7 +71,7 @@ def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads
     `page` is the page as imported. If a queue delays a response, the server's think time cannot be seen, and
     all think times together determine which requests meet in a queue. So the search approaches the recording
     from two ends: from no think times upwards, and from the longest possible ones downwards. Then it removes
-    needless ones.
+    think times that are not needed.
     """
     search = _Search(exchanges)
     complete = True

@@ -44,7 +44,7 @@ CACHED_MS: Final = 1.0
 AT_ONCE: Final = 0.5
 # Connections per host if the page has the recorded waits for connections: more than any page needs.
 UNLIMITED_CONNECTIONS: Final = 256
-# A world measures its link by handshakes, which time out after a second. Hosts have the rest as extra RTT.
+# A world measures its link by handshakes, which time out after a second. A longer RTT is extra RTT of hosts.
 LINK_RTT_MAX_US: Final = 500_000
 # Tolerated lateness of a packet on engine host, as a share of the load time.
 LATE_SHARE: Final = 0.01
@@ -75,7 +75,7 @@ class Rules:
     handshakes: bool = True
     """Use only recorded handshakes and lookups; otherwise each connection has a TCP handshake."""
     versions: bool = True
-    """Use HTTP/2 and HTTP/3 for the recorded hosts; otherwise use HTTP/1.1 for all hosts."""
+    """Use HTTP/2 and HTTP/3 for hosts recorded with them; otherwise use HTTP/1.1 for all hosts."""
     waits: bool = True
     """Let requests over HTTP/1.1 wait for connections as recorded; otherwise for one of six."""
     names: NameLookup = "none"
