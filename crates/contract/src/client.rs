@@ -1,4 +1,4 @@
-//! The clients of jobs: their kinds, the traits of each kind, and the settings of a client.
+//! Defines the clients of jobs: their kinds, the traits of each kind, and the settings of a client.
 
 use std::num::NonZeroU8;
 
@@ -13,31 +13,31 @@ pub enum ClientKind {
     /// The built-in loader.
     #[default]
     Loader,
-    /// Any command.
+    /// A program of the user, started by a command line.
     Command,
     /// Unmodified Chromium.
     Chromium,
 }
 
-/// The traits of a kind of client by which worlds are built. Python has the rules of what a client can do.
+/// The traits of a kind of client that a world is built for. The rules on what a client can do are in Python.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
-    /// True for a program that is not part of fastopen.
+    /// True if the client is a program that is not part of fastopen.
     pub is_foreign: bool,
-    /// True if it runs scripts of its driver before those of the page.
+    /// True if the client runs scripts of its driver before the scripts of the page.
     pub runs_scripts: bool,
-    /// The number of session tickets of a host that an earlier visit leaves it, if origins send as many.
+    /// The number of session tickets per host that an earlier visit leaves, if origins send as many.
     pub tickets_left: u8,
-    /// True if it contacts hosts of the HSTS preload list only by https, and therefore needs alias hosts.
+    /// True if the client uses only https for hosts on the HSTS preload list, so that it needs alias hosts.
     pub hsts_preloaded: bool,
-    /// True if it looks for HTTP/3 in `Alt-Svc`.
+    /// True if the client learns of HTTP/3 from `Alt-Svc`.
     pub reads_alt_svc: bool,
-    /// True if it polls the clock until the clock has advanced, so that reading it must take virtual time.
+    /// True if the client polls the clock until it has advanced. Each reading must then take virtual time.
     pub polls_clock: bool,
-    /// Memory that it needs in addition to the world's, in bytes.
+    /// Memory that the client needs in addition to the world's memory, in bytes.
     pub memory_bytes: u64,
-    /// The longest real time between two records of a job in virtual time, in seconds: its start, or a load.
+    /// The longest real time without a record of a job in virtual time, in seconds: a start or a load.
     pub silence_s: u64,
 }
 
@@ -56,18 +56,18 @@ impl ClientKind {
         };
         match self {
             Self::Loader => loader,
-            // A command has at least one connection.
+            // A command opens at least one connection, which leaves one ticket.
             Self::Command => Capabilities { is_foreign: true, tickets_left: 1, ..loader },
             Self::Chromium => Capabilities {
                 is_foreign: true,
                 runs_scripts: true,
-                // It keeps two. A connection of the visit without a request may have used one.
+                // Chromium keeps two. A connection without a request may have used one of them.
                 tickets_left: 1,
                 hsts_preloaded: true,
                 reads_alt_svc: true,
                 polls_clock: true,
                 memory_bytes: 3 << 30,
-                // Its start takes most of a minute on an idle machine.
+                // Chromium's start takes most of a minute even on an idle machine.
                 silence_s: 600,
             },
         }
@@ -81,22 +81,22 @@ pub enum View {
     /// The first view, with an empty cache.
     #[default]
     First,
-    /// The second view, right after the first, with its cache.
+    /// The second view, right after the first, with the cache of the first.
     Repeat,
 }
 
-/// The header sizes of the requests of a client that has headers of its own.
+/// The header sizes of requests, for a client that has its own headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestHeads {
-    /// The client's own.
+    /// The sizes of the client's own headers.
     #[default]
     Own,
-    /// The page's.
+    /// The sizes in the page.
     Recorded,
 }
 
-/// The client of a job. None is the profile's value.
+/// The client of a job. `None` means the value of the profile.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
@@ -121,7 +121,7 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Returns the scheduler's policy with HTTP/1.
+    /// Returns the scheduler's policy for HTTP/1.
     pub(super) fn policy(&self) -> Policy {
         let own = match self.profile {
             Profile::Browser => Policy::browser(),

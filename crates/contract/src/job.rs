@@ -1,4 +1,4 @@
-//! Jobs, which the program reads.
+//! Defines jobs, which the world program reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -92,28 +92,28 @@ pub struct Network {
     pub resolver: Conduct,
 }
 
-/// The time for which the loader waits for the answer to a query, as glibc does (resolv.conf(5)).
+/// The time for which the loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The client's source of hosts' addresses.
+/// The way in which the client learns the addresses of hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameLookup {
-    /// The client knows them.
+    /// The client knows all addresses.
     #[default]
     None,
-    /// Queries over UDP.
+    /// DNS queries over UDP.
     Do53,
-    /// Queries over one TCP connection.
+    /// DNS queries over one TCP connection.
     Tcp,
-    /// Queries over one TLS connection (RFC 7858).
+    /// DNS queries over one TLS connection (RFC 7858).
     Dot,
-    /// Queries over one HTTPS connection (RFC 8484).
+    /// DNS queries over one HTTPS connection (RFC 8484).
     Doh,
 }
 
 impl NameLookup {
-    /// Returns the port of the resolver; None if the client knows all addresses.
+    /// Returns the port of the resolver; `None` if the client knows all addresses.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::None => None,
@@ -123,7 +123,7 @@ impl NameLookup {
         }
     }
 
-    /// Returns the ALPN protocol of the resolver; None if queries are in cleartext.
+    /// Returns the ALPN protocol of the resolver; `None` if there are no queries over TLS.
     pub fn alpn(self) -> Option<&'static [u8]> {
         match self {
             Self::None | Self::Do53 | Self::Tcp => None,
@@ -132,7 +132,7 @@ impl NameLookup {
         }
     }
 
-    /// Returns true if the client asks over a connection.
+    /// Returns true if the client sends its queries over a TCP connection.
     pub fn is_over_tcp(self) -> bool {
         matches!(self, Self::Tcp | Self::Dot | Self::Doh)
     }
@@ -160,7 +160,8 @@ pub enum CrossTraffic {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMaker {
-    /// This program on `host`. On `virtual` the kernel if its link has the same times, else this program.
+    /// This program on engine `host`. On `virtual`, the kernel if its link has the same times as the model,
+    /// and otherwise this program.
     #[default]
     Auto,
     /// This program forwards each packet according to the link model.
@@ -176,8 +177,8 @@ impl Network {
     }
 
     /// Returns true if the kernel's link (`netem`, `tbf`) has the same times as the link model, to the
-    /// microsecond. netem's jitter reorders packets, or with a rate is subtracted from the delay of every
-    /// packet that waits.
+    /// microsecond. This is never so with jitter: netem's jitter reorders packets, or with a rate is
+    /// subtracted from the delay of every packet that waits.
     pub fn kernel_matches_model(&self) -> bool {
         let is_plain =
             |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
@@ -217,13 +218,13 @@ pub struct LinkDirection {
     pub reorder: bool,
 }
 
-/// The distribution of each packet's delay around that of its direction.
+/// The distribution of the delays of packets around the delay of their direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
     /// Normal, with this standard deviation in microseconds.
     NormalUs(u64),
-    /// Uniform, with at most this difference in microseconds.
+    /// Uniform, at most this many microseconds below or above.
     UniformUs(u64),
 }
 
@@ -234,7 +235,7 @@ impl Jitter {
         us
     }
 
-    /// Returns the jitter of the link model; None if it is 0 or too large.
+    /// Returns the jitter for the link model; `None` if it is 0 or too large.
     fn model(self) -> Option<link::Jitter> {
         let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {
@@ -245,8 +246,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns the longest wait of a packet in microseconds, in a queue of `seen` bytes, or without that of
-    /// the largest length. None: there is no bound.
+    /// Returns the longest time in microseconds that a packet waits in a queue of `seen` bytes, or without
+    /// `seen` of the largest permitted length; `None` if there is no known bound.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -258,7 +259,7 @@ impl LinkDirection {
     /// Returns the configuration of the link model for the direction `network.{way}`.
     ///
     /// # Errors
-    /// The fault with its place in `network`.
+    /// Returns the problem, and its place in `network`.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -290,7 +291,7 @@ impl LinkDirection {
     }
 }
 
-/// TCP at both ends.
+/// The TCP settings of both ends.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
@@ -302,14 +303,14 @@ pub struct Tcp {
     pub listener_fastopen: ListenerFastOpen,
 }
 
-/// `net.ipv4.tcp_fastopen` of the client in loads with Fast Open.
+/// The client's `net.ipv4.tcp_fastopen` in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ClientFastOpen {
-    /// `TFO_CLIENT_ENABLE`: data in a SYN requires a cookie.
+    /// `TFO_CLIENT_ENABLE`: the client sends data in a SYN only if it has a cookie.
     #[default]
     #[serde(rename = "0x1")]
     WithCookie,
-    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: data in every first SYN, and never a cookie.
+    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and none has a cookie.
     #[serde(rename = "0x5")]
     WithoutCookie,
 }
@@ -324,10 +325,10 @@ impl ClientFastOpen {
     }
 }
 
-/// `net.ipv4.tcp_fastopen` of the hosts in loads with Fast Open.
+/// The hosts' `net.ipv4.tcp_fastopen` in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
-    /// Linux's default, without TFO for servers.
+    /// Linux's default: servers do not use TFO.
     #[serde(rename = "0x1")]
     Off,
     /// `TFO_SERVER_ENABLE`.
@@ -337,11 +338,11 @@ pub enum ListenerFastOpen {
     /// `TFO_SERVER_ENABLE` and `TFO_SERVER_COOKIE_NOT_REQD`: data is accepted with any cookie or none.
     #[serde(rename = "0x202")]
     CookieNotRequired,
-    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: each listener has a queue, as long as its backlog
-    /// unless it sets a length.
+    /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: each listener has a Fast Open queue, as long as its
+    /// backlog unless the listener sets a length.
     #[serde(rename = "0x402")]
     EveryListener,
-    /// All three.
+    /// `TFO_SERVER_ENABLE`, `TFO_SERVER_COOKIE_NOT_REQD` and `TFO_SERVER_WO_SOCKOPT1`.
     #[serde(rename = "0x602")]
     EveryListenerCookieNotRequired,
 }
@@ -383,18 +384,18 @@ impl Default for Tcp {
 }
 
 impl Job {
-    /// Returns true if it has transactions, whose server has a core of its own.
+    /// Returns true if the job has transactions. Their server then has its own core.
     pub fn has_transactions(&self) -> bool {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
 
-    /// Returns true if its loads run a program that is not part of fastopen: a client or a server.
+    /// Returns true if the job's loads run a client or server that is not part of fastopen.
     pub fn is_foreign(&self) -> bool {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC. None if no host of the page speaks HTTP/3, or if QUIC does not have the
-    /// congestion control.
+    /// Returns the settings of QUIC; `None` without hosts with HTTP/3, or if QUIC lacks the congestion
+    /// control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -414,8 +415,8 @@ impl Job {
         }
     }
 
-    /// Returns the scheduler's policy. A client with persistent connections opens only one to a host that
-    /// multiplexes, as browsers do.
+    /// Returns the scheduler's policy. A client with persistent connections opens only one connection to a
+    /// host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
@@ -470,8 +471,8 @@ impl OriginSettings {
         }
     }
 
-    /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers speak
-    /// HTTP/1.1, independently of the version over TLS.
+    /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers use
+    /// HTTP/1.1 (or 1.0 if their host has it), independently of the version over TLS.
     pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
         match self.http_of(url.host()) {
             version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,
@@ -480,7 +481,7 @@ impl OriginSettings {
         }
     }
 
-    /// Returns true if clients talk to an external server instead of a host's origins.
+    /// Returns true if clients connect to the external server instead of the origins of `host`.
     pub fn is_served(&self, host: &str) -> bool {
         self.server.is_some() && self.server_hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
     }
@@ -490,12 +491,12 @@ impl OriginSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bodies {
-    /// Recorded bytes if there are any, else dots.
+    /// The recorded bodies if there are any, otherwise dots.
     #[default]
     Filler,
     /// Synthetic HTML, CSS and scripts of the page's sizes that make a browser request exactly its resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests that differ only in the query.
+    /// Recorded responses with their headers, also for requests with another query.
     Recorded,
 }
 
@@ -532,12 +533,12 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns true with TCP Fast Open.
+    /// Returns true if the transport uses TCP Fast Open.
     pub fn is_fast_open(self) -> bool {
         matches!(self, Self::Tfo | Self::TlsTfo)
     }
 
-    /// Returns true if every origin speaks TLS on its port, and false if all speak cleartext.
+    /// Returns true if the load uses TLS, and false if all origins use cleartext.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Self::Tls | Self::TlsTfo)
     }
@@ -563,7 +564,7 @@ pub struct LoadPlan {
     pub transactions: Option<TransactionsPlan>,
 }
 
-/// The tolerated errors of a world.
+/// The tolerated differences between a world and its model.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tolerance {
@@ -573,8 +574,8 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Returns the tolerated delay of a packet by the link in microseconds. The default is a tenth of the
-    /// RTT, and 5 ms at least.
+    /// Returns the time in microseconds by which the link may release a packet too late. The default is a
+    /// tenth of the RTT, but at least 5 ms.
     pub fn late_us_at(&self, rtt_us: u64) -> u64 {
         self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))
     }

@@ -1,5 +1,5 @@
-//! The jobs that the program reads and the records that it writes. `docs/dev/contract.md` describes their
-//! keys.
+//! Defines the jobs that the world program reads, and the records that it writes. `docs/dev/contract.md`
+//! describes the keys.
 
 #![expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 
@@ -14,5 +14,5 @@ pub use job::*;
 pub use records::*;
 pub use transactions::*;
 
-/// The version of the contract.
+/// The version of the contract. A job must name it.
 pub const VERSION: u32 = 2;

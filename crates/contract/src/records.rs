@@ -1,4 +1,4 @@
-//! Records, which the program writes and tests read.
+//! Defines records, which the world program writes and tests read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::transactions::TransactionsRecord;
 
-/// Returns the address of the resolver, which is the host of connections to it. Its number is above those of
-/// hosts and of probes.
+/// Returns the address of the resolver. Records of connections to the resolver have this address as host.
+/// Hosts and probes have lower addresses.
 pub const fn resolver_address(ip: Version) -> IpAddr {
     match ip {
         Version::V4 => IpAddr::V4(Ipv4Addr::new(198, 19, 255, 53)),
@@ -23,7 +23,7 @@ pub const fn resolver_address(ip: Version) -> IpAddr {
     }
 }
 
-/// A record.
+/// One line of the program's output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Record {
@@ -35,7 +35,7 @@ pub enum Record {
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
 
-/// The cause of a failure.
+/// The part that caused a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// A world as it was built and measured.
+/// A world, as built and measured.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorldRecord {
@@ -97,7 +97,7 @@ pub enum LinkKind {
     Kernel,
 }
 
-/// A value of the client's namespace, and one of the origins' namespace.
+/// A value for the client's network namespace, and a value for the origins' network namespace.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BothEnds<T> {
@@ -105,7 +105,7 @@ pub struct BothEnds<T> {
     pub origins: T,
 }
 
-/// The TCP settings of a new connection.
+/// The TCP settings that a new connection gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteRecord {
@@ -113,7 +113,7 @@ pub struct RouteRecord {
     pub initial_window_segments: u32,
 }
 
-/// The measured network.
+/// The measured properties of the network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
@@ -122,7 +122,7 @@ pub struct Measured {
     pub up_bit_per_s: MeasuredRate,
 }
 
-/// A round-trip time in microseconds.
+/// A measured round-trip time, in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRtt {
@@ -132,7 +132,7 @@ pub struct MeasuredRtt {
     pub samples: usize,
 }
 
-/// A rate in bit/s.
+/// A measured rate, in bit/s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRate {
@@ -140,7 +140,7 @@ pub struct MeasuredRate {
     pub median: Option<u64>,
 }
 
-/// One load. Times are in nanoseconds since its start.
+/// One load. Times are in nanoseconds since the start of the load.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRecord {
@@ -169,7 +169,7 @@ pub struct LoadRecord {
     pub server: Option<ServerRecord>,
 }
 
-/// The kernel's data about an external server.
+/// The kernel's data on an external server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRecord {
@@ -205,7 +205,7 @@ pub struct CrossRecord {
 }
 
 impl CrossRecord {
-    /// Returns the bytes since `before`.
+    /// Returns the bytes moved since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
@@ -216,7 +216,7 @@ impl CrossRecord {
     }
 }
 
-/// The browser's own metrics of a load, in nanoseconds since the navigation's start.
+/// The browser's own metrics of a load. Times are in nanoseconds since the start of the navigation.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrowserRecord {
@@ -232,7 +232,7 @@ pub struct BrowserRecord {
     pub dialogs: u64,
 }
 
-/// A picture that a browser showed from a time on.
+/// A picture that a browser showed from `at_ns` on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRecord {
@@ -240,7 +240,7 @@ pub struct FrameRecord {
     pub jpeg: String,
 }
 
-/// The end at which the times of requests and connections were taken.
+/// The end at which the times of requests and connections were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {
@@ -248,8 +248,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The contradiction between a load's evidence and its expectation. Python writes the kind `fault` for a
-/// world that died.
+/// The kinds of contradiction between evidence and expectation. Python adds `fault`, for a world that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -285,9 +284,9 @@ pub enum InvalidKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invalid {
-    /// The kind of the contradiction.
+    /// The kind of contradiction.
     pub kind: InvalidKind,
-    /// The details, as text.
+    /// The details, as text for people.
     pub detail: String,
 }
 
@@ -303,7 +302,7 @@ pub struct LookupRecord {
     pub resolver: ResolverRecord,
 }
 
-/// The resolver's view of the lookup of one name.
+/// The resolver's counts for the lookup of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolverRecord {
@@ -335,9 +334,9 @@ pub struct RequestRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
-    /// It was used without a request.
+    /// The client used the response without a request.
     Fresh,
-    /// The origin validated it.
+    /// The origin confirmed that the response is still valid.
     Revalidated,
     /// The response was cut off, and completed from a simultaneous response of the same URL.
     Shared,
@@ -363,8 +362,7 @@ pub struct ConnectionRecord {
     pub origin_samples: Vec<TcpSample>,
 }
 
-/// The packets of a QUIC connection at the sockets of both ends. For an external client, they are counted at
-/// its interface.
+/// The packets of a QUIC connection at the sockets of both ends, or at the interface of an external client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicRecord {
@@ -373,15 +371,14 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. `otherwise` is the answer for an end that reports
-    /// no losses.
+    /// Returns true if either end declared a packet lost. `otherwise` stands for an end without a count.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
     }
 }
 
-/// The packets that crossed the socket of one end.
+/// The packets that passed the socket of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicEnd {
@@ -398,7 +395,7 @@ impl From<QuicEvidence> for QuicEnd {
     }
 }
 
-/// `TCP_INFO` of the origin's end of a connection at one time.
+/// Values of `TCP_INFO` at the origin's end of a connection at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSample {
@@ -410,7 +407,7 @@ pub struct TcpSample {
 }
 
 impl TcpSample {
-    /// Creates a sample at a time of the monotonic clock.
+    /// Creates a sample. `at_ns` is a time of the monotonic clock.
     pub fn new(at_ns: u64, info: &fastopen_netns::tcp::TcpInfo) -> Self {
         Self {
             at_ns,
@@ -421,14 +418,14 @@ impl TcpSample {
         }
     }
 
-    /// Returns true if the other differs at most in its time.
+    /// Returns true if both samples are equal, except that their times may differ.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         Self { at_ns: other.at_ns, ..*self } == *other
     }
 }
 
-/// Connections without a request that the client aborted before a segment of the server arrived, as browsers
-/// do with surplus connections. `syn_data` is the number of those whose SYN data the origin accepted.
+/// Counts connections without a request that the client aborted before a segment of the server arrived, as
+/// browsers do with surplus connections. `syn_data` counts the ones whose SYN data the origin accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -454,7 +451,7 @@ pub struct TlsRecord {
 }
 
 impl TlsRecord {
-    /// Creates the record of a handshake, without the bytes of both directions.
+    /// Creates the record of a handshake. `sent_bytes`, `received_bytes` and `origin` are not set yet.
     pub fn new(handshake: tls::Handshake, secured_ns: u64) -> Self {
         let tls::Handshake { session, hello_bytes, early_bytes, .. } = handshake;
         let tls::Session { version, cipher, group, alpn, resumed } = session;
@@ -473,7 +470,7 @@ impl TlsRecord {
         }
     }
 
-    /// Bytes of early data that the origin had read before the handshake was complete.
+    /// Returns the bytes of early data that the origin read before the end of the handshake; 0 if unknown.
     pub fn seen_early(&self) -> u64 {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }
@@ -484,7 +481,7 @@ impl TlsRecord {
     }
 }
 
-/// The origin's record of a handshake.
+/// The origin's view of a TLS handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginTlsRecord {
@@ -493,7 +490,7 @@ pub struct OriginTlsRecord {
     pub answer_held_ns: u64,
 }
 
-/// `TCP_INFO` of one end of a connection.
+/// Values of `TCP_INFO` at one end of a connection.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndEvidence {
@@ -535,10 +532,10 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// With the counts since `before`; what is no count stays.
+    /// Returns the record with the counts since `before`. Values that are not counts stay.
     ///
-    /// A queue's management may drop packets that had been accepted before: where it drops more of those than
-    /// were accepted since, none was.
+    /// An AQM may drop packets that were accepted before `before`. If it drops more of them than packets were
+    /// accepted since, the number of accepted packets is 0.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {
@@ -554,7 +551,7 @@ impl LinkRecord {
     }
 }
 
-/// The packets of one direction since it was configured.
+/// The packets of one direction of the link.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirectionRecord {

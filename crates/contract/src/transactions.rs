@@ -1,4 +1,4 @@
-//! Transactions with a server under load: plan and record.
+//! Defines the plan and the record of transactions with a server under load.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::records::{BothEnds, Invalid, LinkRecord};
 
-/// Transactions instead of a page load. Each is a new connection, the request for one of the page's resources
-/// in turn, and its response.
+/// Transactions instead of a page load. Each transaction is a new connection, one request, and its response.
+/// The requests are for the page's resources in turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsPlan {
@@ -25,7 +25,7 @@ pub struct TransactionsPlan {
 }
 
 impl TransactionsPlan {
-    /// Returns an estimate of the number of connections, with those of a flood.
+    /// Returns an estimate of the number of connections, including the connections of a flood.
     pub fn connections(&self) -> u64 {
         let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);
@@ -37,27 +37,27 @@ fn default_late_us() -> u64 {
     1000
 }
 
-/// The beginnings of transactions.
+/// When transactions begin: at a fixed rate, or one after another for each client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At a fixed rate, independently of earlier transactions (open loop).
+    /// At this fixed rate per second, independently of earlier transactions (open loop).
     RatePerS(u32),
-    /// This number of clients, each with one transaction after another (closed loop).
+    /// One transaction after another, for each of this number of clients (closed loop).
     Clients(u32),
 }
 
-/// The change of the cookie key halfway.
+/// The change of the origins' cookie key halfway through the transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NewKey {
-    /// Only the new key is valid.
+    /// After the change, only the new key is valid.
     Replace,
-    /// Both keys are valid.
+    /// After the change, both keys are valid.
     Add,
 }
 
-/// SYNs from addresses that never answer.
+/// A flood of SYNs from addresses that never answer.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FloodPlan {
@@ -69,15 +69,15 @@ pub struct FloodPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FloodCookies {
-    /// None, and no data.
+    /// SYNs without cookies and data.
     None,
-    /// Cookies that no key makes, with data.
+    /// SYNs with data and with cookies that no key generates.
     Invalid,
-    /// The cookies of the addresses, with data.
+    /// SYNs with data and with the valid cookies of their source addresses.
     Valid,
 }
 
-/// The results of a plan.
+/// The results of a [`TransactionsPlan`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsRecord {
@@ -110,7 +110,7 @@ pub struct TransactionsRecord {
     pub core: Option<CoreRecord>,
 }
 
-/// The use of the server's core.
+/// The CPU times of the core on which the server runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreRecord {

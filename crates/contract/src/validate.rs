@@ -1,4 +1,4 @@
-//! Reads a job from JSON and checks the bounds of its values. The models in `python/fastopen/contract` have
+//! Reads a job from JSON and checks the bounds of its values. The models in `python/fastopen/contract` check
 //! the rules between keys.
 
 use std::fmt::{self, Display};
@@ -17,29 +17,29 @@ use crate::client::{ClientKind, ClientSettings};
 use crate::job::{Job, LinkDirection, LoadPlan, Network};
 use crate::transactions::{Arrivals, TransactionsPlan};
 
-/// The longest head of a request or response.
+/// The largest permitted head of a request or response.
 const HEAD_BYTES: u64 = 256 * 1024;
 /// The longest path and query that hyper accepts.
 const TARGET_BYTES: u64 = 65_534;
 /// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
 const WORD_BYTES: u64 = 131_071;
-/// The most session tickets of an origin. rustls keeps as many of a host.
+/// The largest number of session tickets that an origin may send. rustls keeps as many tickets per host.
 const TICKETS: u8 = 8;
-/// The longest time for which the kernel may turn Fast Open off, a day.
+/// The longest permitted time for which the kernel turns Fast Open off after a black hole: a day.
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
-/// The largest time and size. Sums over all resources of a page stay within 64 bits.
+/// The largest permitted time and size. Sums over all resources of a page stay within 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_BYTES: u64 = 1 << 40;
 
-/// The error is a problem with its place.
+/// The result of a check. The error names the problem and its place.
 type Checked = Result<(), String>;
 
 impl Job {
     /// Reads one job from JSON.
     ///
     /// # Errors
-    /// One line that names the place (`network.down.loss: …`).
+    /// Returns one line that names the place and the problem (`network.down.loss: …`).
     pub fn read(json: &RawValue) -> Result<Self, String> {
         let mut reader = serde_json::Deserializer::from_str(json.get());
         let job: Self = serde_path_to_error::deserialize(&mut reader)
@@ -70,7 +70,7 @@ impl Job {
         let some_hosts = self.origins.server_hosts.as_ref().is_none_or(|hosts| !hosts.is_empty());
         demand(some_hosts, || "origins.server_hosts: is empty".into())?;
         within("origins.upstream_rtt_us", self.origins.upstream_rtt_us, RTT_US)?;
-        // QUIC endpoints panic without it (RFC 9001 section 4.2).
+        // QUIC requires TLS 1.3 (RFC 9001 section 4.2). With another version, QUIC endpoints would panic.
         demand(self.quic().is_none() || self.tls.version == Version::Tls13, || {
             "tls.version: HTTP/3 runs over QUIC, which needs 1.3".into()
         })?;
@@ -103,7 +103,7 @@ impl Job {
 impl LoadPlan {
     fn validate(&self) -> Checked {
         not_empty("id", &self.id)?;
-        // A load of Fast Open without them would be valid without Fast Open.
+        // A Fast Open load without `cookies` would be valid even if it did not use Fast Open.
         demand(self.transport.is_fast_open() == self.cookies.is_some(), || {
             "cookies: needed with transports of tfo, and only with them".into()
         })?;
@@ -159,7 +159,7 @@ impl ClientSettings {
     }
 }
 
-/// The words of a command line.
+/// Checks the words of a command line. The first, the program, must not be empty.
 fn validate_words(place: &str, words: &[String]) -> Checked {
     not_empty(&format!("{place}[0]"), words.first().map_or("", String::as_str))?;
     for (number, word) in words.iter().enumerate() {
@@ -170,7 +170,7 @@ fn validate_words(place: &str, words: &[String]) -> Checked {
     Ok(())
 }
 
-/// Reads an object. What serde derives also accepts a list of the fields' values.
+/// Deserializes only from an object. A derived `Deserialize` would also accept an array of values.
 pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 
@@ -207,7 +207,7 @@ fn not_empty(place: &str, text: &str) -> Checked {
     demand(!text.is_empty(), || format!("{place}: is empty"))
 }
 
-/// Shortens a problem to one line, since it may quote the job.
+/// Shortens a problem to one line of printable text, because the problem may quote parts of the job.
 fn one_line(problem: &str) -> String {
     const SHOWN: usize = 400;
     let mut line = String::new();
@@ -224,8 +224,7 @@ fn one_line(problem: &str) -> String {
     line
 }
 
-/// Returns true if the kernel may have a congestion control of this name (`TCP_CA_NAME_MAX` is 16 with the
-/// closing NUL).
+/// Returns true if the kernel could have a congestion control `name` (`TCP_CA_NAME_MAX` is 16 with the NUL).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))

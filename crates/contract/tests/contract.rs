@@ -1,4 +1,5 @@
-//! Jobs and records against the golden ones and the cases that `tools/generate.py` makes of them.
+//! Tests jobs and records with golden documents, and with the cases that `tools/generate.py` derives from
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn cases(name: &str) -> Vec<Value> {
     committed(name).lines().map(|line| serde_json::from_str(line).expect("it is a case")).collect()
 }
 
-/// The document with the changes of a case at JSON pointers (RFC 6901).
+/// Applies the changes of a case to a document, at JSON pointers (RFC 6901).
 fn changed(mut document: Value, case: &Value) -> Value {
     let changes = |of: &str| case[of].as_object().cloned().unwrap_or_default();
     for (pointer, value) in changes("set") {
@@ -50,13 +51,13 @@ fn changed(mut document: Value, case: &Value) -> Value {
     document
 }
 
-/// What the program writes of a record that it could have written.
+/// Reads a record and returns it as the program would write it.
 fn written(record: &Value) -> Result<Value, String> {
     let record: Record = serde_json::from_value(record.clone()).map_err(|error| error.to_string())?;
     Ok(serde_json::to_value(&record).expect("a record can be written"))
 }
 
-/// The words of an enum, or the keys of an object, that an error says it expected.
+/// Returns the words of an enum, or the keys of an object, that an error message lists as expected.
 fn expected(error: &str) -> Vec<&str> {
     let (_, words) = error.split_once(", expected").unwrap_or_default();
     words.split('`').skip(1).step_by(2).collect()
@@ -90,7 +91,7 @@ fn a_job_that_the_schema_refuses_is_refused_and_one_that_keeps_all_rules_is_take
     for case in cases("job-cases.jsonl") {
         let job = to_raw_value(&changed(base.clone(), &case)).expect("it is JSON");
         let read = Job::read(&job).map(|job| job.id);
-        // Rules between keys are the other half's.
+        // Only the Python models check rules between keys.
         if case["refused"] != "rule" {
             assert_eq!(read.is_ok(), case["refused"].is_null(), "{case}: {read:?}");
         }

@@ -1,6 +1,6 @@
-//! Whatever is done to a job, reading it ends with a job or with one line that says what is wrong.
+//! Tests that reading a changed job returns either a job or one line with the problem, whatever the change.
 //!
-//! A long run: `PROPTEST_CASES=1000000 cargo test --release -p fastopen-contract --test job_reader`.
+//! For a long run: `PROPTEST_CASES=1000000 cargo test --release -p fastopen-contract --test job_reader`.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn assert_ends_well(text: &str) {
     }
 }
 
-/// How many values there are inside.
+/// Counts a value and all values inside it.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Object(entries) => entries.values().map(count).sum(),
@@ -38,7 +38,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// The `number`th value inside, in order.
+/// Returns a value by its index among the value itself and all values inside it, in order.
 fn inside<'v>(value: &'v mut Value, number: &mut usize) -> Option<&'v mut Value> {
     if *number == 0 {
         return Some(value);
@@ -93,7 +93,7 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// What is done to one value: another in its place, a key or element less, a key or element more.
+/// Changes a value according to `how`: removes a key or element, adds one, or replaces the value by `other`.
 fn change(place: &mut Value, how: u8, other: Value) {
     match (how, &mut *place) {
         (0, Value::Object(entries)) if !entries.is_empty() => {

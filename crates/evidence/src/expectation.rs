@@ -1,34 +1,34 @@
-//! The evidence that a load must have according to its plan.
+//! Derives the evidence that a load must show from its plan.
 
 use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
-/// The evidence that a load must have. It determines how the world is prepared and the load is judged.
+/// The evidence that a load must show. It determines how the world is prepared and how the load is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.
     pub tls: bool,
-    /// The use of Fast Open; None: no SYN requests a cookie or carries data.
+    /// The use of Fast Open; `None` if no SYN requests a cookie or carries data.
     pub fast_open: Option<FastOpen>,
-    /// The sessions that the origins of the earlier visit offer to the load's connections.
+    /// The way in which the load's connections may begin with tickets of the earlier visit.
     pub visit: SessionStart,
-    /// The valid session tickets of each host that the client has when the load begins.
+    /// Number of valid session tickets per host that the client has when the load begins.
     pub tickets_before: u8,
-    /// The treatment of early data.
+    /// The origins' treatment of early data.
     pub early_data: EarlyData,
 }
 
-/// The treatment of early data.
+/// The origins' treatment of early data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlyData {
-    /// None is sent.
+    /// No early data is sent.
     None,
-    /// The origins accept it, and respond before the handshake is complete.
+    /// The origins accept early data, and respond before the handshake is complete.
     Accepted,
-    /// The origins reject it.
+    /// The origins reject early data.
     Rejected,
-    /// The tickets of the earlier visit are not valid for it, those of the load are.
+    /// Tickets of the earlier visit are not valid for early data, but tickets that the load itself gets are.
     OfThisLoad,
 }
 
@@ -44,24 +44,24 @@ pub struct FastOpen {
 /// The cookies that a client holds when a load begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CookiesBefore {
-    /// Cookies of no host.
+    /// The client holds no cookies.
     NoHost,
-    /// A cookie of every host of the page.
+    /// The client holds a cookie of every host of the page.
     EveryHost,
 }
 
-/// The connections whose SYN data is acknowledged, of those that carried requests and lost nothing.
+/// The connections whose SYN data is acknowledged, if they carried requests and lost no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynData {
-    /// Every one.
+    /// Every connection.
     EveryConnection,
-    /// Connections opened after a handshake with their host that brought the cookie, and none before.
+    /// Only connections that were opened after a handshake with the host had brought the cookie.
     AfterCookie,
 }
 
 impl Expectation {
-    /// Returns the sessions that the origins of the load itself offer. Early data is among them if the load
-    /// has it.
+    /// Returns the way in which connections may begin with tickets that the load itself gets. This includes
+    /// early data if the origins accept it.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,
@@ -70,7 +70,7 @@ impl Expectation {
     }
 
     /// Derives the expectation of a load from its plan and the settings of TLS, TCP and lookups. An earlier
-    /// visit leaves the client at most `tickets_left` tickets of a host.
+    /// visit leaves the client at most `tickets_left` tickets per host.
     pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, names: NameLookup, tickets_left: u8) -> Self {
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| {
             let cookies_before = match cookies {
@@ -79,13 +79,13 @@ impl Expectation {
             };
             let syn_data = match (cookies, tcp.client_fastopen) {
                 (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
-                // A client that sends no cookies waits for none.
+                // A client that sends no cookies need not wait for a cookie.
                 _ => SynData::EveryConnection,
             };
             FastOpen { cookies_before, syn_data }
         });
         let encrypted = plan.transport.is_encrypted();
-        // The resolver may speak TLS where the page is in the clear.
+        // The resolver may use TLS even if the page's origins use cleartext.
         let begins = encrypted || names.alpn().is_some();
         let session = if begins { tls.session } else { SessionStart::None };
         let resumes = matches!(tls.ticket_state, TicketState::Valid | TicketState::Stale);

@@ -1,5 +1,5 @@
-//! Bounds for the time of a connection's first response byte. It must not arrive before the round trips of
-//! the first flight are over, nor a round trip later if nothing else can have delayed it.
+//! Checks when the first response byte of a connection arrives. It must not arrive before the necessary round
+//! trips are over, nor a round trip later if nothing else can have delayed it.
 
 use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
@@ -8,27 +8,27 @@ use fastopen_replay::tls::Version;
 use super::{HEADER_AND_TIME_STAMPS, Observations, invalid};
 use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
 
-/// The largest TLS record (RFC 8446 section 5.1). A record is read when it is complete.
+/// The largest TLS record (RFC 8446 section 5.1). A record can only be read once it is complete.
 const TLS_RECORD: u64 = 16_384;
 
-/// Payload of a QUIC datagram on any path, in bytes (RFC 9000 section 14).
+/// Payload in bytes that a QUIC datagram can have on any path (RFC 9000 section 14).
 const DATAGRAM: u64 = 1150;
 
-/// Upper bound of the bytes of SYN and acknowledgments, or of a resumed handshake, in one direction.
+/// Upper bound of the bytes in one direction of a SYN and acknowledgments, or of a resumed handshake.
 const HANDSHAKE: u64 = 600;
 
-/// Bytes of the datagrams with an Initial packet that an end may send before the first response. Each is
-/// padded (RFC 9000 section 14.1).
+/// Bytes of all datagrams with an Initial packet that an end may send before the first response. These
+/// datagrams are padded (RFC 9000 section 14.1).
 const PADDED: u64 = 4 * 1252;
 
 impl Observations<'_> {
-    /// Compares each first response with the bounds of its first flight.
+    /// Checks the time of each connection's first response byte, unless delays vary.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
         if self.seen_at != SeenAt::Client || self.network.varies() {
             return;
         }
         for connection in self.connections {
-            // A request that a browser aborted and repeated has only the origins' times.
+            // If a browser aborted and repeated a request, its times were measured at the origins.
             let of_the_client = |first: &&RequestRecord| first.cache.is_none() && first.queued_ns.is_some();
             let first = self.first_request(connection).filter(of_the_client);
             let Some((first, first_byte_ns)) = first.and_then(|first| Some((first, first.first_byte_ns?)))
@@ -53,7 +53,7 @@ impl Observations<'_> {
                 let held_us = held_ns(connection, first) / 1000;
                 let latest_us =
                     rtts * rtt_us + held_us + resource.server_think_us + resource.server_send_us + wire_us;
-                // Slack for a busy machine, less than a round trip if that is long.
+                // Slack for a busy machine: less than a round trip, unless the round trip is short.
                 if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
                     let detail =
                         format!("{came}, which takes {rtts} round trips, {} at most", shown_ms(latest_us));
@@ -63,18 +63,18 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if only the first flight determines when the first response arrives. This holds for the
-    /// load's first connection, which carries the document, and without a rate, and thus without queues, also
-    /// for other connections that carry one response at a time.
+    /// Returns true if only the first flight determines when the first response arrives. This can hold for
+    /// the load's first connection, which carries the document. On a link without a rate, and thus without
+    /// queues, it can also hold for other connections that carry one response at a time.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
-        // After a while without an answer, a browser opens another connection.
+        // A browser opens another connection if a server does not answer for a while.
         let is_earlier =
             |other: &ConnectionRecord| other.id != connection.id && other.opened_ns < first_byte_ns;
         let alone = first.resource == 0 && !self.connections.iter().any(is_earlier);
         let ways = [&self.network.down, &self.network.up];
         let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
-        // Delays by the machine are a kind of invalid load of their own.
+        // Delays by the machine make a load invalid for another reason, `LinkLate`.
         let on_time = [&self.link.down, &self.link.up].iter().all(|way| way.late_us_max <= self.late_us);
         let asked_first = first.queued_ns.is_some_and(|at| at <= connection.opened_ns);
         !self.foreign
@@ -87,8 +87,8 @@ impl Observations<'_> {
             && (alone || no_queue && asked_first && !connection.multiplexed)
     }
 
-    /// Returns the most round trips of a first response, and the time of its bytes on the link in
-    /// microseconds.
+    /// Returns the largest number of round trips that a first response may take, and the transmission time of
+    /// its bytes on the link in microseconds.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -99,16 +99,16 @@ impl Observations<'_> {
         let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked) && first > self.syn_room()
             || early && tls.is_some_and(|tls| self.early_data_comes_later(connection, tls));
         let (quic_waits, padded) = connection.quic.map_or((0, 0), |quic| {
-            // Before validation of the address, a server sends at most three times the bytes that it has
-            // received (RFC 9000 section 8.1), which certificates may exceed.
+            // Before it has validated the client's address, a server may send only three times the bytes that
+            // it has received (RFC 9000 section 8.1). Certificates may exceed this limit.
             let certificates = tls.is_some_and(|tls| !tls.resumed);
             (quic.client.received.retry + u64::from(certificates), PADDED)
         });
-        // A packet is read when it is complete.
+        // Data can be read once its packet, or its TLS record, is complete.
         let packet = u64::from(self.network.mtu_bytes);
         let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { packet };
-        // Windows count packets. Packets of separate writes may be short: session tickets, HTTP/2 settings,
-        // the head.
+        // Windows count packets. Separate writes may be short packets: session tickets, HTTP/2 settings, the
+        // head.
         let short = if tls.is_some() { 4 } else { 1 };
         let answer = resource.response_header_bytes + resource.body_bytes.min(record);
         let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
@@ -127,10 +127,10 @@ impl Observations<'_> {
     }
 }
 
-/// Returns the least round trips of a first response: one for the request, one for TCP without SYN data, and
-/// those of TLS or QUIC unless the origin read early data.
+/// Returns the smallest number of round trips until a first response: one for the request, one for TCP
+/// without SYN data, and the round trips of TLS or QUIC unless the origin read early data.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
-    // The handshake of QUIC is that of TLS.
+    // QUIC has no handshake besides the TLS handshake.
     let tcp =
         u64::from(connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked));
     let tls = match &connection.tls {
@@ -141,8 +141,8 @@ pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
     tcp + tls + 1
 }
 
-/// Returns the time in nanoseconds for which the client held back the request on the open connection, which
-/// it opened for another request, or because it limits the images in flight.
+/// Returns the time in nanoseconds for which the client held the request back while the connection was open.
+/// A client does so if it limits the images in flight, or if it opened the connection for another request.
 fn held_ns(connection: &ConnectionRecord, first: &RequestRecord) -> u64 {
     let connected = connection.connected_ns.unwrap_or(connection.opened_ns);
     let secured = connection.tls.as_ref().map_or(0, |tls| tls.secured_ns);
@@ -154,12 +154,12 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns the most bytes of the acknowledgments of `bytes` bytes, with headers of TCP or QUIC.
+/// Returns the largest number of bytes that acknowledge `bytes` bytes, including headers of TCP or QUIC.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the transmission time of `bytes` bytes with headers of IP and TCP in a direction, in microseconds.
+/// Returns the transmission time of `bytes` and their IP and TCP headers in a direction, in microseconds.
 fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
     way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

@@ -1,5 +1,5 @@
-//! Pure rules that compare the observations of a load by client, origins and both kernels with its
-//! expectation.
+//! Decides if a load is valid: compares what client, origins and both kernels observed with the load's
+//! expectation. The rules are pure functions.
 
 mod expectation;
 mod first_bytes;
@@ -29,39 +29,39 @@ use fastopen_contract::{
 pub struct Observations<'a> {
     /// The page.
     pub page: &'a Page,
-    /// Hosts of the page, and the address of each.
+    /// The hosts of the page with their addresses.
     pub hosts: &'a BTreeMap<String, IpAddr>,
-    /// The hosts whose cookies the client held when the load began.
+    /// The addresses of hosts whose cookies the client held when the load began.
     pub cookies_before: &'a [IpAddr],
-    /// The requests.
+    /// The requests of the load.
     pub requests: &'a [RequestRecord],
-    /// The connections.
+    /// The connections of the load.
     pub connections: &'a [ConnectionRecord],
     /// The lookups of names.
     pub lookups: &'a [LookupRecord],
-    /// The reason why the load did not finish.
+    /// The reason why the load did not finish; `None` if it did.
     pub unfinished: Option<&'a str>,
-    /// Growth of the kernels' counters.
+    /// Growth of the kernels' counters during the load.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// The record of the link.
+    /// The link's counts of packets.
     pub link: &'a LinkRecord,
-    /// True if bodies are recorded, so that the page itself decides which requests it makes and cancels.
+    /// True if bodies are recorded. The page's own scripts then decide on requests, and may cancel them.
     pub recorded: bool,
-    /// The path and the hosts behind it.
+    /// The middlebox and the hosts behind it.
     pub path: &'a PathRule,
     /// The TCP settings of both ends.
     pub tcp: &'a Tcp,
-    /// The kernel's record of the external server.
+    /// The kernel's data on the external server.
     pub server: Option<&'a ServerRecord>,
     /// The reason why the external server no longer serves.
     pub server_failure: Option<&'a str>,
-    /// The tolerated delay of a packet by the link, in microseconds.
+    /// The time in microseconds by which the link may release a packet too late.
     pub late_us: u64,
-    /// The end that took the times.
+    /// The end at which times were measured.
     pub seen_at: SeenAt,
-    /// True if external programs, which take time of their own, load the page or serve it.
+    /// True if an external program loads the page or serves it. Such programs take additional time.
     pub foreign: bool,
-    /// The network.
+    /// The settings of the network.
     pub network: &'a Network,
     /// The settings of the origins, such as the version of HTTP of each host.
     pub origins: &'a OriginSettings,
@@ -69,14 +69,14 @@ pub struct Observations<'a> {
     pub schemes: Schemes,
     /// The time in microseconds after which a client without a complete QUIC handshake tries TCP.
     pub h3_fallback_us: Option<u64>,
-    /// The tolerated error of RTTs, in microseconds.
+    /// The tolerated error of the RTT, in microseconds.
     pub tolerance_us: u64,
 }
 
-/// Linux' first timeout of a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
+/// Linux's first timeout for a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
 const SYN_TIMEOUT_US: u64 = 1_000_000;
 
-/// Returns every reason why the load is invalid, and nothing for a valid load.
+/// Returns all reasons why the load is invalid. The list is empty for a valid load.
 pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     observed.server(expected, &mut reasons);
@@ -86,7 +86,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let without_queue = reasons.iter().any(|one| one.kind == InvalidKind::NoListenerQueue);
     match expected.fast_open {
         None => observed.no_fast_open(&mut reasons),
-        // Without a queue there are neither cookies nor data in SYNs.
+        // A listener without a queue sends no cookies and accepts no SYN data.
         Some(_) if without_queue => {}
         Some(FastOpen { cookies_before, syn_data }) => {
             match cookies_before {
@@ -108,8 +108,8 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     reasons
 }
 
-/// Counts the connections that the client aborted in `SYN_SENT`. Its kernel deleted them before the SYN-ACK
-/// arrived, so only the origin knows about their SYN data.
+/// Counts the connections that the client aborted in `SYN_SENT`. The client's kernel deleted them before the
+/// SYN-ACK arrived, so only the origin knows if their SYN data was accepted.
 pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
     let given_up = connections.iter().filter(|one| is_given_up(one));
     given_up.fold(GivenUpRecord::default(), |counted, one| GivenUpRecord {
@@ -133,15 +133,15 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenListenOverflow",
 ];
 
-/// Headers of IP and TCP, and the space that the kernel reserves for TCP options in a SYN with data
+/// Bytes of the TCP header, and of the space that the kernel reserves for TCP options in a SYN with data
 /// (`tcp_send_syn_data`, `MAX_TCP_OPTION_SPACE`).
 const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 
-/// TCP's header with time stamps.
+/// Bytes of a TCP header with time stamps.
 const HEADER_AND_TIME_STAMPS: u64 = 32;
 
-/// Bytes on the wire between a `ClientHello` and the end of its early data, without the early data: a
-/// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
+/// Bytes that a client sends between its `ClientHello` and the end of its early data, besides the early data:
+/// a `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
 /// (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
@@ -179,7 +179,7 @@ impl Observations<'_> {
             let bodiless = resource.method == "HEAD" || matches!(resource.status, 204 | 304);
             let (status, wanted) = match request.cache {
                 Some(Cached::Revalidated) => (304, 0),
-                // Answered from the cache: no byte crossed the network.
+                // The response came from the cache, and no byte over the network.
                 Some(Cached::Fresh) => (resource.status, 0),
                 Some(Cached::Shared) => (resource.status, request.body_bytes.min(resource.body_bytes)),
                 None if bodiless => (resource.status, 0),
@@ -197,8 +197,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Compares the kernels' counters with their sockets, and both ends with each other. Aborted connections
-    /// are an exception: only the origin's kernel has counted their SYN data.
+    /// Compares the kernels' counters with their sockets, and both ends with each other. The SYN data of
+    /// aborted connections is an exception: only the origin's kernel counts it.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
         let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
         let (client, origins) = (&self.counters.client, &self.without_upstream());
@@ -259,9 +259,9 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns the number of connections that retransmitted their SYN because it or its SYN-ACK was queued
-    /// for longer than the timeout. Linux retransmits it without data and counts a failure, and both ends may
-    /// disagree about which SYN carried data.
+    /// Returns the number of connections with a retransmission that may be a SYN's; 0 if a SYN and its
+    /// SYN-ACK cannot be queued for longer than the SYN's timeout. Linux retransmits the SYN without data and
+    /// counts a failure. Both ends may then disagree on whether the SYN carried data.
     fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -330,10 +330,11 @@ impl Observations<'_> {
         }
     }
 
-    /// The first connections to each host request a cookie, and connections that are opened after a handshake
-    /// without loss use it. A retransmitted SYN requests no cookie, and a retransmitted SYN-ACK has none.
+    /// Checks that the first connections to a host request a cookie, and that connections opened after a
+    /// handshake without loss use it. A retransmitted SYN requests no cookie, a retransmitted SYN-ACK has
+    /// none.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
-        // Cookies belong to addresses, which hosts may share.
+        // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();
         let mut cookie_at: BTreeMap<Option<IpAddr>, u64> = BTreeMap::new();
         for connection in self.connections_by_opening() {
@@ -363,12 +364,12 @@ impl Observations<'_> {
         }
     }
 
-    /// Both ends must report as many resumed connections to each host as the client had tickets, and early
-    /// data on those whose first request is safe.
+    /// Checks that both ends report as many resumed connections to each host as the client had tickets, and
+    /// early data on the ones whose first request is safe.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
-            // An earlier visit was over QUIC, so its tickets are not valid for TCP.
+            // For these hosts the earlier visit used QUIC, whose tickets are not valid over TCP.
             if let Some(tls) = connection.tls.as_ref().filter(|_| !self.fell_back(connection)) {
                 of_host.entry(&connection.host).or_default().push((connection, tls));
             }
@@ -379,7 +380,7 @@ impl Observations<'_> {
                 let detail = format!("only the {who} reports that a connection to {host} resumed a session");
                 reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
-            // A connection whose SYN was lost may finish its handshake after another one got its tickets.
+            // If the first connection lost its SYN, a later connection may get tickets earlier.
             let first = connections.iter().min_by_key(|(_, tls)| tls.secured_ns);
             let resumed_first = first.is_some_and(|(_, tls)| tls.resumed);
             if expected.tickets_before == 0 && resumed_first {
@@ -405,7 +406,7 @@ impl Observations<'_> {
                     let packets = if rejected { 0 } else { zero_rtt_packets(connection) };
                     (tls.early_bytes > 0 || tls.seen_early() > 0 || packets > 0).then_some(packets)
                 };
-                // Later connections may use tickets of the first.
+                // Later connections may use tickets that the first connection received.
                 let of_load = expected.early_data == EarlyData::OfThisLoad;
                 let mut judged = connections
                     .iter()
@@ -423,7 +424,7 @@ impl Observations<'_> {
                 }
                 continue;
             }
-            // After a loss, early data may arrive together with the end of the handshake.
+            // After a packet loss, early data may arrive only at the end of the handshake.
             let (able, others): (Vec<_>, Vec<_>) = connections.iter().partition(|(connection, tls)| {
                 !self.lost_something(connection)
                     && self.begins_safely(connection)
@@ -461,20 +462,21 @@ impl Observations<'_> {
         connections
     }
 
-    /// Returns the first request of a connection.
+    /// Returns the first request of a connection, as far as its requests are in the records.
     fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
         let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
     }
 
-    /// Returns true if a connection lost a packet. External clients do not report losses of QUIC; for them,
-    /// the losses of the link count.
+    /// Returns true if a connection lost a packet, or may have lost one: external clients do not report
+    /// losses of QUIC, so all losses of the link count.
     fn lost_something(&self, connection: &ConnectionRecord) -> bool {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
 
-    /// Returns true if the first request of a connection is safe (RFC 9110 section 9.2.1), as DNS queries
-    /// are. A CORS preflight is not in the records, so a connection with one is not safe.
+    /// Returns true if the first request of a connection is known to be safe (RFC 9110 section 9.2.1). DNS
+    /// queries are. If the connection carried a request that is not in the records, such as a CORS preflight,
+    /// the first request is unknown and the result is false.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;
@@ -487,41 +489,40 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// Returns true if the first request of a connection came after its handshake, so that there was no early
-    /// data to send. Browsers open connections for requests that another connection then carries.
+    /// Returns true if the first request was sent only after the handshake, so that there was no early data.
+    /// The request for which a browser opened the connection may have used another connection.
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
     }
 
-    /// Returns the most bytes that an IP packet carries.
+    /// Returns the largest number of bytes that an IP packet carries after its IP header.
     fn ip_payload(&self) -> u64 {
         u64::from(self.network.mtu_bytes) - self.network.ip.header_bytes()
     }
 
-    /// Returns the bytes of data that fit into a SYN.
+    /// Returns the number of bytes of data that fit into a SYN.
     fn syn_room(&self) -> u64 {
         self.ip_payload() - HEADER_AND_SYN_OPTIONS
     }
 
-    /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin answers the
-    /// `ClientHello` at once, so that the rest arrives together with the client's Finished.
+    /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin then answers
+    /// the `ClientHello` at once, and the rest arrives together with the client's Finished.
     fn early_data_comes_later(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let end = tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
         tls.early_bytes > 0 && self.flight_of(end, in_syn) > self.flight_of(tls.hello_bytes, in_syn)
     }
 
-    /// Returns the flight with the last of `bytes` from the start of a connection; 0 is the SYN.
+    /// Returns the flight in which the first `bytes` of a connection are complete. The SYN is flight 0.
     fn flight_of(&self, bytes: u64, in_syn: bool) -> u64 {
         let segment = self.ip_payload() - HEADER_AND_TIME_STAMPS;
         let after_syn = bytes.saturating_sub(if in_syn { self.syn_room() } else { 0 });
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns the round trips that `bytes` wait for after the initial window. The window doubles with
-    /// each, but the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681
-    /// section 4.2).
+    /// Returns the round trips that `bytes` need after the initial window. The window doubles with each, but
+    /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.tcp.initial_window_segments) * segment;
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);
@@ -548,14 +549,15 @@ impl Observations<'_> {
     }
 }
 
-/// Returns the number of 0-RTT packets that crossed a connection's sockets.
+/// Returns the number of 0-RTT packets that the client sent or the origin received, whichever is larger.
 fn zero_rtt_packets(connection: &ConnectionRecord) -> u64 {
     connection.quic.map_or(0, |quic| {
         quic.client.sent.zero_rtt.max(quic.origin.map_or(0, |origin| origin.received.zero_rtt))
     })
 }
 
-/// Returns true if both ends report early data, and over QUIC also 0-RTT packets.
+/// Returns true if both ends report early data, and over QUIC also 0-RTT packets. The origin must have read
+/// the early data before the handshake was complete.
 fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
     let in_packets = connection.quic.is_none_or(|quic| {
         quic.client.sent.zero_rtt > 0 && quic.origin.is_some_and(|origin| origin.received.zero_rtt > 0)
@@ -563,7 +565,7 @@ fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
     tls.early_bytes > 0 && tls.seen_early() > 0 && in_packets
 }
 
-/// Returns true if a connection carried requests and lost nothing, but its SYN data was not acknowledged.
+/// Returns true if a TCP connection with requests lost nothing, but no SYN data was acknowledged.
 fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
     connection.requests > 0
         && connection.quic.is_none()

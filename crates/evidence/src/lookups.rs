@@ -1,4 +1,4 @@
-//! Rules for lookups of names, which compare client, resolver and both kernels.
+//! Checks lookups of names: compares the observations of client, resolver and both kernels.
 
 use fastopen_link::ip::Version;
 use fastopen_page::{alias_host, is_name};
@@ -10,8 +10,8 @@ use fastopen_contract::{
 };
 
 impl Observations<'_> {
-    /// A connection must begin after its host was looked up, the resolver must have seen each query that was
-    /// not lost, and answers must take the round trip to the resolver.
+    /// Checks that each connection began after the lookup of its host, that the resolver saw each query that
+    /// was not lost, and that no answer came before the round trip to the resolver was over.
     pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
         if self.network.names == NameLookup::None {
             if let Some(lookup) = self.lookups.first() {
@@ -34,8 +34,8 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// Returns the fault of the connection to the resolver. The loader must have exactly one, of the
-    /// requested protocol, on which both ends completed the TLS handshake.
+    /// Describes what is wrong with the loader's connection to the resolver, if its lookups go over TCP.
+    /// There must be exactly one, with the requested protocol: cleartext, or TLS that both ends completed.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.foreign || !answered || !self.network.names.is_over_tcp() {
@@ -61,17 +61,17 @@ impl Observations<'_> {
                 .iter()
                 .any(|lookup| is_of(lookup, host) && lookup.answered_ns.is_some_and(|at| at <= opened_ns))
         };
-        // The lookups of an external client have only the resolver's times.
+        // The times of an external client's lookups were measured at the resolver.
         let slack_ns = if self.foreign { self.tolerance_us * 1000 } else { 0 };
         let without =
             own.find(|one| one.connected_ns.is_some() && !known(&one.host, one.opened_ns + slack_ns));
         without.map(|one| one.host.as_str())
     }
 
-    /// Returns the fault of a lookup.
+    /// Returns the first contradiction in the record of a lookup; `None` if there is none.
     fn contradiction(&self, lookup: &LookupRecord) -> Option<String> {
         let LookupRecord { host, queries, resolver, .. } = lookup;
-        // A query without an answer may be in flight, or was aborted with its connection.
+        // A query without an answer may still be in flight, or was aborted with its connection.
         let lost = self.lost_packets() > 0 || lookup.answered_ns.is_none();
         let fits = if lost { resolver.queries <= *queries } else { resolver.queries == *queries };
         if !fits && (lookup.answered_ns.is_some() || lookup.error.is_some()) {
@@ -93,11 +93,11 @@ impl Observations<'_> {
         let answered_ns = lookup.answered_ns?;
         let after =
             |since_ns: u64, rtts: u64| since_ns + rtts * rtt_us.saturating_sub(self.tolerance_us) * 1000;
-        // A query crosses a connection after its handshakes, or as SYN data and early data.
+        // Over a connection, a query is sent after the handshakes, or as SYN data or early data.
         let connection = self.connections.iter().find(|one| is_resolver(one));
         let earliest_ns =
             connection.map_or(0, |one| after(one.opened_ns, round_trips(one))).max(after(lookup.asked_ns, 1));
-        // A varying delay may be shorter than the requested one.
+        // With jitter, the delay may be shorter than requested.
         let too_soon = answered_ns < earliest_ns && !self.network.varies();
         too_soon.then(|| {
             let ms = answered_ns.saturating_sub(lookup.asked_ns) as f64 / 1e6;
@@ -105,7 +105,7 @@ impl Observations<'_> {
         })
     }
 
-    /// Compares queries with the kernels' counters of UDP, if nothing else uses UDP.
+    /// Compares the number of queries with the kernels' UDP counters, unless something else may use UDP.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
         let other_udp = self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic());
         if other_udp {
@@ -129,7 +129,7 @@ impl Observations<'_> {
     }
 }
 
-/// Returns true for the connection to the resolver.
+/// Returns true if the connection is to the resolver.
 pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
     connection.host.parse().is_ok_and(|host| host == resolver_address(Version::of(host)))
 }

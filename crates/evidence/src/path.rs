@@ -1,5 +1,4 @@
-//! Rules for loads in which a middlebox (`fastopen_link::path`) or the ends' own settings prevent TCP Fast
-//! Open.
+//! Checks loads in which a middlebox (`fastopen_link::path`) or the settings of an end prevent TCP Fast Open.
 
 use std::ops::RangeInclusive;
 
@@ -8,29 +7,29 @@ use fastopen_link::path::{Behaviour, PathRule};
 use super::{Observations, SynData, invalid, is_given_up, retransmitted};
 use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
 
-/// `tcpi_fastopen_client_fail` of `include/uapi/linux/tcp.h`.
+// Values of `tcpi_fastopen_client_fail` (`TFO_*` in include/uapi/linux/tcp.h).
 const UNSPECIFIED: u8 = 0;
 const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// The segments that a socket has retransmitted when it suspects a black hole, which is at its third timeout
-/// in a row. The third retransmission follows that, and a loss probe may precede all
-/// (`tcp_schedule_loss_probe`).
+/// Number of segments that a socket has retransmitted when it suspects a black hole, at its third timeout in
+/// a row. At least the retransmissions of the first two timeouts count; at most also the third, which follows
+/// the suspicion, and a loss probe before them (`tcp_schedule_loss_probe`).
 const LEAST_SENT_AGAIN: u32 = 2;
 const MOST_SENT_AGAIN: u32 = 4;
-/// The least time of three timeouts in a row, each twice as long as the previous one (`TCP_RTO_MIN`).
+/// The shortest time of three timeouts in a row. Each is twice as long as the previous one (`TCP_RTO_MIN`).
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// The effect of a path on Fast Open of a connection, as Linux 7.3 reports it (docs/paths.md).
+/// The effect of path and settings on Fast Open of a connection, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
-    /// The reason code of the client's kernel for SYN data that was not accepted; None: the data arrives.
+    /// The reason code of the client's kernel if SYN data is not accepted; `None` if it is accepted.
     fail: Option<u8>,
-    /// True if a client without a cookie gets one.
+    /// True if a client without a cookie gets a cookie.
     cookie: bool,
-    /// True if the host's kernel counts the cookie of SYN data as refused.
+    /// True if the host's kernel counts SYN data as refused, because of its cookie.
     refused: bool,
     /// True if the host's kernel counts a SYN that arrives without its data as accepted.
     accepted_without_data: bool,
@@ -51,8 +50,8 @@ enum Cookie {
 }
 
 impl Effect {
-    /// Follows a SYN with data, and one that requests a cookie, from the client through the middlebox to the
-    /// host (`tcp_try_fastopen` of `net/ipv4/tcp_fastopen.c`).
+    /// Derives the effect of a behaviour: follows a SYN with data, and a SYN that requests a cookie, from the
+    /// client through the middlebox to the host (`tcp_try_fastopen` in Linux's `net/ipv4/tcp_fastopen.c`).
     fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
         let (listens, any) =
             (tcp.listener_fastopen.is_on(), tcp.listener_fastopen.takes_data_without_cookie());
@@ -90,7 +89,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if the load has the same evidence as over an open path with cookies.
+    /// Returns true if a connection shows the same evidence as over an open path with cookies.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -104,7 +103,8 @@ impl Observations<'_> {
         Some(Effect::of(behaviour, self.tcp))
     }
 
-    /// Returns true if the path or the settings prevent that the data of a connection's SYN is accepted.
+    /// Returns true if the path, the TCP settings or a suspected black hole keep this connection from using
+    /// Fast Open as it would on an open path.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
         self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
@@ -121,7 +121,8 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Returns the connections in which this end can detect a black hole, if detection is on.
+    /// Returns the connections in which an end can detect a black hole. `end` selects the end's evidence.
+    /// There are none if detection is off.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
@@ -143,7 +144,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Each end must suspect a black hole once for each connection with three timeouts in a row
+    /// Checks that each end suspected a black hole once for each connection with three timeouts in a row
     /// (`tcp_fastopen_active_detect_blackhole`).
     pub(super) fn black_holes(&self, reasons: &mut Vec<Invalid>) {
         type End = fn(&ConnectionRecord) -> Option<EndEvidence>;
@@ -169,7 +170,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the least and the most connections whose SYN data path or settings make fail.
+    /// Returns the range of the number of connections whose SYN data should fail because of path or settings.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
@@ -187,31 +188,32 @@ impl Observations<'_> {
         let lost_hellos = self.connections.iter().filter(lost_hello).count() as i64;
         let failed =
             self.failed_at_client(|effect| effect.fail.is_some(), &[DATA_NOT_ACKED, SYN_RETRANSMITTED]);
-        // The counter grows with the timeouts of a socket that sent SYN data, accepted or not
-        // (`tcp_write_timeout`). Loss probes retransmit segments, too.
+        // The counter grows with timeouts of a socket that sent SYN data, whether accepted or not
+        // (`tcp_write_timeout`). Retransmissions may also come from loss probes.
         failed + silent(MOST_SENT_AGAIN)..=failed + silent(1) + lost_hellos
     }
 
-    /// Returns the number of connections whose SYN data a host accepted and whose SYN-ACK never arrived.
+    /// Returns the number of connections whose SYN data a host accepted, but whose SYN-ACK never arrived.
     pub(super) fn accepted_unanswered(&self) -> i64 {
         let accepted =
             self.never_established().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
         accepted.filter(|one| !is_given_up(one)).count() as i64
     }
 
-    /// Returns the connections whose SYN-ACK the path drops.
+    /// Returns the connections that were not established because the path resets SYNs with data or drops
+    /// their SYN-ACKs.
     fn never_established(&self) -> impl Iterator<Item = &ConnectionRecord> {
         let unanswered = |one: &&ConnectionRecord| self.effect_on(one).is_some_and(|effect| !effect.connects);
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// Returns the least and the most connections whose cookie a host's kernel refused.
+    /// Returns the range of the number of connections whose cookie the hosts' kernels should refuse.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// Returns the least and the most connections without SYN data that a host's kernel counts as accepted,
-    /// because the cookie was good or none is required.
+    /// Returns the range of the number of connections that the hosts' kernels should count as accepted
+    /// although no SYN data arrived, because the cookie was good or is not required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -222,9 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the number of connections whose first SYN certainly reached the host, and that number with
-    /// those whose first SYN may have been lost, because it was retransmitted without data or the connection
-    /// was aborted before an answer.
+    /// Returns the range of the number of connections with an effect whose first SYN reached the host. It may
+    /// not have reached the host if it was retransmitted without data, or the connection was aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -235,7 +236,7 @@ impl Observations<'_> {
         self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
     }
 
-    /// Counts the connections of a kind on which path or settings have such an effect.
+    /// Counts the connections of a kind whose SYN data fails with an effect that `which` selects.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let counted = self.connections.iter().filter(|one| {
             kind(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))
@@ -243,7 +244,8 @@ impl Observations<'_> {
         counted.count() as i64
     }
 
-    /// Each connection that path or settings exclude from Fast Open must report that, and no other reason.
+    /// Checks that each connection that path or settings exclude from Fast Open reports the expected reason.
+    /// Reports only the first that does not.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {

@@ -1,4 +1,4 @@
-//! Rules for QUIC connections, by the packets at the sockets of both ends.
+//! Checks QUIC connections by the packets at the sockets of both ends.
 
 use fastopen_replay::quic::packets::PacketCounts;
 
@@ -9,13 +9,13 @@ use super::lookups::is_resolver;
 use super::{Observations, invalid};
 use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
-/// The counter of datagrams that the kernel dropped because a socket's buffer was full.
+/// The kernel's counter of datagrams that it dropped because a socket's buffer was full.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
-    /// Exactly the connections to hosts with HTTP/3 must be QUIC connections, unless a client had to fall
-    /// back to TCP. No end may have received more than the other sent. The last packets may be in flight when
-    /// the load ends.
+    /// Checks that exactly the connections to hosts with HTTP/3 use QUIC, unless the client had to fall back
+    /// to TCP, and that no end received more packets than the other sent. An end may have received fewer: the
+    /// last packets may be in flight when the load ends. Also checks for dropped datagrams.
     pub(super) fn quic_packets(&self, reasons: &mut Vec<Invalid>) {
         let dropped =
             [&self.counters.client, &self.counters.origins].map(|end| end.get(BUFFER_FULL).copied());
@@ -59,13 +59,12 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if a client with fallback opened the connection over TCP.
+    /// Returns true if a client with fallback opened the connection to an HTTP/3 server over TCP.
     pub(super) fn fell_back(&self, connection: &ConnectionRecord) -> bool {
         self.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
 
-    /// Returns true if the connection is to a server with HTTP/3. A cleartext server speaks HTTP/1.1 beside
-    /// those with TLS.
+    /// Returns true if the connection is to a server with HTTP/3. Its host may also have cleartext servers.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
         let in_the_clear = self.schemes == Schemes::Recorded && *port == 80
@@ -78,14 +77,13 @@ impl Observations<'_> {
         self.origins.http_of(host).is_quic() && !in_the_clear
     }
 
-    /// Returns true if the client left this QUIC connection, and its early data, because the handshake took
-    /// too long.
+    /// Returns true if the client left this QUIC connection, because the handshake took too long.
     fn was_left(&self, connection: &ConnectionRecord) -> bool {
         self.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
     }
 
-    /// Returns true if the client opened a QUIC connection to the host at least the fallback delay earlier
-    /// and then left it.
+    /// Returns true if the client left a QUIC connection to the host that it had opened earlier by the
+    /// fallback delay or more.
     fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
         let after_ns = self.h3_fallback_us.unwrap_or(0) * 1000;
         self.connections.iter().any(|one| {
@@ -111,7 +109,7 @@ fn disagreement(host: &str, quic: &QuicRecord) -> Option<String> {
     })
 }
 
-/// Returns the numbers of packets with the names of their types.
+/// Returns the number of packets of each type, with the type's name.
 fn by_type(packets: PacketCounts) -> [(&'static str, u64); 5] {
     [
         ("Initial", packets.initial),

@@ -1,4 +1,4 @@
-//! Rules for loads with an external server.
+//! Checks loads with an external server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,8 +7,8 @@ use super::{Expectation, Observations, invalid};
 use fastopen_contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
 
 impl Observations<'_> {
-    /// An external server must serve until the load is over. A listener without a Fast Open queue gives no
-    /// cookies and accepts no SYN data.
+    /// Checks that the external server served until the load was over, and that the listeners in use have a
+    /// Fast Open queue in loads with Fast Open. Without it, they send no cookies and accept no SYN data.
     pub(super) fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         if let Some(failure) = self.server_failure {
             reasons.push(invalid(InvalidKind::ServerFailed, failure.into()));
@@ -27,8 +27,8 @@ impl Observations<'_> {
         }
     }
 
-    /// The connections of a server to the origins behind it must carry data in their SYN if that is
-    /// requested, and must agree with the counters.
+    /// Checks the external server's connections to the origins behind it. Their SYNs must carry data if
+    /// requested, and the kernel's counter must agree.
     fn upstream(&self, reasons: &mut Vec<Invalid>) {
         let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
             return;
@@ -50,7 +50,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the growth of the origins' counters without a server's own connections to the origins.
+    /// Returns the growth of the origins' counters, without the external server's connections to the origins.
     pub(super) fn without_upstream(&self) -> BTreeMap<String, i64> {
         let mut counters = self.counters.origins.clone();
         let syn_data = self.server.map_or(0, |server| server.upstream.syn_data as i64);

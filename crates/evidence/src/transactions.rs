@@ -1,5 +1,5 @@
-//! Rules for transactions with a server. The effects of overload, a flood or a change of the key are results,
-//! which are counted. Unexplained observations make the record invalid.
+//! Decides if a record of transactions with a server is valid. The effects of overload, of a flood or of a
+//! change of the cookie key are results, which are counted. Unexplained observations make the record invalid.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ use fastopen_contract::{
     Arrivals, BothEnds, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, TransactionsPlan,
 };
 
-/// The generator is the limit if a larger share of arrivals is late, or if the error of the rate is larger.
+/// Limits of the share of arrivals that are late, and of the relative error of the rate. Above a limit, the
+/// record shows the limit of the generator, not of the server.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 
-/// The longest latency that is counted exactly, in microseconds.
+/// Upper bound of the histograms, in microseconds. Longer times are counted at the bound.
 const LONGEST_US: u64 = 600_000_000;
 /// Significant decimal digits of a latency.
 const DIGITS: u8 = 4;
 
-/// The generator's counts and times.
+/// The counts and times of the generator of transactions.
 pub struct Outcome {
     /// Transactions that began.
     pub begun: u64,
-    /// Transactions that were due and did not begin, because too many were running or no address was left.
+    /// Transactions that were due but did not begin, because too many were running or no address was left.
     pub not_begun: u64,
-    /// From the due time of the first to the beginning of the last, so a late first one does not change the
-    /// rate.
+    /// Time from the due time of the first transaction, even if it began late, to the start of the last.
     pub arrived_over_ns: u64,
-    /// From the start to the end of the last.
+    /// Time from the start of the generator to the end of the last transaction.
     pub elapsed_ns: u64,
     /// Transactions with a complete response.
     pub answered: u64,
     /// The times of the first and the last complete response.
     pub answered_ns: Option<(u64, u64)>,
-    /// Transactions with a response that differs from the page's.
+    /// Transactions with a response that differs from the response in the page.
     pub wrong: u64,
-    /// The errors of the other transactions, with their numbers.
+    /// The errors of failed transactions, and how often each occurred.
     pub failures: BTreeMap<String, u64>,
     /// Connections whose SYN data was acknowledged.
     pub syn_data: u64,
@@ -44,11 +44,11 @@ pub struct Outcome {
     pub fallbacks: u64,
     /// Segments that the client retransmitted.
     pub retransmits: u64,
-    /// Latencies of complete responses since their transactions were due, in microseconds.
+    /// Times from the due time of a transaction to its complete response, in microseconds.
     pub latency_us: Histogram<u64>,
-    /// Delays of transactions' beginnings after they were due, in microseconds.
+    /// Times from the due time of a transaction to its start, in microseconds.
     pub lateness_us: Histogram<u64>,
-    /// Transactions that began too late.
+    /// Transactions that began later than tolerated.
     pub late: u64,
 }
 
@@ -76,22 +76,22 @@ impl Default for Outcome {
 }
 
 impl Outcome {
-    /// Returns the time from the first response to the last one, in nanoseconds.
+    /// Returns the time from the first to the last complete response, in nanoseconds; 0 if there is none.
     pub fn answered_over_ns(&self) -> u64 {
         self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
     }
 
-    /// Counts a failure.
+    /// Counts a failure of kind `what`.
     pub fn failed(&mut self, what: &str) {
         *self.failures.entry(what.to_owned()).or_default() += 1;
     }
 }
 
-/// The observations of transactions.
+/// The observations of a load with transactions.
 pub struct Seen<'a> {
     /// The plan of the load.
     pub plan: &'a LoadPlan,
-    /// The plan of its transactions.
+    /// The plan of the load's transactions.
     pub asked: &'a TransactionsPlan,
     /// The generator's observations.
     pub outcome: &'a Outcome,
@@ -99,19 +99,19 @@ pub struct Seen<'a> {
     pub hosts: usize,
     /// The number of hosts whose cookie the client held at the start.
     pub cookies_before: usize,
-    /// The Fast Open queue of the listener; None if it cannot be read.
+    /// The length of the listener's Fast Open queue; `None` if it cannot be read.
     pub fastopen_queue: Option<u32>,
-    /// Growth of the kernels' counters.
+    /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// The record of the link.
+    /// The link's counts and delays of packets.
     pub link: &'a LinkRecord,
-    /// The tolerated delay of the link for 99 % of packets, in microseconds.
+    /// The time in microseconds by which the link may release a packet too late. One in 100 may be later.
     pub late_us: u64,
     /// The reason why the server no longer serves.
     pub server_failure: Option<&'a str>,
 }
 
-/// Returns every reason why the record is invalid, and nothing for a valid one.
+/// Returns all reasons why the record is invalid. The list is empty for a valid record.
 pub fn judge(seen: &Seen) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     let mut add = |kind, detail: String| reasons.push(Invalid { kind, detail });
@@ -149,12 +149,12 @@ impl Seen<'_> {
         self.counters.origins.get(name).copied().unwrap_or(0).max(0) as u64
     }
 
-    /// Returns true if the server may treat connections differently from what their cookies imply.
+    /// Returns true if a flood or SYN cookies may change how the server treats Fast Open connections.
     fn is_disturbed(&self) -> bool {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
 
-    /// Returns the reason if the offered load is not the requested one.
+    /// Describes how the generator missed the requested load; `None` if it did not.
     fn generators_limit(&self) -> Option<String> {
         let Outcome { begun, not_begun, late, arrived_over_ns, lateness_us, .. } = self.outcome;
         if *not_begun > 0 {
@@ -168,7 +168,7 @@ impl Seen<'_> {
         let intervals = begun.saturating_sub(1) as f64;
         let kept = intervals * 1e9 / *arrived_over_ns as f64;
         let off = (kept / f64::from(rate) - 1.0).abs();
-        // The tolerated delay of one arrival is no error of the rate.
+        // The tolerated lateness of a single arrival does not count as an error of the rate.
         let slack = self.asked.late_us as f64 * 1000.0 / (*arrived_over_ns).max(1) as f64;
         (intervals >= 1.0 && off > RATE_ERROR.max(slack))
             .then(|| format!("{kept:.1} arrivals a second instead of {rate}"))

@@ -1,7 +1,8 @@
-//! What one packet costs the model: offering and releasing it, in nanoseconds.
+//! Measures the CPU time that the model needs to offer and release a packet, in nanoseconds.
 //!
-//! `cargo bench -p fastopen-link` prints one line a case. Packets of 1500 bytes come as fast as the link
-//! takes them, the payload is the size of a buffer handle, and what is due is released after every offer.
+//! `cargo bench -p fastopen-link` prints one line for each case. Packets of 1500 bytes are offered as fast as
+//! the link takes them. The payload has the size of a buffer handle. Packets that are due are released after
+//! every offer.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ struct Case {
 
 fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
-        return; // `cargo test` only wants to know that it builds and starts
+        return; // `cargo test` only checks that the benchmark builds and starts
     }
     let trace =
         Trace::from_millis(&(1..=1000).flat_map(|ms| [ms; 10]).collect::<Vec<_>>()).expect("a fine trace");
@@ -59,7 +60,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds that crossing a middlebox adds to a packet: one that it changes, and one that it lets through.
+/// Measures the nanoseconds that a middlebox needs for `packet`.
 fn crossing(packet: &[u8]) -> f64 {
     let rule = PathRule { behaviour: Behaviour::StripOption, hosts: None };
     let mut middlebox = Middlebox::new(rule);
@@ -76,7 +77,8 @@ fn crossing(packet: &[u8]) -> f64 {
     best.as_nanos() as f64 / 1000.0
 }
 
-/// An IPv4 packet of a TCP segment with these flags, a Fast Open option and data.
+/// Returns an IPv4 packet with a TCP segment that has these flags, a Fast Open option and `data` bytes of
+/// data.
 fn segment(flags: u8, data: usize) -> Vec<u8> {
     let length = (52 + data) as u16;
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 1, 0, 1];

@@ -1,7 +1,7 @@
-//! Packets in flight, ordered by due time.
+//! Keeps packets in flight, ordered by due time.
 //!
 //! Packets with equal delay are due in the order in which they set out, so they wait in a FIFO that needs no
-//! sorting. A packet that overtakes the last one, such as that of a nearer host, waits in a sorted map.
+//! sorting. A packet that overtakes the last packet, as from a nearer host, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,11 +12,11 @@ use crate::Nanos;
 pub struct DelayLine<P> {
     fifo: VecDeque<(Key, P)>,
     overtaking: BTreeMap<Key, P>,
-    /// Number of packets put in so far; orders packets with equal due times.
+    /// Number of packets pushed so far; orders packets with equal due times.
     pushed: u64,
 }
 
-/// The due time of a packet, and its number.
+/// The due time of a packet, and the number of packets pushed before it.
 type Key = (Nanos, u64);
 
 impl<P> Default for DelayLine<P> {
@@ -26,8 +26,8 @@ impl<P> Default for DelayLine<P> {
 }
 
 impl<P> DelayLine<P> {
-    /// Adds a packet that sets out at `begins` and is due `delay` later. `begins` may decrease between calls,
-    /// but that is slower.
+    /// Adds a packet that sets out at `begins` and is due `delay` later. Pushing packets in the order of
+    /// their due times is faster, but not required.
     pub fn push(&mut self, begins: Nanos, delay: Nanos, payload: P) {
         let key = (begins.saturating_add(delay), self.pushed);
         self.pushed += 1;

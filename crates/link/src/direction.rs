@@ -1,4 +1,4 @@
-//! The path of a packet through one direction: stage after stage, then out.
+//! Passes packets through the stages of one direction, and keeps them until they leave it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// The next time at which a stage releases a packet that it keeps, and the index of the stage.
+    /// The next time at which a stage releases a kept packet, and the index of the stage.
     due: Option<(Nanos, usize)>,
-    /// Packets that a middlebox turned into answers, with the time at which it did.
+    /// Packets that a middlebox turned into answers, with the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
-    /// The latest time at which a packet was offered or a kept one released.
+    /// The latest time at which a packet was offered or a kept packet was released.
     now: Nanos,
 }
 
@@ -44,7 +44,7 @@ pub enum DropCause {
 }
 
 impl<P: Datagram> Direction<P> {
-    /// Creates an idle direction. A trace starts at `start`.
+    /// Creates an idle direction. If the rate is a trace, the trace starts at `start`.
     pub fn new(config: &DirectionConfig, start: Nanos) -> Self {
         Self::of(stages(config, start, None), start)
     }
@@ -61,7 +61,7 @@ impl<P: Datagram> Direction<P> {
 }
 
 impl<P> Direction<P> {
-    /// Creates a direction of `stages`, in the order in which packets meet them.
+    /// Creates a direction from `stages`, in the order in which packets pass them.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
         Self {
             stages,
@@ -73,10 +73,10 @@ impl<P> Direction<P> {
         }
     }
 
-    /// Offers a packet with an IP length of `bytes` at `now`. A `now` before that of an earlier packet counts
-    /// as the earlier packet's.
+    /// Offers a packet with an IP length of `bytes` at `now`. If `now` is before the time of an earlier
+    /// packet, the earlier packet's time is used.
     ///
-    /// `extra_delay` is the one-way delay of the packet's host in addition to that of the link. Packets of
+    /// `extra_delay` is the one-way delay of the packet's host in addition to the link's delay. Packets of
     /// hosts with different extra delays overtake each other.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl<P> Direction<P> {
         self.pass(0, self.now, Packet { bytes, extra_delay, payload })
     }
 
-    /// Takes a packet from stage `first` on as far as it gets without waiting.
+    /// Passes a packet through the stages from index `first` on, until a stage drops, answers or keeps it.
     fn pass(&mut self, first: usize, mut at: Nanos, mut packet: Packet<P>) -> Result<(), Dropped<P>> {
         for number in first..self.stages.len() {
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
@@ -122,13 +122,13 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    /// Lets stages release the packets that they keep and that are due by `now`, in order of time.
+    /// Passes on the kept packets that are due by `now`, in order of time.
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
             if let Some(packet) = stage.release(at, &mut downstream) {
-                // The drop is counted already, and no caller waits for the buffer.
+                // `pass` has counted a drop, and no caller waits for the packet's buffer.
                 let _dropped = self.pass(number + 1, at, packet);
             }
             self.find_due();
@@ -157,8 +157,8 @@ impl<P> Direction<P> {
         self.departures.pop(now)
     }
 
-    /// Removes the next answer that a middlebox made of a packet, and returns it with its time. The driver
-    /// sends it in the other direction.
+    /// Removes the next answer that a middlebox made from a packet, and returns it with the time of the
+    /// answer. The driver sends it in the other direction.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }
@@ -169,7 +169,7 @@ impl<P> Direction<P> {
     }
 }
 
-/// Splits the stages into stage `number` and the stages behind it.
+/// Splits the stages into the stage with index `number` and the stages after it.
 fn split<'a, P>(
     stages: &'a mut [Box<dyn Stage<P>>],
     stats: &'a mut Stats,

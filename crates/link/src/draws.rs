@@ -3,11 +3,11 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// An endless iterator of booleans that are true with the same probability.
+/// An endless iterator of independent booleans. Each is true with the same probability.
 ///
 /// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
-/// (<https://prng.di.unimi.it/>). Each decision takes one number whatever the ratio, so a decision that is
-/// true for a ratio is true for every larger one.
+/// (<https://prng.di.unimi.it/>). Each decision uses one number, whatever the ratio. So a decision that is
+/// true for a ratio is also true for every larger ratio.
 pub(crate) struct Draws {
     generator: Xoshiro256PlusPlus,
     /// A decision is true if its 64-bit number is below this.

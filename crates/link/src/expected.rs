@@ -1,4 +1,4 @@
-//! Expected times on an idle direction, computed by the model itself. They are compared with a measured link.
+//! Computes the expected times of packets on an idle direction, to compare them with a measured link.
 
 use crate::{Direction, DirectionConfig, Nanos};
 

@@ -1,5 +1,5 @@
-//! Headers of IPv4 and IPv6 packets (RFC 791 section 3.1, RFC 8200 section 3), read and changed in place.
-//! Everything in which the two versions differ for a link is here.
+//! Reads and changes headers of IPv4 and IPv6 packets in place (RFC 791 section 3.1, RFC 8200 section 3).
+//! Code of the link that depends on the version of IP belongs here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,7 +36,7 @@ impl Version {
         }
     }
 
-    /// Returns the address to bind a socket to that takes every address.
+    /// Returns the wildcard address. A socket bound to it receives packets for every local address.
     pub fn unspecified(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -52,7 +52,7 @@ impl Version {
         }
     }
 
-    /// Returns the type of Ethernet frames with such packets (`ETH_P_*` of
+    /// Returns the type of Ethernet frames that carry packets of this version (`ETH_P_*` in Linux's
     /// `include/uapi/linux/if_ether.h`).
     pub fn ether_type(self) -> u16 {
         match self {
@@ -69,19 +69,18 @@ pub struct Header {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol of the payload. In IPv6 it is the next header: packets with extension headers have the number
-    /// of the first one.
+    /// Protocol number of the payload, or of the first extension header of an IPv6 packet that has any.
     pub protocol: u8,
     /// Set for a fragment, including the first one.
     pub fragment: bool,
     /// Set for a fragment that does not have the start of the payload.
     pub later_fragment: bool,
-    /// Length in bytes, and so the offset of the payload.
+    /// Length of the header in bytes, which is the offset of the payload.
     pub bytes: usize,
 }
 
 impl Header {
-    /// Reads the header of a packet. `None` for packets of other protocols, and for incomplete headers.
+    /// Reads the header of a packet. Returns `None` if it is incomplete, or neither IPv4 nor IPv6.
     pub fn of(ip: &[u8]) -> Option<Self> {
         match ip.first()? >> 4 {
             4 => {
@@ -114,7 +113,7 @@ impl Header {
     }
 }
 
-/// Returns the length of a packet according to its header; `None` as in [`Header::of`].
+/// Returns the length of a packet according to its header; `None` if it has no length, or is not IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {
@@ -124,8 +123,8 @@ pub fn length(ip: &[u8]) -> Option<usize> {
     }
 }
 
-/// Sets the length in the header to that of `ip`, a packet with a [`Header`], and updates the header's
-/// checksum.
+/// Sets the length field in the header to the length of `ip`, and updates the checksum of an IPv4 header. The
+/// header must be complete.
 pub(crate) fn set_length(ip: &mut [u8]) {
     let length = ip.len() as u16;
     if ip[0] >> 4 == 6 {
@@ -139,15 +138,15 @@ pub(crate) fn set_length(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Exchanges source and destination of `ip`, a packet with a [`Header`].
+/// Exchanges the source and destination addresses of a packet. The header must be complete.
 pub(crate) fn swap_addresses(ip: &mut [u8]) {
     let (start, bytes) = addresses(ip);
     let (source, destination) = ip[start..start + 2 * bytes].split_at_mut(bytes);
     source.swap_with_slice(destination);
 }
 
-/// Computes the checksum at offset `at` of a transport header at `start`, over the pseudo header (RFC 9293
-/// section 3.1, RFC 768, RFC 8200 section 8.1) and the rest of the packet.
+/// Computes the checksum over the pseudo header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1) and the
+/// packet from the transport header at `start` on, and writes it at offset `at` of the packet.
 pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let (first, bytes) = addresses(ip);
@@ -157,12 +156,12 @@ pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns the offset of the source address, which the destination follows, and the size of an address.
+/// Returns the offset of the source address and the size of an address. The destination address follows.
 fn addresses(ip: &[u8]) -> (usize, usize) {
     if ip[0] >> 4 == 6 { (8, 16) } else { (12, 4) }
 }
 
-/// Returns the Internet checksum (RFC 1071) of `bytes`, added to a sum of other words.
+/// Returns the Internet checksum (RFC 1071) of `bytes` and of other words with the sum `others`.
 fn checksum(others: u32, bytes: &[u8]) -> u16 {
     !folded(others + words(bytes))
 }
@@ -175,7 +174,7 @@ fn words(bytes: &[u8]) -> u32 {
     last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()
 }
 
-/// Adds the carries to a sum (ones' complement).
+/// Folds a sum into 16 bits by adding the carries (ones' complement).
 fn folded(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,4 +1,4 @@
-//! Types of the QUIC packets in a datagram, read from its cleartext header fields (RFC 9000 section 17).
+//! Reads the types of the QUIC packets in a datagram from cleartext header fields (RFC 9000 section 17).
 
 /// Header form bit, set in long headers (RFC 9000 section 17.2).
 const LONG_HEADER: u8 = 0x80;
@@ -14,12 +14,12 @@ pub enum PacketType {
     Handshake,
     /// The server's request to start again with a token.
     Retry,
-    /// Packets after the handshake, which have a short header.
+    /// A packet with a short header, as all packets after the handshake.
     OneRtt,
 }
 
-/// Returns the types of the packets in a datagram, in order. Length fields separate coalesced packets (RFC
-/// 9000 section 12.2).
+/// Returns the types of the coalesced packets in a datagram, in order (RFC 9000 section 12.2). Stops before a
+/// Version Negotiation packet, and at an incomplete packet.
 pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     let mut rest = Some(datagram);
     std::iter::from_fn(move || {
@@ -29,8 +29,8 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// Returns the type of the first packet in `bytes`, and the bytes after it. The fixed bit is ignored, because
-/// peers may agree to clear it (RFC 9287).
+/// Returns the type of the first packet in `bytes`, and the bytes after this packet. The fixed bit is
+/// ignored, because peers may agree to clear it (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;
     if first & LONG_HEADER == 0 {
@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, behind(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet, given its bytes after the connection IDs.
+/// Returns the bytes after a packet. `rest` starts after the connection IDs of the packet.
 fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;

@@ -40,7 +40,7 @@ without_contents!((), u64, usize, &'static str);
 /// A packet on its way through the stages.
 #[derive(Debug)]
 pub struct Packet<P> {
-    /// IP length.
+    /// Length of the IP packet.
     pub bytes: u32,
     /// One-way delay of the packet's host in addition to the link's, applied after the last stage.
     pub extra_delay: Nanos,
@@ -51,15 +51,16 @@ pub struct Packet<P> {
 /// A stage's decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Give it to the next stage at once.
+    /// Give the packet to the next stage at once.
     Pass,
-    /// Give it to the next stage at this time.
+    /// Give the packet to the next stage at this time.
     Hold(Nanos),
-    /// Drop it.
+    /// Drop the packet.
     Drop(DropCause),
-    /// Send it in the other direction: it has become its own answer ([`crate::Direction::take_answer`]).
+    /// Send the packet in the other direction: the stage turned it into an answer
+    /// ([`crate::Direction::take_answer`]).
     Answer,
-    /// Give it to [`Stage::keep`]. The stage releases or drops it later ([`Stage::next_due`]).
+    /// Give the packet to [`Stage::keep`]. The stage releases or drops it later ([`Stage::next_due`]).
     Keep,
 }
 
@@ -67,13 +68,12 @@ pub enum Verdict {
 ///
 /// A stage that needs randomness has its own generator, seeded by [`crate::DirectionConfig::seed`].
 pub trait Stage<P>: Send {
-    /// Decides on a packet that reaches the stage at `now`, which never decreases between calls. To keep that
-    /// promise to the next stage, only the last stage may hold a packet for less time than the packet before
-    /// it.
+    /// Decides on a packet that reaches the stage at `now`. `now` never decreases between calls, so only the
+    /// last stage may let a packet leave before an earlier one.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
-    /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). A
-    /// stage before it that keeps packets releases them at these times.
+    /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). An
+    /// earlier stage that keeps packets releases them at these times.
     fn free_at(&mut self, now: Nanos) -> Nanos {
         now
     }
@@ -83,29 +83,29 @@ pub trait Stage<P>: Send {
         unreachable!("a stage that keeps packets takes them");
     }
 
-    /// Returns the time of the next [`Stage::release`]. Called after each [`Stage::keep`] and
-    /// [`Stage::release`].
+    /// Returns the time of the next [`Stage::release`]; `None` if the stage keeps no packet. Called after
+    /// each [`Stage::keep`] and [`Stage::release`].
     fn next_due(&mut self, _rest: &mut Downstream<P>) -> Option<Nanos> {
         None
     }
 
-    /// Removes a kept packet at the time that [`Stage::next_due`] returned. `None` if the stage dropped, and
-    /// counted, every packet that was due.
+    /// Removes a kept packet at the time that [`Stage::next_due`] returned. Returns `None` if the stage
+    /// dropped every packet that was due, and counted the drops.
     fn release(&mut self, _now: Nanos, _rest: &mut Downstream<P>) -> Option<Packet<P>> {
         None
     }
 }
 
-/// The stages behind a stage, and the counts of their direction.
+/// The stages after a stage, and the counts of their direction.
 pub struct Downstream<'a, P> {
-    /// The stages behind.
+    /// The stages after this stage, in order.
     pub stages: &'a mut [Box<dyn Stage<P>>],
     /// The counts of the direction.
     pub stats: &'a mut Stats,
 }
 
 impl<P> Downstream<'_, P> {
-    /// Returns the time at which the stages behind can take a packet that leaves this stage at `now`.
+    /// Returns the earliest time, `now` or later, at which the stages after this stage can take a packet.
     pub fn free_at(&mut self, now: Nanos) -> Nanos {
         self.stages.iter_mut().fold(now, |at, stage| stage.free_at(at))
     }

@@ -1,4 +1,4 @@
-//! Counts of a direction.
+//! Counts the packets that a direction accepts and drops.
 
 use crate::DropCause;
 
@@ -18,17 +18,17 @@ pub struct Stats {
     pub dropped_loss: u64,
     /// Packets that a middlebox dropped or answered.
     pub dropped_path: u64,
-    /// Maximum of the bytes that waited behind the packet on the wire.
+    /// Largest number of bytes that waited at one time, without the packet on the wire.
     pub queue_bytes_max: u64,
 }
 
 impl Stats {
-    /// Records that `bytes` wait.
+    /// Updates the maximum with the `bytes` that wait now.
     pub fn count_waiting(&mut self, bytes: u64) {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Moves a packet from the accepted to the dropped ones.
+    /// Counts a packet of `bytes` as dropped that [`crate::Direction::offer`] counted as accepted.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

@@ -1,4 +1,4 @@
-//! Active queue management: what `CoDel` drops when, and what FQ-CoDel keeps apart.
+//! Tests active queue management: when `CoDel` drops packets, and how FQ-CoDel and DRR serve flows.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 const MS: Nanos = 1_000_000;
 const FULL: u32 = 1500;
 
-/// 1500 bytes take 3 ms.
+/// Returns a link on which 1500 bytes take 3 ms.
 fn config(aqm: Aqm) -> DirectionConfig {
     DirectionConfig { rate: Rate::BitPerS(4_000_000), aqm, ..DirectionConfig::default() }
 }
 
-/// The packet of a flow with a number of its own.
+/// Returns the IP packet of a flow, with the number of the packet as payload.
 fn packet(flow: u16, number: u16) -> Vec<u8> {
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 198, 19, 0, 1, 198, 18, 0, 1];
     ip.extend(80_u16.to_be_bytes());
@@ -29,7 +29,8 @@ struct Offer {
     bytes: u32,
 }
 
-/// When which offers (by number) are released, by a driver that comes as often as it is asked to.
+/// Offers packets as a driver does, and returns the time and the number of each released packet, and the
+/// link.
 fn released(config: &DirectionConfig, offers: &[Offer]) -> (Vec<(Nanos, usize)>, Direction<Vec<u8>>) {
     let mut link = Direction::new(config, 0);
     let mut released = Vec::new();
@@ -61,13 +62,13 @@ fn bulk(at: Nanos, packets: usize, flow: u16) -> Vec<Offer> {
     vec![Offer { at, flow, bytes: FULL }; packets]
 }
 
-/// The longest that a packet of a flow was under way.
+/// Returns the longest time from the offer of a packet of a flow to its release.
 fn longest(offers: &[Offer], released: &[(Nanos, usize)], flow: u16) -> Nanos {
     let of_flow = released.iter().filter(|(_, number)| offers[*number].flow == flow);
     of_flow.map(|(at, number)| at - offers[*number].at).max().unwrap()
 }
 
-/// When the wire was free for a packet in place of which later ones went: the times of drops.
+/// Returns the times of drops: a packet is dropped when the packet before it is released.
 fn drops(released: &[(Nanos, usize)]) -> Vec<Nanos> {
     let dropped_before = |pair: &[(Nanos, usize)]| std::iter::repeat_n(pair[0].0, pair[1].1 - pair[0].1 - 1);
     released.windows(2).flat_map(dropped_before).collect()
@@ -75,7 +76,7 @@ fn drops(released: &[(Nanos, usize)]) -> Vec<Nanos> {
 
 #[test]
 fn codel_drops_nothing_while_the_queue_empties_within_an_interval() {
-    // A burst of 30 packets is gone after 90 ms.
+    // A burst of 30 packets is sent within 90 ms.
     let (released, link) = released(&config(Aqm::CoDel), &bulk(0, 30, 1));
     assert_eq!(released.len(), 30);
     assert_eq!(link.stats().dropped_queue, 0);
@@ -83,7 +84,8 @@ fn codel_drops_nothing_while_the_queue_empties_within_an_interval() {
 
 #[test]
 fn codel_drops_nothing_while_packets_wait_for_less_than_the_target() {
-    // Full packets at exactly the rate, two of them ahead: each waits for 3 ms behind the one on the wire.
+    // Full packets come at exactly the rate, and two come at once at the start. So each waits for 3 ms behind
+    // the packet on the wire.
     let offers = together([bulk(0, 1, 1), every(3 * MS, 3000 * MS, 1)].concat());
     let (released, _) = released(&config(Aqm::CoDel), &offers);
     assert_eq!(released.len(), offers.len());
@@ -93,13 +95,13 @@ fn codel_drops_nothing_while_packets_wait_for_less_than_the_target() {
 fn codel_drops_sooner_and_sooner_as_long_as_packets_wait_too_long() {
     let (released, _) = released(&config(Aqm::CoDel), &every(5 * MS / 2, 2000 * MS, 1));
     let drops = drops(&released);
-    // Waiting times grow by half a millisecond a packet, and are over 5 ms from the 11th on, which leaves at
-    // 33 ms.
+    // Waiting times grow by half a millisecond with each packet. They exceed 5 ms from the 11th packet on,
+    // which leaves at 33 ms.
     assert!((33 + 100..33 + 107).contains(&(drops[0] / MS)), "{}", drops[0]);
     let mut expected = drops[0] as f64;
     for (number, drop) in drops.iter().enumerate().skip(1).take(20) {
         expected += 100e6 / (number as f64).sqrt();
-        // A packet is dropped where one is taken out, each 3 ms.
+        // A packet can be dropped only when a packet is dequeued, every 3 ms.
         assert!(
             (0.0..=3.1e6).contains(&(*drop as f64 - expected)),
             "drop {number} at {drop}, not {expected}"
@@ -129,7 +131,8 @@ fn codel_stops_dropping_once_the_queue_is_short_and_begins_again_where_it_was() 
     let (released, _) = released(&config(Aqm::CoDel), &offers);
     let (first, second): (Vec<_>, Vec<_>) = drops(&released).into_iter().partition(|at| *at < 1100 * MS);
     assert!(first.iter().all(|at| *at < 800 * MS) && first.len() > 5);
-    // The second begins with the rate of drops that the first ended with, not with one an interval.
+    // The second overload begins with the drop rate at the end of the first, not with one drop in an
+    // interval.
     assert!(second[1] - second[0] < 60 * MS, "{second:?}");
     assert!(first[1] - first[0] > 95 * MS, "{first:?}");
 }
@@ -139,7 +142,7 @@ fn a_flow_that_sends_little_waits_for_one_packet_of_the_others_at_most() {
     let offers =
         together([bulk(0, 200, 1), bulk(0, 200, 2), every(40 * MS, 800 * MS, 3).split_off(1)].concat());
     let (by_flow, _) = released(&config(Aqm::FqCodel), &offers);
-    // One on the wire, then its own.
+    // A packet waits for the packet on the wire, 3 ms, and is then sent in 3 ms.
     assert!(longest(&offers, &by_flow, 3) <= 6 * MS, "{}", longest(&offers, &by_flow, 3));
     let (in_line, _) = released(&config(Aqm::CoDel), &offers);
     assert!(longest(&offers, &in_line, 3) > 500 * MS);
@@ -167,7 +170,7 @@ fn a_full_queue_drops_the_oldest_packet_of_the_longest_flow() {
     let limited = DirectionConfig { queue_limit_bytes: Some(4 * u64::from(FULL)), ..config(Aqm::FqCodel) };
     let offers = [bulk(0, 5, 1), bulk(0, 1, 2)].concat();
     let (released, link) = released(&limited, &offers);
-    // The first was on the wire.
+    // Packet 0 was on the wire when the queue became full.
     assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 5, 2, 3, 4]);
     assert_eq!((link.stats().dropped_queue, link.stats().queue_bytes_max), (1, 4 * u64::from(FULL)));
 }
@@ -177,8 +180,8 @@ fn with_drr_each_flow_has_the_whole_limit_and_loses_its_own_last_packets() {
     let limited = DirectionConfig { queue_limit_bytes: Some(2 * u64::from(FULL)), ..config(Aqm::Drr) };
     let offers = [bulk(0, 4, 1), bulk(0, 3, 2)].concat();
     let (released, link) = released(&limited, &offers);
-    // The first is on the wire and takes no room, but its flow's turn; then the flows alternate. Each has
-    // lost its last packet.
+    // The first packet is on the wire. It takes no room in the queue, but the turn of its flow. Then the
+    // flows alternate. Each flow has lost its last packet.
     assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 4, 1, 5, 2]);
     assert_eq!((link.stats().dropped_queue, link.stats().queue_bytes_max), (2, 4 * u64::from(FULL)));
 }
@@ -249,7 +252,7 @@ proptest! {
         prop_assert_eq!(stats.dropped_queue, (offers.len() - released.len()) as u64);
         let bytes = released.iter().map(|(_, number)| u64::from(offers[*number].bytes));
         prop_assert_eq!(stats.bytes, bytes.sum::<u64>());
-        // Of DRR the limit is that of each of four flows.
+        // With DRR, the limit applies to each of the four flows.
         let limits = if aqm == Aqm::Drr { 4 } else { 1 };
         let limit = config.queue_limit_bytes.map_or(u64::MAX, |limit| limits * limit);
         prop_assert!(stats.queue_bytes_max <= limit);
@@ -285,7 +288,7 @@ proptest! {
 
     #[test]
     fn no_packet_that_waited_for_less_than_the_target_is_dropped(aqm in managed(), offers in offers()) {
-        // 1 Gbit/s: 300 packets wait for 3.6 ms at most.
+        // At 1 Gbit/s, 300 packets wait for 3.6 ms at most, less than the target.
         let fast = DirectionConfig { rate: Rate::BitPerS(1_000_000_000), ..config(aqm) };
         prop_assert_eq!(released(&fast, &offers).0.len(), offers.len());
     }

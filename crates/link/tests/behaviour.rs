@@ -1,4 +1,4 @@
-//! What a direction does, as short traces: what is offered when, what is released when.
+//! Tests a direction with short sequences of packets: when they are offered, and when they are released.
 
 use fastopen_link::{
     Direction, DirectionConfig, DropCause, Loss, Nanos, Rate, Stats, Trace, expected_train, expected_transit,
@@ -10,7 +10,7 @@ fn config(rate: Rate) -> DirectionConfig {
     DirectionConfig { delay: 10 * MS, rate, ..DirectionConfig::default() }
 }
 
-/// 1500 bytes take 3 ms.
+/// Returns a link on which 1500 bytes take 3 ms.
 fn four_megabit() -> DirectionConfig {
     config(Rate::BitPerS(4_000_000))
 }
@@ -82,7 +82,7 @@ fn the_queue_counts_what_waits_but_not_what_is_on_the_wire() {
     link.offer(0, 1500, 0, "waits too").unwrap();
     let dropped = link.offer(0, 40, 0, "no room").unwrap_err();
     assert_eq!((dropped.packet, dropped.cause), ("no room", DropCause::Queue));
-    // At 3 ms the second packet goes on the wire and leaves room for one more.
+    // At 3 ms the second packet goes on the wire and leaves room for another packet.
     assert!(link.offer(3 * MS - 1, 1500, 0, "a little too early").is_err());
     link.offer(3 * MS, 1500, 0, "in time").unwrap();
     assert_eq!(

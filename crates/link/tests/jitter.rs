@@ -1,4 +1,4 @@
-//! Jitter: how the delay varies, what stays as without it, and what may overtake what.
+//! Tests jitter: how the delay varies, what jitter leaves unchanged, and which packets may overtake others.
 
 use fastopen_link::{Direction, DirectionConfig, Jitter, Loss, Nanos, Rate};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn config(jitter: Jitter) -> DirectionConfig {
     DirectionConfig { delay: 10 * MS, jitter: Some(jitter), seed: 1, ..DirectionConfig::default() }
 }
 
-/// When packets leave that are offered each `gap`, in order of release, with their numbers.
+/// Offers a packet every `gap`, and returns the release times and numbers of packets in order of release.
 fn released(config: &DirectionConfig, packets: usize, gap: Nanos) -> Vec<(Nanos, usize)> {
     let mut link = Direction::new(config, 0);
     for packet in 0..packets {
@@ -18,7 +18,7 @@ fn released(config: &DirectionConfig, packets: usize, gap: Nanos) -> Vec<(Nanos,
     std::iter::from_fn(|| link.release(Nanos::MAX)).collect()
 }
 
-/// The delay of each packet, in order of offering.
+/// Returns the delays of the packets, in the order in which they were offered.
 fn delays(config: &DirectionConfig, packets: usize, gap: Nanos) -> Vec<Nanos> {
     let mut released = released(config, packets, gap);
     released.sort_by_key(|(_, packet)| *packet);

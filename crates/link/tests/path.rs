@@ -1,4 +1,5 @@
-//! Middleboxes that break TCP Fast Open: what each behaviour does to which packet.
+//! Tests middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC: the effect of each behaviour on
+//! each kind of packet.
 
 use fastopen_link::path::{self, Behaviour, Middlebox, Passage, PathRule, Way};
 use fastopen_link::{Direction, DirectionConfig, ip};
@@ -10,12 +11,12 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const ISN: u32 = 0xffff_ffff;
-/// Kind 34 with a cookie of eight bytes, behind a maximum segment size.
+/// The Fast Open option, kind 34, with a cookie of eight bytes, after the maximum segment size option.
 const COOKIE: &[u8] = &[2, 4, 5, 0xb4, 34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
-/// A request for a cookie, in the form of RFC 7413's appendix A.
+/// A request for a cookie, in the experimental format of RFC 7413's appendix A.
 const EXPERIMENT: &[u8] = &[254, 4, 0xf9, 0x89];
 
-/// Every behaviour but that of an open path.
+/// Every behaviour except `None`.
 const BEHAVIOURS: [Behaviour; 20] = [
     Behaviour::DropSynData,
     Behaviour::DropOption,
@@ -39,7 +40,7 @@ const BEHAVIOURS: [Behaviour; 20] = [
     Behaviour::DropLargeUdp,
 ];
 
-/// A packet of the client to the host, or down the other way, with options and payload.
+/// Returns a TCP packet from the client to the host, or from the host to the client if `way` is down.
 fn packet(way: Way, flags: u8, ack: u32, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let (source, destination) = if way == Way::Up { (CLIENT, HOST) } else { (HOST, CLIENT) };
     let (from, to): (u16, u16) = if way == Way::Up { (4000, 80) } else { (80, 4000) };
@@ -57,7 +58,7 @@ fn packet(way: Way, flags: u8, ack: u32, options: &[u8], payload: &[u8]) -> Vec<
     ip
 }
 
-/// The pseudo header and the segment of so many bytes.
+/// Returns the pseudo header for a segment of `length` bytes, and the segment.
 fn pseudo(ip: &[u8], length: u16) -> Vec<u8> {
     [&ip[12..20], &[0, 6], &length.to_be_bytes(), &ip[20..]].concat()
 }
@@ -70,7 +71,7 @@ fn middlebox(behaviour: Behaviour) -> Middlebox {
     Middlebox::new(PathRule { behaviour, hosts: None })
 }
 
-/// A UDP datagram between a port of the client and the host's 443.
+/// Returns a UDP datagram between a port of the client and port 443 of the host.
 fn datagram(way: Way, client_port: u16, payload: &[u8]) -> Vec<u8> {
     let (source, destination) = if way == Way::Up { (CLIENT, HOST) } else { (HOST, CLIENT) };
     let (from, to) = if way == Way::Up { (client_port, 443) } else { (443, client_port) };
@@ -82,7 +83,7 @@ fn datagram(way: Way, client_port: u16, payload: &[u8]) -> Vec<u8> {
     ip
 }
 
-/// The packet that goes on; none where it is dropped.
+/// Returns the packet that the middlebox forwards; `None` if it drops or holds the packet.
 fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u8>> {
     match middlebox.pass(0, way, &mut ip) {
         Passage::Forward(bytes) => {
@@ -94,7 +95,8 @@ fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u
     }
 }
 
-/// The sum of RFC 1071 over the words of header and pseudo header, which is 0xffff where a checksum is right.
+/// Returns the sum of RFC 1071 over `words`. Over header and pseudo header it is 0xffff if the checksum is
+/// right.
 fn sum(words: &[u8]) -> u16 {
     let mut sum: u32 =
         words.chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -111,7 +113,7 @@ fn assert_checksums(ip: &[u8]) {
     assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
 }
 
-/// All SYNs that differ in what the behaviours look at.
+/// Returns a SYN for each combination of option and data that a behaviour distinguishes.
 fn syns() -> [Vec<u8>; 5] {
     [syn(&[], b""), syn(&[], b"data"), syn(COOKIE, b""), syn(COOKIE, b"data"), syn(EXPERIMENT, b"")]
 }
@@ -135,7 +137,7 @@ fn the_option_becomes_padding_and_the_data_goes_on() {
     assert_checksums(&stripped);
     let stripped = crossed(&mut middlebox, Way::Up, syn(EXPERIMENT, b"")).expect("it goes on");
     assert_eq!(&stripped[40..], &[1, 1, 1, 1]);
-    // Across the bounds of words, too.
+    // The option may also begin at an odd offset.
     let odd = crossed(&mut middlebox, Way::Up, syn(&[1, 34, 5, 9, 8, 7, 1, 0], b"odd")).expect("it goes on");
     assert_eq!(&odd[40..48], &[1, 1, 1, 1, 1, 1, 1, 0]);
     assert_checksums(&odd);
@@ -217,7 +219,8 @@ fn answers_are_dropped_once_data_in_a_syn_was_accepted() {
     }
 }
 
-/// A 0-RTT packet, behind an Initial one where a client has coalesced them (RFC 9000 section 17.2).
+/// Returns a 0-RTT packet. If `coalesced`, it follows an Initial packet in the same datagram (RFC 9000
+/// section 12.2).
 fn early(coalesced: bool) -> Vec<u8> {
     let long = |first: u8, token: &[u8]| [&[first, 0, 0, 0, 1, 0, 0], token, &[3, 7, 7, 7]].concat();
     [if coalesced { long(0xc0, &[0]) } else { vec![] }, long(0xd0, &[])].concat()
@@ -264,7 +267,7 @@ fn an_initial_packet_that_is_held_is_overtaken_by_what_follows_it() {
 #[test]
 fn udp_above_a_megabit_a_second_is_dropped_in_each_direction_by_itself() {
     let mut middlebox = middlebox(Behaviour::LimitUdp);
-    // Packets of 100 bytes: 150 at once, and then one each 0.8 ms.
+    // Of packets with 100 bytes, 150 pass at once, and then one every 0.8 ms.
     let mut pass =
         |now, way| middlebox.pass(now, way, &mut datagram(way, 40_000, &[0x40; 72])) == Passage::Forward(100);
     for way in [Way::Up, Way::Down] {
@@ -295,7 +298,7 @@ fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_cli
     assert_eq!(crossed(later, Way::Down, late.clone()), late);
 }
 
-/// The first `sent` bytes of a `ClientHello` of 1,475 bytes from `offset` on, in a segment of the client.
+/// Returns a client's segment with `sent` bytes from `offset` on of a `ClientHello` of 1,475 bytes.
 fn hello(flags: u8, offset: u32, sent: usize) -> Vec<u8> {
     let mut whole = vec![22, 3, 1];
     whole.extend((1470_u16).to_be_bytes());
@@ -320,7 +323,7 @@ fn segments_of_a_split_hello_are_dropped_and_what_follows_it_is_not() {
     let mut later = packet(Way::Up, ACK, 77, &[], b"request");
     later[24..28].copy_from_slice(&ISN.wrapping_add(1 + 1475).to_be_bytes());
     assert!(!drops(&mut middlebox, later));
-    // A hello in one segment passes; so does the beginning of one in a SYN, but not its rest.
+    // A `ClientHello` in one segment passes. The start of a `ClientHello` in a SYN passes, but not its rest.
     assert!(!drops(&mut self::middlebox(Behaviour::DropSplitHello), hello(ACK, 0, 1475)));
     let mut middlebox = self::middlebox(Behaviour::DropSplitHello);
     let dropped = [(SYN, 0, 1420), (ACK, 1420, 55)];
@@ -409,7 +412,8 @@ fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hos
     assert_eq!(drawn(1.0, 7), vec![true; 10_000]);
 }
 
-/// The packet with an IPv6 header, between addresses that end like those of IPv4. Checksums are right.
+/// Returns the packet with an IPv6 header and right checksums. The IPv6 addresses end with the IPv4
+/// addresses.
 fn over_ipv6(ip: &[u8]) -> Vec<u8> {
     let payload = &ip[20..];
     let mut packet = vec![0x60, 0, 0, 0];
@@ -442,7 +446,7 @@ fn every_behaviour_does_the_same_to_ipv6() {
     for behaviour in BEHAVIOURS {
         let (mut four, mut six) = (middlebox(behaviour), middlebox(behaviour));
         for (number, (way, ip)) in packets.iter().enumerate() {
-            // A second apart, so that flows outlive their port.
+            // Packets are a second apart, so that `Rebind` changes the ports of flows.
             let now = 1_000_000_000 * number as u64;
             let (mut ip, mut ip6) = (ip.clone(), over_ipv6(ip));
             let (passage, passage6) = (four.pass(now, *way, &mut ip), six.pass(now, *way, &mut ip6));

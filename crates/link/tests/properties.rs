@@ -1,4 +1,4 @@
-//! What holds for every link and every sequence of packets.
+//! Tests properties that hold for every link and every sequence of packets.
 
 use fastopen_link::{Direction, DirectionConfig, DropCause, Loss, Nanos, Rate, Stats, Trace, expected_train};
 use proptest::prelude::*;
@@ -61,13 +61,13 @@ fn offers() -> impl Strategy<Value = Vec<Offer>> {
 }
 
 struct Outcome {
-    /// (due, number of the offer), in order of release.
+    /// The due time and the number of each released packet, in order of release.
     released: Vec<(Nanos, usize)>,
     dropped: Vec<(usize, DropCause)>,
     stats: Stats,
 }
 
-/// Offers everything and releases what is due by each offer's time, as a driver does.
+/// Offers all packets, and releases the packets that are due at the time of each offer, as a driver does.
 fn run(config: &DirectionConfig, offers: &[Offer]) -> Outcome {
     let mut link = Direction::new(config, 0);
     let (mut released, mut dropped) = (Vec::new(), Vec::new());
@@ -171,7 +171,7 @@ proptest! {
         let mut bits = 0;
         for bytes in sizes {
             bits += u128::from(bytes) * 8;
-            // Offered while the link is still busy, or just when it becomes free.
+            // Offer the packet while the link is busy, or just when it becomes free.
             let now = link.next_release().unwrap_or(0);
             let _earlier = link.release(now);
             link.offer(now, bytes, 0, ()).unwrap();
@@ -197,7 +197,7 @@ proptest! {
         let mut link = Direction::new(&config, 0);
         let lost = (0..PACKETS).filter(|_| link.offer(0, 100, 0, ()).is_err()).count() as f64;
         let expected = ratio * f64::from(PACKETS);
-        // Seven standard deviations of a binomial distribution: passed by chance once in 10^11.
+        // Seven standard deviations of a binomial distribution, exceeded by chance once in 10^11 cases.
         let bound = 7.0 * (expected * (1.0 - ratio)).sqrt() + 1.0;
         prop_assert!((lost - expected).abs() <= bound, "{lost} lost, {expected} expected");
     }

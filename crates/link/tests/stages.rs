@@ -1,4 +1,5 @@
-//! The interface of stages, by stages of the tests' own: a new one is a file that the others know nothing of.
+//! Tests the interface of stages with stages that only the tests define. A new stage needs no change to
+//! others.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use fastopen_link::{Direction, DropCause, Nanos};
 
 const MS: Nanos = 1_000_000;
 
-/// Sends one packet after the other, each for 10 ms.
+/// Sends one packet after another. Each takes 10 ms.
 struct Wire(Nanos);
 
 impl<P> Stage<P> for Wire {
@@ -21,7 +22,7 @@ impl<P> Stage<P> for Wire {
     }
 }
 
-/// Drops a packet where it leaves the queue, if it has waited for longer than 15 ms.
+/// Drops a packet when it leaves the queue, if it has waited for longer than 15 ms.
 #[derive(Default)]
 struct DropsWhatWaitedLong<P> {
     kept: VecDeque<(Nanos, Packet<P>)>,
@@ -51,7 +52,7 @@ impl<P: Send> Stage<P> for DropsWhatWaitedLong<P> {
     }
 }
 
-/// Drops IP packets of a protocol, and writes another time to live into all others.
+/// Decrements the time to live of every packet, and drops packets with protocol 17.
 struct Rewrites;
 
 impl Stage<Vec<u8>> for Rewrites {

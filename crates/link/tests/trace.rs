@@ -1,4 +1,4 @@
-//! Traces: what is accepted, and that packets leave as from Mahimahi's link queue.
+//! Tests traces: which are accepted, and that packets leave at the same times as in Mahimahi's link queue.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ fn link(times_ms: &[u64], queue_limit_bytes: Option<u64>) -> Direction<usize> {
     Direction::new(&DirectionConfig { rate, queue_limit_bytes, ..DirectionConfig::default() }, 0)
 }
 
-/// When each of the packets (offered at, bytes) leaves, in milliseconds.
+/// Returns the time at which each packet leaves, in milliseconds. `packets` has offer times and bytes.
 fn departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
     let mut link = link(times_ms, None);
     for (number, &(now, bytes)) in packets.iter().enumerate() {
@@ -61,7 +61,7 @@ fn before_an_opportunity_every_packet_counts_as_waiting() {
     assert!(link.offer(0, 501, 0, 2).is_err());
     link.offer(0, 500, 0, 3).unwrap();
     assert!(link.offer(10 * MS - 1, 1, 0, 4).is_err());
-    // At 10 ms the first leaves; the second cannot begin before 20 ms.
+    // At 10 ms the first packet leaves. The second cannot begin before 20 ms.
     link.offer(10 * MS, 1500, 0, 5).unwrap();
     assert!(link.offer(10 * MS, 1, 0, 6).is_err());
 }
@@ -78,7 +78,7 @@ fn a_wrong_trace_is_refused_with_its_place() {
     assert_eq!(message(&[86_400_001]), "trace ends at 86400001 ms, later than the 86400000 ms of a day");
 }
 
-/// Mahimahi's way, step by step: each opportunity in turn serves the queue, until all packets have left.
+/// Computes the times step by step as Mahimahi does: each opportunity serves the queue, until it is empty.
 fn stepwise_departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
     let mut to_come: VecDeque<_> = packets.iter().copied().collect();
     let mut queue: VecDeque<u32> = VecDeque::new();

@@ -1,9 +1,9 @@
 //! The page of the job contract, and the order in which a client loads it.
 //!
 //! [`Page`] and its parts are read from JSON; [`Page::validate`] checks the rules that types cannot express.
-//! [`Scheduler`] decides which request may start now and on which connection: events and their times go in,
-//! actions come out. [`SyntheticPage`] has the bodies that make a browser load the page. Nothing here reads a
-//! clock or does I/O.
+//! [`Scheduler`] takes events with their times, and returns actions: which request to start now, and on which
+//! connection. [`SyntheticPage`] has the bodies that make a browser load the page. The crate reads no clock
+//! and does no I/O.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! The servers of a page, between which connections are never shared.
+//! Finds the servers of a page. A connection is never used for two servers.
 
 use crate::{Page, PageUrl};
 
 /// A server: a host and a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The host name or address, as in the URL.
+    /// The host name or address, as written in the URL.
     pub host: String,
     /// The TCP port.
     pub port: u16,
@@ -24,7 +24,7 @@ impl Page {
         self.number_origins().0
     }
 
-    /// Returns the servers, and the index of each resource's server among them.
+    /// Returns the servers, and for each resource the index of its server.
     pub(crate) fn number_origins(&self) -> (Vec<Origin>, Vec<usize>) {
         let mut origins = Vec::new();
         let mut numbers = std::collections::BTreeMap::new();

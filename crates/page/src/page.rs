@@ -1,4 +1,4 @@
-//! A page as the job contract has it (`docs/dev/contract.md`, "Page").
+//! Defines a page of the job contract (`docs/dev/contract.md`, "Page").
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::{PageUrl, Resource};
 
 /// The resources of one page, each after its initiator.
 ///
-/// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the rest.
+/// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
@@ -14,27 +14,26 @@ pub struct Page {
     pub format: Format,
     /// The name in tables.
     pub name: String,
-    /// The URL that a person types.
+    /// The URL that a person would type to load the page.
     pub url: PageUrl,
-    /// The source of the page.
+    /// The source of the page's facts, as text.
     pub source: String,
-    /// The origin of the initiators.
+    /// The way in which the initiators were found.
     pub initiators: Initiators,
     /// Notes of the importer on missing, guessed and omitted facts.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Processing time of the client from the last byte of the last `load` resource to the load event, in
-    /// microseconds.
+    /// Processing time between the last byte of the last `load` resource and the load event, in microseconds.
     #[serde(default)]
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other think times and reference positions that explain a recording equally well. Jobs have none.
+    /// Other think times and reference positions that explain the recording equally well. Jobs have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// An explanation of a recording that fits as well as the page's own resources; one value for each resource.
+/// Values that explain a recording as well as the values of the page's resources; one for each resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
@@ -52,16 +51,16 @@ pub enum Format {
     One,
 }
 
-/// The origin of the initiators of resources.
+/// The way in which the initiators of resources were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initiators {
-    /// The browser recorded them.
+    /// The browser recorded all initiators.
     Recorded,
-    /// The importer inferred them from times and types.
+    /// The importer inferred all initiators from times and types.
     Inferred,
-    /// Some of each.
+    /// Some initiators were recorded, and others inferred.
     Mixed,
-    /// The author of the page wrote them down.
+    /// The author of the page wrote the initiators down.
     Declared,
 }

@@ -1,4 +1,4 @@
-//! One resource of a page: a request, its response, and what made the client ask.
+//! Defines a resource of a page: a request, its response, and the initiator of the request.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::PageUrl;
 
-/// A version of HTTP that a recording names.
+/// The version of HTTP that a recording states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordedHttp {
     /// HTTP/1.0.
@@ -23,7 +23,7 @@ pub enum RecordedHttp {
     Http3,
 }
 
-/// One request and its response; sizes in bytes as on an HTTP/1.1 wire, times in microseconds.
+/// One request and its response. Sizes are in bytes as sent over HTTP/1.1, times in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
@@ -41,54 +41,55 @@ pub struct Resource {
     /// The Content-Type of the response.
     #[serde(default = "octet_stream")]
     pub mime: String,
-    /// Request line, headers and blank line.
+    /// Size of the request line, headers and blank line.
     #[serde(default = "default_request_header_bytes")]
     pub request_header_bytes: u64,
-    /// Body of the request.
+    /// Size of the request body.
     #[serde(default)]
     pub request_body_bytes: u64,
-    /// Status line, headers and blank line.
+    /// Size of the status line, headers and blank line.
     #[serde(default = "default_response_header_bytes")]
     pub response_header_bytes: u64,
-    /// Body of the response as it crosses the wire.
+    /// Size of the response body as it is sent, with any content coding.
     pub body_bytes: u64,
     /// Time from the last byte of the request to the first byte of the response, at the server.
     #[serde(default)]
     pub server_think_us: u64,
-    /// Time in which the server produces the body: from its first to its last bytes.
+    /// Time from the first to the last byte of the body at the server, which produces the body in this time.
     #[serde(default)]
     pub server_send_us: u64,
-    /// Index of the resource that reveals this one; none only for the root document. JSON must have `null`.
+    /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
     /// Body bytes of the initiator that must have arrived to reveal this resource; `None` for the whole
     /// response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
-    /// True if the loader knows of it when it queues the initiator's request, as with server push.
+    /// True if the loader knows of this resource when it queues the initiator's request, as with server push.
     #[serde(default)]
     pub pushed: bool,
-    /// Processing time of the client from that moment until it queues the request.
+    /// Processing time of the client from the reveal of this resource (see `initiator_at_bytes` and `pushed`)
+    /// until it queues the request.
     #[serde(default)]
     pub processing_us: u64,
     /// Phase of the resource, relative to the load event.
     #[serde(default)]
     pub phase: Phase,
-    /// The Location of a 3xx response; its target is the first resource whose initiator is this one.
+    /// The Location of a 3xx response. Its target is the first resource whose initiator is this resource.
     #[serde(default)]
     pub redirect_to: Option<String>,
-    /// Freshness lifetime of the response in seconds (RFC 9111 section 4.2); 0 for a response that is stale
-    /// at once, none if it is unknown.
+    /// Freshness lifetime of the response in seconds (RFC 9111 section 4.2). 0 for a response that is stale
+    /// at once, `None` if unknown.
     #[serde(default)]
     pub fresh_s: Option<u64>,
     /// True if the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// Other URLs that get this response if bodies are recorded: other choices of a picture (of one `srcset`
-    /// or `picture`) that were not recorded, or names in texts for the file of a mirror.
+    /// Other URLs that get this response if bodies are recorded: candidates of the same `srcset` or `picture`
+    /// that were not recorded, or other names by which texts refer to the file of a mirror.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; none if it is unknown. Jobs name the versions of hosts.
+    /// HTTP version of the recorded response; `None` if unknown. Loads use the versions of the job's hosts.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
     /// Offset of the recorded body in the job's bodies file. Only jobs have it.
@@ -116,7 +117,7 @@ pub enum ResourceType {
 
 impl ResourceType {
     /// Returns the urgency of RFC 9218 section 4.1, from 0, the most urgent, to 3. Resources that block
-    /// rendering come before those that scripts use, and these before those that are displayed.
+    /// rendering come first, then resources that scripts use, then resources that are only displayed.
     pub fn urgency(self) -> u8 {
         match self {
             Self::Document | Self::Stylesheet | Self::Font => 0,
@@ -127,14 +128,14 @@ impl ResourceType {
     }
 }
 
-/// A resource's phase, relative to the load event. `runtime.js` reads the numbers.
+/// A resource's phase, relative to the load event. `runtime.js` uses the numbers of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The load event waits for it, if the client knows of it by then.
+    /// The load event waits for the resource, if the client knows of the resource by then.
     #[default]
     Load,
-    /// Requested before the load event, which does not wait for it.
+    /// May be requested before the load event, but the load event does not wait for the resource.
     Async,
     /// Requested after the load event.
     After,

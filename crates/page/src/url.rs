@@ -1,4 +1,5 @@
-//! URLs of pages: absolute, without fragment and user name, and valid in a request line as they are written.
+//! Parses and rewrites URLs of pages. They are absolute, have neither fragment nor user name, and can be sent
+//! in a request line as written.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +9,7 @@ use url::Url;
 
 /// An absolute `http` or `https` URL with a host in lower case, a path, and neither fragment nor user name.
 ///
-/// It keeps the text as written, since a request line has this text.
+/// The text stays as written, because request lines have this text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
@@ -32,7 +33,7 @@ impl PageUrl {
     ///
     /// # Errors
     ///
-    /// [`UrlError`] with the reason.
+    /// Returns [`UrlError`] with the reason if the text breaks a rule.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         Self::of(text).map_err(|problem| UrlError { text: text.to_owned(), problem })
     }
@@ -75,29 +76,28 @@ impl PageUrl {
         &self.text
     }
 
-    /// Returns the host in lower case; an IPv6 address in its brackets.
+    /// Returns the host in lower case. An IPv6 address is in brackets.
     pub fn host(&self) -> &str {
         &self.text[self.host_start..self.host_end]
     }
 
-    /// Returns the port of the URL, or the default one of its scheme.
+    /// Returns the port of the URL, or the default port of its scheme if the URL has none.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns path and query in origin-form, as in a request line (RFC 9112 section 3.2.1).
+    /// Returns the path and query as written, as in a request line (origin-form, RFC 9112 section 3.2.1).
     pub fn target(&self) -> &str {
         &self.text[self.target_start..]
     }
 
-    /// Returns path and query as a browser requests them (WHATWG URL): without `..`, and with more characters
-    /// percent-encoded.
+    /// Returns path and query as a browser requests them (WHATWG URL): without `..`, and percent-encoded.
     pub fn normalized_target(&self) -> String {
         let url = Url::parse(&self.text).expect("the URL was parsed before");
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
 
-    /// Returns true if the server of this URL uses TLS in a load with these schemes.
+    /// Returns true if the server of this URL uses TLS in a load with `schemes`.
     pub fn is_encrypted(&self, schemes: Schemes) -> bool {
         match schemes {
             Schemes::Http => false,
@@ -119,35 +119,35 @@ impl PageUrl {
 /// Changes to the page's URLs for clients that read the bodies of a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UrlRewrite {
-    /// True if hosts have their [alias](alias_host).
+    /// True to replace each host by its [alias](alias_host).
     pub aliased: bool,
-    /// The schemes.
+    /// The schemes to use.
     pub schemes: Schemes,
 }
 
 /// The schemes of a page's URLs in a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Schemes {
-    /// All are `http`, since no server speaks TLS.
+    /// All URLs are `http`: no server uses TLS.
     #[default]
     Http,
-    /// All are `https`, since the servers speak TLS on their ports.
+    /// All URLs are `https`: every server uses TLS, on its own port.
     Https,
-    /// Each URL keeps the scheme of the page.
+    /// Each URL keeps the scheme that it has in the page.
     Recorded,
 }
 
-/// Returns true if a host is a name, and false if it is an address. URLs have those of IPv6 in brackets.
+/// Returns true if a host is a name, and false if it is an address. IPv6 addresses may be in brackets.
 pub fn is_name(host: &str) -> bool {
     host.parse::<IpAddr>().is_err() && !host.starts_with('[')
 }
 
-/// Returns an alias of a host with the same length and a top-level domain that does not exist:
-/// `en.wikipedia.orh`.
+/// Returns an alias of a host: its name with another last letter, such as `en.wikipedia.orh`. Returns
+/// addresses and names without a usable top-level domain unchanged.
 ///
-/// Browsers contact hosts on the HSTS preload list only by `https`, and no alias is on the list. Different
-/// hosts have different aliases. Two hosts of one site stay on one site, except under public suffixes of two
-/// labels such as `co.uk`.
+/// Browsers use only `https` for hosts on the HSTS preload list, and no alias is on the list. Different hosts
+/// have different aliases. Two hosts of one site stay on one site, except under public suffixes of two labels
+/// such as `co.uk`.
 pub fn alias_host(host: &str) -> String {
     let last = host.rsplit('.').next().unwrap_or_default();
     let stays =

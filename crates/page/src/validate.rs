@@ -1,9 +1,9 @@
-//! The rules of the job contract that types cannot express. Errors name the key that breaks a rule.
+//! Checks the rules of the job contract that types cannot express. Errors name the key that breaks a rule.
 
 use crate::{Page, Phase, Resource};
 
 const MAX_RESOURCES: usize = 10_000;
-/// Limits that no page reaches. They keep sums over all resources within 64 bits.
+/// Limits that no real page reaches. They keep sums over all resources within 64 bits.
 const MAX_BYTES: u64 = 1 << 40;
 const MAX_ALTERNATIVES: usize = 100;
 const MAX_US: u64 = 1_000_000_000_000;
@@ -24,10 +24,10 @@ pub struct PageError {
 type Problem = (&'static str, String);
 
 impl Page {
-    /// Checks every rule that reading the JSON does not check.
+    /// Checks all rules that reading the page from JSON does not check.
     ///
     /// # Errors
-    /// [`PageError`] for the first broken rule.
+    /// Returns [`PageError`] for the first broken rule.
     pub fn validate(&self) -> Result<(), PageError> {
         self.check_head().map_err(|(place, problem)| PageError { place: place.to_owned(), problem })?;
         for (index, resource) in self.resources.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Resource {
         one_line("redirect_to", redirect_to)
     }
 
-    /// Returns true if HTTP allows this response no body (RFC 9110 section 6.4.1).
+    /// Returns true if HTTP forbids this response to have a body (RFC 9110 section 6.4.1).
     fn must_have_no_body(&self) -> bool {
         self.method == "HEAD" || matches!(self.status, 204 | 304)
     }

@@ -1,4 +1,4 @@
-//! The page as JSON: what is read, what is refused, with which words.
+//! Tests reading pages from JSON: the accepted values, the refused values, and the error messages.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn read(value: Value) -> Page {
     serde_json::from_value(value).unwrap()
 }
 
-/// The minimal page with one value changed.
+/// Returns the minimal page with the value at the JSON `pointer` set.
 fn with(pointer: &str, value: Value) -> Value {
     let mut page = minimal();
     let (parent, key) = pointer.rsplit_once('/').unwrap();

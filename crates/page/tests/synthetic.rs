@@ -1,10 +1,10 @@
-//! Synthetic bodies have the page's sizes and hold each reference once.
+//! Tests that synthetic bodies have the page's sizes and hold each reference once.
 
 use fastopen_page::{Page, Phase, Piece, Policy, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A body as bytes.
+/// Returns a body as text.
 fn written(body: &SyntheticBody) -> String {
     let mut bytes = Vec::new();
     for piece in body.pieces() {
@@ -26,7 +26,7 @@ fn page(resources: &[Value]) -> Page {
     page
 }
 
-/// A resource whose URL is found by its number.
+/// Returns a resource whose URL contains its number. `more` has further keys.
 fn resource(number: usize, kind: &str, initiator: Option<usize>, body_bytes: u64, more: &Value) -> Value {
     let mut resource = json!({
         "url": format!("http://h{}.test/r{number}_", number % 3), "type": kind, "initiator": initiator,
@@ -41,7 +41,7 @@ fn bodies(synthetic: &SyntheticPage) -> Vec<String> {
     synthetic.responses.iter().map(|resource| written(&resource.body)).collect()
 }
 
-/// How often each resource's URL stands in all bodies.
+/// Counts for each resource how often all bodies contain its URL.
 fn named(page: &Page, bodies: &[String]) -> Vec<usize> {
     let all = bodies.concat();
     page.resources.iter().map(|resource| all.matches(&resource.url.normalized_target()).count()).collect()
@@ -127,7 +127,7 @@ fn the_driver_holds_what_small_bodies_have_no_room_for() {
         named(2, "script", Some(0), 30, json!({"initiator_at_bytes": 140, "processing_us": 2000})),
         named(3, "xhr", Some(2), 10, json!({})),
         named(4, "image", Some(2), 50, json!({"phase": "async"})),
-        // A document with room for one element alone.
+        // A document with room for only one element.
         named(5, "document", Some(0), 12, json!({})),
         named(6, "image", Some(5), 50, json!({"initiator_at_bytes": 1})),
         named(7, "image", Some(5), 50, json!({"initiator_at_bytes": 12})),
@@ -357,7 +357,7 @@ fn any_page() -> impl Strategy<Value = Page> {
     })
 }
 
-/// Whether every comment is closed, and nothing stands outside of tags but a dot and spaces.
+/// Returns true if every tag and comment is closed, and only dots and spaces are outside of tags.
 fn is_well_formed_html(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('<') {

@@ -1,4 +1,4 @@
-"""Runs, as one SQLite file each: execute, resume, merge, export."""
+"""Execute, resume, merge, list and export runs. Each run is one SQLite file."""
 
 from fastopen.runs.database import holds_run
 from fastopen.runs.environment import describe_environment

@@ -1,4 +1,4 @@
-"""Digests of recorded bodies, by which a resumed run recognises them. The bodies stay in the recording."""
+"""Check by digests that recorded bodies are unchanged when a run is resumed. A run keeps no bodies itself."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from fastopen.engines.base import Bodies
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Return the SHA-256 of each page's recorded bodies. Pages without bodies are omitted."""
+    """Return the SHA-256 of each page's recorded bodies, by page name. Pages without bodies are omitted."""
     return {page: _digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if a page's bodies differ from those at the start of the run."""
+    """Raise InputError if a page's bodies differ from the digests `kept` at the start of the run."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):

@@ -1,4 +1,4 @@
-"""The longest chain of handshakes in a load: an upper bound of what a first flight saves."""
+"""Find the longest chain of handshakes in a load, an upper bound of the time that Fast Open can save."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
-# The names of the resolver's host in records: its address (resolver_address in
-# crates/world/src/network/addresses.rs).
+# The resolver's addresses, which are its host names in records (resolver_address in
+# crates/contract/src/records.rs).
 RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def of_tcp(connection: Connection) -> Span | None:
-    """Return the time span of a connection's TCP handshake, or None if its data was in the SYN."""
+    """Return the time span of a connection's TCP handshake; None if its SYN carried the data."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
@@ -26,18 +26,18 @@ def handshakes_in_a_row_ns(
 ) -> int:
     """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
 
-    `handshake` returns the part of a connection's beginning that counts, if any. A request waits for its
-    initiator, then for the first free connection (late binding). It may wait for a handshake to its origin
-    that is under way, on its own connection or another one. It may wait for the previous request on its
-    connection, if that carries one at a time. It may also wait for a connection that ends and makes room for
-    its own, and for the handshake of that. Handshake times contain queueing on the link, so on a busy link
-    the result exceeds a multiple of the RTT.
+    `handshake` returns the time span of a connection's start that counts, or None. A request waits for its
+    initiator, then for the first free connection (late binding). It may wait for a handshake in progress with
+    its origin, on its own or another connection. It may wait for the previous request on a connection that
+    carries one request at a time. It may also wait until a connection ends and makes room for a new one, and
+    for the new connection's handshake. Handshake times include queueing on the link, so on a busy link the
+    result exceeds the round trips of the handshakes.
     """
     if record.seen_at == "origins":
-        # Dependencies are unknown there, only the time with handshakes under way is known.
+        # Origins cannot see dependencies, only the times with a handshake in progress.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
-    # A cached response was not requested. Requests that it initiates wait for its own initiator.
+    # A response from the cache was not requested, but requests that it initiates wait for its initiator.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests
@@ -71,7 +71,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """The connections of a load in the view of their requests."""
+    """The connections and lookups of a load, found by the request that used them."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of = {connection.id: connection for connection in record.connections}
@@ -80,9 +80,9 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the opening time of a request's connection, on which it did not wait for other requests.
+        """Return the opening time of the connection whose opening a request could wait for.
 
-        None if it was sent after other requests on a connection that carries one request at a time.
+        None for a request that followed others on a connection that carries one request at a time.
         """
         carrier = None if request.connection is None else self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
@@ -100,7 +100,7 @@ class Carriers:
 
 
 class Handshakes:
-    """The time spans of a load's handshakes, by origin."""
+    """The time spans of a load's handshakes, by connection and by origin."""
 
     def __init__(self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp) -> None:
         self._of: dict[int, Span] = {}
@@ -114,20 +114,20 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the part of the handshake with a resolver that falls into this time."""
+        """Return the time in nanoseconds within this span in which a handshake with the resolver ran."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return the part of a connection's own handshake that was still to come."""
+        """Return how much of a connection's own handshake lies after `since_ns`, in nanoseconds."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the handshakes to a connection's origin, its own and others, cut to this span.
+        """Return the time spans of all handshakes with a connection's origin, cut to this span.
 
-        A client that binds late gives a ready connection to the most urgent request. The request for which
-        the connection was opened then needs another one.
+        They include other connections' handshakes, because a client that binds late may give a connection
+        that was opened for one request to a more urgent request.
         """
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
@@ -135,7 +135,7 @@ class Handshakes:
 
 
 def covered_ns(spans: list[Span]) -> int:
-    """Return the time that the spans cover together."""
+    """Return the length of the union of the spans, in nanoseconds."""
     covered_ns, until_ns = 0, 0
     for start_ns, end_ns in sorted(spans):
         start_ns = max(start_ns, until_ns)

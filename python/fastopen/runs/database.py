@@ -1,4 +1,4 @@
-"""The run's SQLite file: created atomically, written by one process at a time, with our errors."""
+"""Create and open a run's SQLite file. It appears only when it is complete, and has one writer at a time."""
 
 import fcntl
 import os
@@ -15,8 +15,8 @@ from fastopen.runs.limits import Limits
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# The name of a run's file while it is made. A file with this name is left by a killed process and holds
-# nothing.
+# The name of a run's file while it is created. If it exists otherwise, a killed process left it, and it holds
+# nothing of value.
 UNFINISHED: Final = FILE + ".new"
 
 
@@ -24,14 +24,14 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if a run was started in the folder, readable or not."""
+    """Return True if the folder holds a run, even if it is unreadable."""
     return (folder / FILE).exists()
 
 
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create the file with the content that `fill` writes. Raises InputError, MachineError."""
+    """Create a run's file, let `fill` write it, and return it locked. Raises InputError, MachineError."""
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -62,7 +62,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove a run that was killed during its creation. The file that marks it goes last."""
+    """Remove the rest of a run whose creation was killed. Remove the marking file last."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -70,7 +70,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create the tables and marks in a new database, and call `fill`."""
+    """Create the tables of a new database, mark it as a run, and call `fill` to write the content."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )
@@ -79,7 +79,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
-    """Open a run without changing it. Raises InputError if there is none that can be read."""
+    """Open a run without changing it. Raises InputError if the folder holds no readable run."""
     path = folder / FILE
     if not path.is_file():
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
@@ -97,7 +97,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open a run to resume it, after a check of the whole file. Raises the errors of `open_for_reading`."""
+    """Check the whole file of a run, and open it for writing. Raises InputError or MachineError."""
     checked, limits = open_for_reading(folder)
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")
@@ -108,7 +108,7 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """Convert SQLite's error about an unreadable file into an InputError."""
+    """Convert SQLite's errors on reading a damaged file into InputError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -128,7 +128,7 @@ def failing(place: str) -> Iterator[None]:
 
 
 class FolderLock(Closing):
-    """A context manager: the lock of a folder's writer, which the kernel frees when the process ends."""
+    """A lock on a folder, as a context manager. The kernel frees the lock when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         """Take the lock. Raises InputError if another process holds it."""
@@ -153,14 +153,14 @@ def is_being_written(folder: Path) -> bool:
 
 
 class KnownFile:
-    """The identity of a run's file, which may be removed or replaced."""
+    """The identity of a run's file, to detect that the file was removed or replaced."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._found = self._path.stat()
 
     def check(self) -> None:
-        """Raise MachineError if the file is gone: data written into it is lost when it is closed."""
+        """Raise MachineError if the file is gone. Data written into a removed file is lost."""
         try:
             if os.path.samestat(self._path.stat(), self._found):
                 return
@@ -188,8 +188,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
     if version < VERSION:
         message = f"is version {version} of the run store, which this fastopen does not read"
         raise InputError(message, str(path), "run it again, or use the fastopen that wrote it")
-    # A view may run without end and a trigger may write, so a file with anything but the tables is not
-    # queried.
+    # Refuse a file that holds anything else than the tables: a view may run without end, a trigger may write.
     found = {name: _plain(sql) for name, sql in limits.rows("SELECT name, sql FROM sqlite_schema") if sql}
     for name in sorted({*found, *_TABLES}):
         if found.get(name) != _TABLES.get(name):
@@ -197,13 +196,13 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log: a commit is one append, and survives this process."""
+    """Open the file with a write-ahead log, so that a commit is one append and survives this process."""
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
         if mode != "wal":
-            # A change of mode writes one page. A process that is killed with a journal on the disk leaves a
-            # file that readers without write permission cannot read.
+            # Changing the mode writes a page. If the process were killed then with a journal on the disk,
+            # readers without write permission could not read the file. So keep the journal in memory.
             database.execute(WITHOUT_JOURNAL)
             database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
@@ -211,7 +210,7 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
 
 
 def _claim(folder: Path) -> FolderLock:
-    """Create and lock the folder. It must then be empty, so that nothing of other programs is touched."""
+    """Create and lock the folder. Raises InputError unless it is empty but for a killed creation."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder)
@@ -220,7 +219,7 @@ def _claim(folder: Path) -> FolderLock:
                 raise InputError(
                     "another process started a run there", str(folder), "repeat the command to continue it"
                 )
-            # A merge copies packets before the run exists.
+            # A merge copies packets before the run's file has its final name.
             half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
             names = {path.name for path in folder.iterdir()} - half_merged
             if any(not name.startswith(UNFINISHED) for name in names):

@@ -1,4 +1,4 @@
-"""A thread that brings commits to the disk, so that a power cut loses a tenth of a second."""
+"""Flush commits to the disk in a thread, so that a power cut loses only about a tenth of a second."""
 
 import contextlib
 import os
@@ -10,11 +10,10 @@ INTERVAL_S: Final = 0.1
 
 
 class DiskSync:
-    """A thread that flushes a file soon after each `wake`, at most once in INTERVAL_S, without delaying the
-    caller.
+    """A thread that flushes a file soon after each `wake`, at most once in INTERVAL_S.
 
-    Waiting for the disk at each load would cost as much as a load in virtual time. The kernel holds the data
-    of a commit. Only a machine that stops can lose it, and then those loads are done again.
+    The caller does not wait, because that would take as long as a load in virtual time. The kernel holds the
+    data of a commit until it is flushed. If the machine stops before, the lost loads are run again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,6 +41,6 @@ class DiskSync:
             self._closing.wait(INTERVAL_S)
 
     def _flush(self) -> None:
-        # A disk that fails here also fails at the next commit, which reports it.
+        # If the disk fails here, the next commit fails, too, and reports the error.
         with contextlib.suppress(OSError):
             os.fdatasync(self._descriptor)

@@ -1,4 +1,4 @@
-"""The environment of a run: everything needed to repeat it."""
+"""Describe the environment of a run, which a repeat of the run should share."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from fastopen.common.versions import version_of
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return versions, kernel and machine as JSON values. `parallel` is the number of parallel worlds."""
+    """Return versions, kernel and machine as JSON values. `parallel` is the number of worlds at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

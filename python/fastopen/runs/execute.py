@@ -1,4 +1,4 @@
-"""Execution of a plan on engines into a run store, one event after another."""
+"""Execute a plan on engines, and keep each event of the engines in a run store."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
-# If this many first loads of an arm are invalid for the same reason, the rest will be too.
+# If this number of first loads of an arm is invalid for the same reason, the others will be, too.
 INVALID_ALIKE: Final = 3
-# Disturbances by the machine count only after this many rounds of all loads.
+# Disturbances by the machine stop a run only after this many rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 Engines = Engine | Mapping[EngineName, Engine]
@@ -24,7 +24,7 @@ Engines = Engine | Mapping[EngineName, Engine]
 
 @dataclass(frozen=True)
 class Watched:
-    """The data kept of each load beside its record, by the names of a job's keys."""
+    """The data to keep of each load in addition to its record. The fields are keys of a job."""
 
     packets: bool = False
     tcp_trace: bool = False
@@ -35,39 +35,39 @@ NOTHING_ELSE: Final = Watched()
 
 @dataclass
 class RunOutcome:
-    """The outcome of a run. `faults` maps shortcomings of worlds that remained to the jobs that had them."""
+    """The outcome of an execution. `faults` maps faults of jobs' last worlds to the jobs that had them."""
 
     interrupted: bool = False
     out_of_time: bool = False
-    """True if a limit of time left no room for one repeat of all."""
+    """True if the time limit left no time for one repeat of every job."""
     hopeless: str = ""
     """The reason for stopping the run: all loads of an arm are invalid for the same reason."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
-    """The number of packets that exceeded the space for a load's packets."""
+    """Number of packets that were not kept, because the space for a load's packets was full."""
     took_s: float = 0.0
-    """The duration, if the run had a limit of time."""
+    """The duration in seconds; 0 if the run had no time limit."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The state of an execution after an event. Every load counts once, however many attempts it took."""
+    """The state of an execution after an event. Each load counts once, whatever its number of attempts."""
 
     running: tuple[str, ...]
-    """The jobs that run."""
+    """The ids of the jobs that run."""
     finished: LoadRecord | None
-    """The load that the event reported."""
+    """The record of the load that the event reported, if any."""
     done: int
     asked: int
     invalid: int
     """Finished loads whose last attempt is invalid."""
     again: int
-    """Attempts beyond the first, for loads that the machine disturbed."""
+    """Attempts after the first, for loads that the machine disturbed."""
     left: int
-    """Loads still to be reported, repeated ones included."""
+    """Loads of this round that are still to be reported."""
 
     def counts(self) -> str:
-        """Return the counts in words: `90 of 360 loads, 3 done again, 8 invalid`."""
+        """Return the counts in words, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
         again = f", {self.again} repeated" if self.again else ""
         invalid = f", {self.invalid} invalid" if self.invalid else ""
         return f"{self.done} of {self.asked} loads{again}{invalid}"
@@ -85,16 +85,16 @@ def execute(
     watched: Watched = NOTHING_ELSE,
     limit: TimeLimit | None = None,
 ) -> RunOutcome:
-    """Run the loads of the plan that the store lacks, on `engine` or on the engine of their name.
+    """Run the loads of the plan that the store lacks. `engine` is one engine, or maps names to engines.
 
     Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
     ATTEMPTS allows. `more_jobs` is then called for additional jobs until it returns none. On
-    KeyboardInterrupt the run stops, keeps the finished loads and returns. Without `keep_going` it also stops
-    if the first INVALID_ALIKE loads of an arm are invalid for the same reason; if that reason is the
-    machine's, after ROUNDS_OF_HOPE rounds. `watched` is kept of each load as well. With `limit`, the run is
-    cut to the repeats for which there is time.
+    KeyboardInterrupt, the run stops, keeps the finished loads and returns. Without `keep_going`, it also
+    stops if the first INVALID_ALIKE loads of an arm are invalid for the same reason. If the machine is the
+    reason, it stops only after ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load. With
+    `limit`, only the repeats for which there is time are run, and `more_jobs` is not called.
 
-    Raises the errors of the engine (InputError, MachineError), with all finished loads kept.
+    Raises the errors of the engine (InputError, MachineError). All finished loads are kept.
     """
     execution = _Execution(engine, bodies, store, watch, keep_going=keep_going, watched=watched)
     jobs: Sequence[PlannedJob] = plan.jobs
@@ -115,12 +115,12 @@ def execute(
         hopeless = str(error)
         store.set_status("interrupted")
     except BaseException:
-        # The disk may be full. Its content stays as it is, and the first error is the one to report.
+        # If the disk is full, the status cannot be written either. Report the first error.
         with contextlib.suppress(MachineError):
             store.set_status("stopped")
         raise
     else:
-        # If the limit left out loads of a comparison, resuming the run does them.
+        # First repeats that the limit left out stay planned, and are run on resuming.
         out_of_time = limit is not None and bool(store.pending())
         store.set_status("out of time" if out_of_time else "finished")
     return RunOutcome(
@@ -143,11 +143,11 @@ def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStor
 
 
 class _HopelessError(Exception):
-    """An arm whose loads are all invalid for the same reason, which is the text."""
+    """Stops a run in which all loads of an arm are invalid for the same reason. The text is the reason."""
 
 
 class _Execution:
-    """The events since the start of an execution."""
+    """Runs jobs on engines, keeps their events, and counts the events of one execution."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Execution:
         return faults
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
-        """Return the number of worlds that each engine of these jobs runs at once."""
+        """Return the number of worlds that every engine of these jobs can run at once; 1 without jobs."""
         names = {planned.comparison.engine for planned in jobs}
         return min((self._of_name(name).parallel for name in names), default=1)
 
@@ -191,7 +191,7 @@ class _Execution:
         return self._engine[name] if isinstance(self._engine, Mapping) else self._engine
 
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
-        """Run the pending loads of the jobs, and repeat the disturbed ones."""
+        """Run the pending loads of the jobs, and repeat the loads that the machine disturbed."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS.values())):
             owed = _owed(jobs, self._store.pending(), self._watched)
@@ -210,7 +210,7 @@ class _Execution:
                 limit.check()
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Yield the events of one engine after another. Closing the generator ends the running one."""
+        """Yield the events of one engine after another. Closing the generator ends the running engine."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
@@ -250,7 +250,7 @@ class _Execution:
             self._check_hope(planned_of[finished.job].comparison, finished)
 
     def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
-        """Raise _HopelessError if the first loads of an arm are invalid for one reason everywhere."""
+        """Raise _HopelessError if an arm's first loads are invalid for one reason on all pages and setups."""
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, {})
@@ -276,7 +276,7 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs, in their order, with their remaining loads."""
+    """Return the jobs that have pending loads, in order, with only these loads."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

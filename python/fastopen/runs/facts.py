@@ -1,4 +1,4 @@
-"""The shapes of a run's facts `environment` and `options`, which may come from any program."""
+"""Validate a run's facts `environment` and `options`, because any program may have written them."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -12,7 +12,7 @@ def _moment(text: str) -> str:
 
 
 class Facts(BaseModel):
-    """The least keys of a document; it may have others."""
+    """A document whose listed keys are validated. Other keys are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
@@ -28,7 +28,7 @@ class Environment(Facts):
 
 
 class Arguments(BaseModel):
-    """Arguments that are passed on by key, so no others are allowed."""
+    """Keyword arguments of a function. Other keys are refused, because they would be passed to it."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 

@@ -1,7 +1,7 @@
-"""A run as flat tables: loads, requests, connections, and the kernel's counters of each load.
+"""Convert a run into flat tables: loads, requests, connections, evidence and TCP samples.
 
-docs/json.md lists the columns. Units are in their names; times of requests and connections are milliseconds
-since the start of their load. `load` numbers the loads of a run and joins the tables.
+docs/json.md lists the columns. Their names include the units. Times of requests and connections are in
+milliseconds since the start of the load. `load` is the number of a load in the run, and joins the tables.
 """
 
 import json
@@ -18,7 +18,7 @@ from fastopen.runs.rows import LoadRow
 
 Row = tuple[Any, ...]
 
-# The sampled values of a repeat, in an experiment that varies.
+# The sampled values of a repeat, in an experiment with `--vary`.
 DRAWN: Final[dict[str, Kind]] = {
     "drawn_rtt_ms": "float", "drawn_down_bit_per_s": "int", "drawn_up_bit_per_s": "int",
     "drawn_think_scale": "float", "drawn_processing_scale": "float", "drawn_start_phase_ms": "float",
@@ -76,18 +76,18 @@ TABLES: Final[dict[str, dict[str, Kind]]] = {
 
 @dataclass(frozen=True)
 class Flattener:
-    """A maker of table rows from the loads of one run."""
+    """Converts the loads of one run into rows of the tables."""
 
     experiment: Experiment
     cells: list[Cell]
     pages: dict[str, Page]
     _factors: dict[int, Row] = field(default_factory=dict)
-    """The factors of each cell."""
+    """The values of the factor columns of each cell, computed once."""
     _known: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: RunReader) -> "Flattener":
-        """Return the facts that all rows of a run share, read once."""
+        """Create a flattener, and read the facts that all rows of the run share."""
         return cls(run.experiment(), run.cells(), run.pages())
 
     def page(self, row: LoadRow) -> Page:
@@ -142,7 +142,7 @@ class Flattener:
         for one in record["connections"]:
             handshake_us = one["handshake_us"]
             ends = [one[end] or {} for end in ENDS]
-            # Runs from before fastopen had TLS lack the key.
+            # Old runs, from before fastopen had TLS, lack the key.
             tls = one.get("tls") or {}
             yield (
                 *(row.number, one["id"], one["host"], one["port"], one["client_port"]),

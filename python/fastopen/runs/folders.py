@@ -1,4 +1,4 @@
-"""The default folders of runs, and their names."""
+"""Name, find, list and remove the folders of runs."""
 
 import os
 import shutil
@@ -22,11 +22,11 @@ LAST: Final = "last"
 
 
 def runs_folder() -> Path:
-    """Return FASTOPEN_RUNS, or fastopen/runs in the user's state folder (XDG base directories)."""
+    """Return the folder that FASTOPEN_RUNS names, or fastopen/runs in the user's XDG state folder."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME", "")
-    # The specification requires that relative paths are ignored.
+    # The XDG Base Directory Specification requires that relative paths are ignored.
     base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
     return base / "fastopen" / "runs"
 
@@ -41,7 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run by path, name or `last` for the latest. Raises InputError."""
+    """Return the folder of a run by path, by name, or the latest for `last`. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path
@@ -56,7 +56,8 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder itself if it holds a run, else the runs in it, by name, without hidden folders."""
+    """Return the folder itself if it holds a run, otherwise the folders in it that do, sorted by name, without
+    hidden ones."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
@@ -66,7 +67,7 @@ def run_folders(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A line of a list of runs. An unreadable run has only its reason, as `status`."""
+    """One line of a list of runs. For an unreadable run, `status` is the reason, and the rest is empty."""
 
     folder: Path
     status: str
@@ -74,19 +75,19 @@ class RunSummary:
     experiment: str = ""
     pages: tuple[str, ...] = ()
     networks: str = ""
-    """The networks' values, such as `20 and 100 ms`."""
+    """The RTTs of the networks, such as `20, 100 ms`, and the number of networks if it is larger."""
     clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
     label: str = ""
     varying: tuple[str, ...] = ()
-    """The varying settings other than RTT and client, with their values."""
+    """The settings that vary within the run, except RTT and client, with their values."""
     loads_done: int = 0
     loads_asked: int = 0
 
 
 def list_runs(folder: Path) -> Iterator[RunSummary]:
-    """Generate every run in a folder, oldest first. Unreadable runs come last."""
+    """Yield a summary of every run in a folder, the oldest first. Unreadable runs come last."""
     found = [summary_of(one) for one in run_folders(folder)]
     yield from sorted(found, key=lambda run: (not run.started, run.started))
 
@@ -117,7 +118,7 @@ def summary_of(folder: Path) -> RunSummary:
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:
-    """Return the settings that distinguish runs of one page: `initial window 4, 10`, `loss 0, 1 %`."""
+    """Return the settings that vary, with their values, such as `initial window 4, 10` or `loss 0, 1 %`."""
     factors = varying_factors(experiment)
     points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(
@@ -128,17 +129,16 @@ def _varying(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _networks(experiment: Experiment) -> str:
-    """Return the RTTs, `20, 100 ms`, and the number of networks if they differ in more."""
+    """Return the RTTs, such as `20, 100 ms`, and the number of networks if some have equal RTTs."""
     rtts = list(dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks))
     more = f", {len(experiment.networks)} networks" if len(experiment.networks) > len(rtts) else ""
     return f"{', '.join(rtts)} ms{more}"
 
 
 def remove_run(folder: Path) -> int:
-    """Remove a run's folder with its exports and report, and return the number of bytes.
+    """Remove a run's folder with its exports and report, and return the number of bytes freed.
 
-    Raises InputError if there is no run, if it is being written, or if the folder holds files of other
-    programs.
+    Raises InputError if the folder holds no run or also other files, or if the run is being written.
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")

@@ -1,7 +1,7 @@
-"""Limits on the cost of reading a run: steps of SQLite, bytes of rows, and of unpacked records.
+"""Limit the cost of reading a run: steps of SQLite, bytes of rows, and bytes of unpacked records.
 
-A file of some kilobytes can hold endless rows, because its trees may share pages, and records that unpack to
-any size. A run of fastopen needs resources in proportion to the size of its file.
+A damaged or hostile file of a few kilobytes can yield endless rows, because its trees may share pages, and
+can hold records that unpack to any size. A real run needs resources in proportion to the size of its file.
 """
 
 import contextlib
@@ -17,39 +17,39 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.runs.schema import FILE
 
-# Steps of SQLite's virtual machine. A query of all loads takes about 100 for each load, which has 1000 bytes
-# on the disk.
+# Steps of SQLite's virtual machine. A query of all loads takes about 100 steps for each load, and a load
+# takes 1000 bytes on the disk.
 STEPS: Final = 2_000_000
 STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
-"""The steps of a query for the records of one load or job."""
+"""The largest number of steps of a query for the records of one load or job."""
 STEPS_A_CALL: Final = 10_000
-# A query's rows have the values of each row of a table once, and short names of other tables.
+# The rows of a query hold the values of each row of one table once, and short names from other tables.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
 BATCH_ROWS: Final = 50
 MAX_BATCHED_VALUE_BYTES: Final = 2**20
-# A record of a page of 2,000 resources has 1 MB. The largest has 10,000 requests, a connection for each, as
-# many samples as the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures: 26 MB.
+# The record of a page with 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
+# connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records shrink to a tenth. Text beyond this multiple of its compressed size counts against a budget.
+# Records shrink to a tenth. Text beyond this multiple of its compressed size counts against MAX_EXCESS_BYTES.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 
 
 class Limits:
-    """The limits of one run that is open for reading."""
+    """Limits for one run that is open for reading."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
-        """Set the limits of a database, and let signals interrupt its long queries."""
+        """Set limits on a database, and let signals interrupt its long queries."""
         self._database = database
         self._folder = folder
         self._size = 0
         self._steps = 0
         self._excess = MAX_EXCESS_BYTES
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-        # Python handles signals only between its own instructions.
+        # Python handles signals only between its own instructions, so SQLite must call a Python function.
         database.set_progress_handler(self._is_over, STEPS_A_CALL)
 
     def _is_over(self) -> bool:
@@ -62,7 +62,7 @@ class Limits:
             yield from rows
 
     def short_rows(self, query: str) -> Generator[list[Any]]:
-        """Yield the rows in lists, for a query with short values. For a million rows this saves a second."""
+        """Yield lists of rows, for a query with short values. This saves a second for a million rows."""
         longest = self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BATCHED_VALUE_BYTES)
         try:
             yield from self._batches(query, (), BATCH_ROWS)
@@ -74,13 +74,13 @@ class Limits:
     ) -> Iterator[list[Any]]:
         if not lookup:
             self._size = self._size_now()
-        # In nested queries, the outer one has the larger bound.
+        # If queries are nested, the limit of the outer query stays, because it is larger.
         self._steps = max(self._steps, STEPS_OF_LOOKUP if lookup else STEPS + STEPS_A_BYTE * self._size)
         left = ROWS_OF_FILE * (self._size + SMALL_BYTES)
         try:
             cursor = self._database.execute(query, values)
             while rows := cursor.fetchmany(count):
-                # marshal is the quickest way to the size of SQLite's values.
+                # marshal is the quickest way to measure the size of SQLite's values.
                 size = len(marshal.dumps(rows))
                 left -= size
                 if left < 0:
@@ -93,7 +93,7 @@ class Limits:
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
                 raise InputError(f"damaged: {error}", str(self._folder)) from None
-            # An exception of a signal in the handler also ends the query.
+            # An exception from a signal handler also interrupts the query.
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _check_texts(self, row: tuple[object, ...]) -> None:
@@ -102,7 +102,7 @@ class Limits:
                 raise InputError("damaged: a text in it needs more memory than any run's", str(self._folder))
 
     def _size_now(self) -> int:
-        """Return the size of the file with its log; it may grow."""
+        """Return the present size in bytes of the run's file and its log, which may grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):
@@ -113,7 +113,7 @@ class Limits:
         return InputError("damaged: it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Return the text of a record. Raises InputError if it is damaged or too large."""
+        """Decompress the text of a record. Raises InputError if it is damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

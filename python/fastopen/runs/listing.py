@@ -1,4 +1,4 @@
-"""Selects and orders loads of a run, without reading all of it."""
+"""Select and order loads of a run in SQL, without reading all loads."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -14,7 +14,7 @@ _COLUMNS: Final[dict[Order, str]] = {
 
 @dataclass(frozen=True)
 class Listing:
-    """Conditions on loads, all of which must hold. By default all loads, in the order of writing."""
+    """Conditions that listed loads must meet, and their order. The default lists all loads as written."""
 
     cell: int | None = None
     """The index of the loads' cell."""
@@ -22,16 +22,16 @@ class Listing:
     """The name of the loads' page."""
     valid: bool | None = None
     search: str = ""
-    """A part of the job's id or of the reason of an invalid load, in upper or lower case."""
+    """A part of the job's id or of the reason of an invalid load. Upper and lower case are equal."""
     job: str | None = None
     """The id of the loads' job."""
     number: int | None = None
-    """The number of the only load."""
+    """The number of a single load."""
     order: Order = "written"
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Return the condition in SQL over `loads` and `jobs`, with its values."""
+        """Return the WHERE clause over `loads` and `jobs`, empty without conditions, and its values."""
         equal = {
             "loads.cell": self.cell,
             "jobs.page": self.page,

@@ -1,7 +1,7 @@
-"""Merging of runs that each hold a part of one experiment: shards, and their remaining loads.
+"""Merge runs that each hold a part of one experiment, such as shards.
 
-Merging does not change a run. The merged run appears when it is complete. It holds every job of the
-experiment, in the plan's order, so it shows by itself which loads are missing, and can be resumed.
+Merging does not change the parts. The merged run appears only when it is complete. It holds every job of the
+experiment, in the plan's order, so it shows which loads are missing, and can be resumed.
 """
 
 import shutil
@@ -22,7 +22,7 @@ from fastopen.runs.resume import check_same, planned_anew
 from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
 
 Load = tuple[str, str]
-"""The ids of job and load."""
+"""The ids of a job and of a load in it."""
 _LOADS: Final = """
 SELECT jobs.id, loads.id, attempt, record_zlib, valid, plt_ns, requests, connections,
     syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms
@@ -51,20 +51,20 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 class Merged:
     folder: Path
     asked: int
-    """Loads of the experiment."""
+    """Number of loads in the experiment."""
     done: int
     missing: tuple[str, ...]
-    """Descriptions of incomplete parts; empty if no load is missing."""
+    """Descriptions of the parts that are incomplete or absent; empty if no load is missing."""
     twice: tuple[str, ...]
-    """Descriptions of runs that repeated loads of others."""
+    """Descriptions of the runs that repeated loads of other runs."""
 
 
 def merge(folders: Sequence[Path], output: Path) -> Merged:
     """Merge the runs in `folders` into a run in a new folder.
 
-    A load in several runs is taken from the first run in which it is settled. Raises InputError if a folder
-    holds no run of the same experiment, or if runs differ in facts that must be equal. Raises MachineError if
-    the new run cannot be written.
+    A load in several runs is taken from the first run in which it is settled: valid, or not to be repeated.
+    Raises InputError if a folder holds no run of the same experiment, or if runs differ in facts that must be
+    equal. Raises MachineError if the new run cannot be written.
     """
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
@@ -82,7 +82,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs, in the state in which it was read."""
+    """One of the runs to merge, as it was when it was read."""
 
     folder: Path
     shard: Shard | None
@@ -92,9 +92,9 @@ class _Part:
     jobs: frozenset[str]
     owed: int
     taken: set[Load] = field(default_factory=set)
-    """Loads that the merged run takes from this part."""
+    """The loads that the merged run takes from this part."""
     again: int = 0
-    """Loads of this part that are taken from others."""
+    """Number of settled loads of this part that the merged run takes from other parts."""
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ class _Part:
 
 
 class _Merging:
-    """The facts on the parts, which are read one after another, so that there may be any number of them."""
+    """Collects facts on the parts and merges them. Opens one part at a time, so there may be any number."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
@@ -218,7 +218,7 @@ class _Merging:
     def _taken(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> Iterator[tuple[Any, ...]]:
-        """Generate the rows of the loads that are taken from a part, and write their records."""
+        """Yield rows for the loads that are taken from a part, and write their records into the database."""
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
             planned = self._planned[job]
@@ -231,7 +231,7 @@ class _Merging:
     def _check_equal(
         self, part: _Part, database: sqlite3.Connection, load: Load, attempt: int, figures: Sequence[Any]
     ) -> None:
-        """Compare a repeated load with the kept one. In virtual time they are equal if their inputs are."""
+        """Raise InputError if a repeated load differs from the kept load of the same job in virtual time."""
         number = self._numbers.get((*load, attempt))
         kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
         if kept is not None and kept != tuple(figures):
@@ -273,7 +273,7 @@ class _Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if parts differ in the program or the virtual engine's kernel."""
+    """Raise InputError if parts differ in the world program or in the virtual engine's kernel."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]
@@ -299,7 +299,7 @@ def _check_alike(first: _Part, part: _Part) -> None:
 
 
 def _repeatable(experiment: Experiment, planned: PlannedJob) -> bool:
-    """Return True if the same job gives the same figures each time."""
+    """Return True if a job gives the same figures each time: in virtual time, with a deterministic client."""
     if planned.comparison.engine != "virtual":
         return False
     return CLIENTS[experiment.setups[planned.comparison.setup].client.kind].deterministic

@@ -1,4 +1,4 @@
-"""The packets of a run's loads: a pcapng file for each, in a folder of the run."""
+"""Keep the packets of a run's loads, in one pcapng file for each load in a folder of the run."""
 
 from pathlib import Path
 from typing import Final
@@ -9,12 +9,12 @@ from fastopen.runs.rows import LoadRow, file_name
 
 FOLDER: Final = "packets"
 ENDING: Final = "pcapng"
-# The world program keeps 65,536 frames of an end (crates/world/src/capture/mod.rs).
+# The world program keeps at most 65,536 frames of each end (crates/world/src/capture/mod.rs).
 MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
-    """Write the packets of a load. Raises MachineError if it fails."""
+    """Write the packets of a load into its run's folder. Raises MachineError if they cannot be written."""
     folder = run / FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -25,7 +25,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the regular file of a load's packets, unless it is missing or of impossible size."""
+    """Return the file of a load's packets; None if it is missing, no regular file, or impossibly large."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None

@@ -1,4 +1,4 @@
-"""Reading of a kept run: its experiment and pages, a row for each load, and full records one at a time."""
+"""Read a kept run: its experiment and pages, a row for each load, and full records one at a time."""
 
 import json
 import sqlite3
@@ -29,7 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# The first is quicker for few loads. The second is evaluated once, and is quicker for a million.
+# Conditions for a superseded load: the first is quicker for few loads; the second, evaluated once, for many.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
@@ -40,7 +40,7 @@ _AMONG_EARLIER = """loads.number IN (
 )"""
 _ITS_JOB = "JOIN jobs ON jobs.number = loads.job"
 _ALL = {"superseded": _AMONG_EARLIER, "where": "", "order": "loads.number"}
-# For a million loads, a join for each takes longer than all their other columns.
+# For a million loads, joining the jobs takes longer than reading all other columns.
 _BY_JOB_NUMBER = _LOADS.format(job="loads.job", more="", joined="", **_ALL)
 _WITH_RECORDS = _LOADS.format(
     job="jobs.id",
@@ -63,10 +63,10 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run that can be read. A context manager. Damage raises InputError in every method."""
+    """A run that can be read, as a context manager. Every method raises InputError if the file is damaged."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
-        """Read a run. `folder` is None for a run in memory."""
+        """Read a run from an open database. `folder` is None for a run in memory."""
         self._database = database
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
@@ -96,14 +96,14 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted` (by the user), `stopped`, or `out of time`."""
+        """Return `running`, `finished`, `interrupted` (by the user), `stopped` or `out of time`."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
         return status
 
     def _is_abandoned(self) -> bool:
-        """Return True if the process that wrote the run was killed or lost its power."""
+        """Return True if no process writes the run any more: it was killed, or the machine lost power."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
@@ -112,7 +112,7 @@ class RunReader(Closing):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options for resuming the run, beside experiment and pages."""
+        """Return the options that resuming the run needs in addition to experiment and pages."""
         return self._document("options")
 
     @property
@@ -146,18 +146,18 @@ class RunReader(Closing):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def asked_as_kept(self) -> tuple[Any, ...]:
-        """Return experiment, pages and cells as in the file. Runs with equal values have the same plan."""
+        """Return experiment, pages and cells as kept in the file. Runs with equal values have equal plans."""
         pages = self._rows("SELECT name, page FROM pages ORDER BY position")
         cells = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
-        """Return the engine that `auto` meant when the run was planned."""
+        """Return the engine that `auto` stood for when the run was planned."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """Return the keys of `pages` without reading the pages."""
+        """Return the names of the pages, without reading the pages."""
         return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
@@ -174,7 +174,7 @@ class RunReader(Closing):
 
     @property
     def shard(self) -> Shard | None:
-        """Return the part of its experiment that the run is; None for all of it."""
+        """Return the shard of the experiment that the run holds; None if it holds the whole experiment."""
         text = self.options.get("shard")
         with self._understanding("which shard it is"):
             return None if text is None else Shard.parse(str(text))
@@ -188,7 +188,7 @@ class RunReader(Closing):
         return int(asked or 0)
 
     def loads_done(self) -> int:
-        """Return the number of loads on disk, each counted once."""
+        """Return the number of finished loads. Repeated loads count once."""
         ((done,),) = self._rows("SELECT count(*) FROM loads WHERE attempt = 1")
         return int(done)
 
@@ -197,15 +197,15 @@ class RunReader(Closing):
         return int(done)
 
     def loads(self) -> list[LoadRow]:
-        """Return every load without its record, in the order of writing."""
+        """Return the rows of all loads, without records, in the order of writing."""
         with self._short_rows("SELECT number, id FROM jobs") as numbered:
             jobs = dict(numbered)
-        self._count_cells()  # the experiment's row is not short
+        self._count_cells()  # do this first: the experiment is too long for _short_rows
         with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
             return [self._load_row(row, jobs[row[0]]) for row in rows]
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return up to `count` loads of a list (-1: all), from index `start` on."""
+        """Return up to `count` loads of a listing from index `start` on; all if `count` is -1."""
         where, values = listing.condition
         order = f"{listing.ordering} LIMIT ? OFFSET ?"
         query = _LOADS.format(
@@ -223,8 +223,8 @@ class RunReader(Closing):
         return int(count)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Map each loaded cell to its numbers of finished and valid loads, by their last attempts."""
-        # SQLite takes bare columns from the row with the maximum.
+        """Map each cell with loads to its numbers of finished and valid loads. Last attempts count."""
+        # With max(), SQLite takes the other columns from the row with the maximum.
         rows = self._rows(
             "SELECT cell, count(*), sum(valid) FROM"
             " (SELECT cell, valid, max(attempt) FROM loads GROUP BY job, id) GROUP BY cell"
@@ -232,7 +232,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield each load, or those of a job, with its record as JSON, at a fifth of a LoadRecord's cost."""
+        """Yield the row and JSON record of each load, or each of a job, at a fifth of a LoadRecord's cost."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
@@ -240,14 +240,14 @@ class RunReader(Closing):
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Yield for each world its page, its network, and the error of its RTT in microseconds."""
+        """Yield the page, the network's index and the error of the RTT in microseconds of each world."""
         return self._rows(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
         )
 
     def world_records(self, job: str) -> list[WorldRecord]:
-        """Return every world that was built for a job, in order."""
+        """Return the records of all worlds that were built for a job, in order."""
         rows = self._rows(_WORLDS, (job,), lookup=True)
         with self._understanding("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
@@ -261,13 +261,13 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the record of a load's attempt, by default the last. Raises KeyError."""
+        """Return the JSON record of a load's attempt, or of its last. Raises KeyError if there is none."""
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the full record of a load's attempt, by default the last. Raises KeyError."""
+        """Return the full record of a load's attempt, or of its last. Raises KeyError if there is none."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -283,7 +283,7 @@ class RunReader(Closing):
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """Generate the full records of some loads, one in memory at a time."""
+        """Yield `rows` with their full records, one record at a time in memory."""
         for row in rows:
             with self._understanding("a load without a record"):
                 record = self.load_record(row.job, row.load, row.attempt)
@@ -294,11 +294,11 @@ class RunReader(Closing):
         return list(rows)
 
     def rows_of(self, query: str) -> Iterator[Any]:
-        """Yield the rows of a query over the whole run, within the limits of its file."""
+        """Yield the rows of a query over the whole run. The limits on its cost apply."""
         return self._rows(query)
 
     def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Generate the rows of a query. `lookup`: the query is for one load or job."""
+        """Yield the rows of a query. `lookup` is True if the query is for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -307,7 +307,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
-        """Yield the rows of a query with short values. No other query may run meanwhile."""
+        """Yield an iterator of the rows of a query with short values. No other query may run meanwhile."""
         if self._limits is None:
             with files.reading(self.place):
                 yield self._database.execute(query)
@@ -329,7 +329,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:
-        """Convert errors about content that this program does not write into InputErrors about damage."""
+        """Convert errors in content that fastopen would not write into InputErrors about damage."""
         try:
             yield
         except ValidationError as error:
@@ -346,7 +346,7 @@ class RunReader(Closing):
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:
             raise InputError(f"damaged: {job} {load} belongs to a missing cell", self.place)
-        # SQLite has neither booleans nor lists.
+        # Convert the values, because SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)
         return LoadRow(
             job, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest
@@ -357,7 +357,7 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Return the experiment with null `path_share` of older runs replaced, others as they are."""
+    """Return the experiment without `path_share` where it is null, as in older runs."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

@@ -1,4 +1,4 @@
-"""Resuming of a kept run: its plan, and the comparison with the requested one."""
+"""Restore the plan of a kept run, and compare the run with the requested experiment."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,12 +10,12 @@ from fastopen.pages import Page
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 4
-# Texts for people and names of the same pages do not make another experiment.
+# Keys that may differ in one experiment: texts for people, and the names of pages, which have digests.
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Return the plan of a kept run, made again. Raises InputError if this fastopen plans other jobs."""
+    """Plan a kept run again, and return the plan of its jobs. Raises InputError if jobs or cells differ."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -28,7 +28,7 @@ def stored_plan(run: RunReader) -> Plan:
 
 
 def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
-    """Plan an experiment with the pages of a run of any origin. Raises InputError."""
+    """Plan an experiment with the pages of a run. Raises InputError if the run is damaged."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
     except InputError as error:
@@ -36,7 +36,7 @@ def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError with the differences and `remedy` if the experiment or the pages differ."""
+    """Raise InputError with the differences and `remedy` if the run's experiment or pages differ."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -54,7 +54,7 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
-    """Generate the leaves in which two documents differ, each with both values."""
+    """Yield a description of each leaf in which two documents differ, with both values."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in dict.fromkeys([*there, *here]):
             yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))

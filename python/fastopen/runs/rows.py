@@ -1,4 +1,4 @@
-"""A row for each load of a run, without the full record."""
+"""Define the row of a load, without its full record, and the name of its files."""
 
 import re
 from typing import Final, NamedTuple
@@ -7,9 +7,9 @@ NAME_MAX: Final = 120
 
 
 class LoadRow(NamedTuple):
-    """The facts on a load that tables need. `invalid` are (kind, detail) pairs.
+    """The facts on a load that tables need. `invalid` has (kind, detail) pairs.
 
-    A tuple, because a run has up to a million: a frozen dataclass takes five times as long to make.
+    A run has up to a million rows, and creating a frozen dataclass takes five times as long as a tuple.
     """
 
     job: str
@@ -20,23 +20,23 @@ class LoadRow(NamedTuple):
     connections: int
     syn_data_connections: int
     handshakes_ns: int
-    """The longest sum of handshake times in a row."""
+    """The longest sum of the times of handshakes in a row."""
     retransmitted: int
-    """Retransmitted segments of both ends."""
+    """The number of segments that both ends retransmitted."""
     invalid: tuple[tuple[str, str], ...]
     load: str = ""
-    """The load's id within its job. `RunStore.load_record` needs it and `attempt`."""
+    """The load's id within its job. `RunReader.load_record` needs `job`, `load` and `attempt`."""
     attempt: int = 1
     """The number of the attempt, from 1. A disturbed load is repeated."""
     superseded: bool = False
-    """True if the load was repeated. Every figure then uses a later attempt."""
+    """True if the load was repeated. All figures use its last attempt instead."""
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
-    """The unique number of the load, in the order of writing."""
+    """The number of the load in the order of writing, unique in the run."""
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
-    """Return the name of a load's own file. It is safe on every file system, and unique."""
+    """Return a name for a file of one load. The name is unique in the run, and safe on every file system."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

@@ -1,14 +1,14 @@
-"""The tables of a run's SQLite file, and its marks.
+"""Define the tables of a run's SQLite file, and the numbers that identify the file format.
 
-Columns hold the data of tables and lists. The full records are many times larger. They are compressed (zlib)
-in tables of their own, so that reading the columns does not pass them.
+Columns hold the data that tables and lists need. The full records are many times larger. They are compressed
+(zlib) in separate tables, so that reading the columns does not read the records.
 """
 
 from typing import Final
 
 FILE: Final = "run.sqlite"
 APPLICATION_ID: Final = 0x66_6F_70_6E  # "fopn"
-# Increase it when a reader of the old version would misread the new one.
+# Increase the version when a program that reads the old version would misread the new one.
 VERSION: Final = 2
 
 SCHEMA: Final = """

@@ -1,4 +1,4 @@
-"""The run store: one SQLite file in the run's folder, or in memory. Each load is committed at once."""
+"""Write a run into its store, an SQLite database on disk or in memory, and commit each load at once."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from fastopen.runs.schema import FILE
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The number of attempts of a load, and whether it is enough."""
+    """The number of attempts that were made of a load. `settled` is False if it must be repeated."""
 
     made: int
     settled: bool
@@ -34,12 +34,12 @@ NONE: Final = Attempts(0, settled=False)
 
 
 class RunStore(RunReader):
-    """A run that can be read, and written after `create` or `resume`."""
+    """A run that can be read. It can also be written if it was opened with `create` or `resume`."""
 
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Open a store. `lock` is the folder's, for a run on disk that is written."""
+        """Open a store. `lock` is the lock on the folder, for a run on disk that is to be written."""
         super().__init__(database, folder)
         self._lock = lock
         self._file = None if lock is None or folder is None else files.KnownFile(folder)
@@ -53,9 +53,10 @@ class RunStore(RunReader):
         environment: dict[str, Any],
         options: dict[str, Any] | None = None,
     ) -> Self:
-        """Create a run that holds the plan. Raises InputError if the folder cannot be used.
+        """Create a run that holds the plan; in memory if `folder` is None.
 
-        `options` are the JSON values that resuming needs, apart from experiment and pages.
+        `options` are the JSON values that resuming needs in addition to experiment and pages. Raises
+        InputError if the folder cannot be used.
         """
 
         def fill(database: sqlite3.Connection) -> None:
@@ -71,7 +72,7 @@ class RunStore(RunReader):
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """Open a kept run to continue it. Raises InputError if that fails."""
+        """Open a kept run to continue it. Raises InputError if it is damaged or another process writes it."""
         cls.open(folder).close()  # raises for a folder that is not a run
         lock = files.FolderLock(folder)
         try:
@@ -82,7 +83,7 @@ class RunStore(RunReader):
 
     @classmethod
     def put_in_order(cls, folder: Path) -> None:
-        """Bring the log of a killed writer into the run's file, if possible."""
+        """Move the content of a log that a killed writer left into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -91,8 +92,8 @@ class RunStore(RunReader):
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:
-            # One file can also be read from a read-only disk. SQLite refuses the change while another
-            # process reads.
+            # Without a log, the run can be read from a read-only disk. SQLite refuses the change while
+            # another process reads.
             with contextlib.suppress(sqlite3.OperationalError):
                 self._database.execute(files.WITHOUT_JOURNAL)
         super().close()
@@ -103,7 +104,7 @@ class RunStore(RunReader):
         return self._lock is None and super()._is_abandoned()
 
     def pending(self) -> dict[str, list[str]]:
-        """Map each job to the ids of its loads to do or to repeat, in the order of the plan."""
+        """Map each job to the ids of its loads that must be run or repeated, in the order of the plan."""
         with self._understanding("the plan"):
             return self._pending()
 
@@ -117,7 +118,7 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Map (job, load) to the attempts of every load that was attempted."""
+        """Map (job, load) of every load that was attempted to its attempts."""
         with self._understanding("a load"):
             return self._attempts()
 
@@ -125,7 +126,7 @@ class RunStore(RunReader):
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
-        # Rows come in the order of attempts, and the last one decides.
+        # Rows come in the order of attempts, and the last attempt decides.
         for job, load, attempt, cell, valid, invalid in self._rows(
             "SELECT jobs.id, loads.id, attempt, cell, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
@@ -140,7 +141,7 @@ class RunStore(RunReader):
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
-        """Keep a world that was built. Raises MachineError if it cannot be written."""
+        """Write the record of a world. Raises MachineError if it cannot be written."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
             database.execute(
@@ -152,9 +153,9 @@ class RunStore(RunReader):
     def add_load(
         self, planned: PlannedJob, record: LoadRecord, raw: str, packets: Packets | None = None
     ) -> None:
-        """Keep a finished load. It survives the death of this process when the method returns.
+        """Write a finished load. When the method returns, the load survives the end of this process.
 
-        If the run has a folder, packets are kept in a file of their own. Raises MachineError if the load
+        Packets are written into a separate file, if the run has a folder. Raises MachineError if the load
         cannot be written.
         """
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
@@ -189,7 +190,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not done, except the first repeat of each comparison."""
+        """Remove planned loads that were not run, but keep first repeats without any finished load."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -225,7 +226,7 @@ class RunStore(RunReader):
             with files.failing(self.place), self._database as database:
                 yield database
         finally:
-            # Writing into a removed file succeeds. If it fails, the removal is the reason.
+            # Writing into a removed file may succeed. If it fails, report the removal as the reason.
             if self._file is not None:
                 self._file.check()
         if self._disk is not None:
@@ -235,10 +236,10 @@ class RunStore(RunReader):
 
 
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
-    """Return the number of attempts for a load that is invalid for these kinds: one, unless the machine
-    disturbed it.
+    """Return the permitted number of attempts of a load that is invalid for reasons of these kinds.
 
-    A load that is `exact` has the same result each time, unless its world died.
+    It is one, unless the machine disturbed the load. An `exact` load has the same result each time, so only
+    the death of its world counts as a disturbance.
     """
     again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
@@ -247,7 +248,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
 def write_facts(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Write the facts of a run that come before its jobs: experiment, pages, cells, environment."""
+    """Write all facts of a new run except its jobs: experiment, environment, options, pages and cells."""
     set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
     set_fact(database, "status", "running")
     set_fact(database, "environment", environment)

@@ -1,4 +1,4 @@
-"""A time limit of a run, which loads one repeat after another while there is time."""
+"""Limit the time of a run, which runs one repeat of all jobs after another while there is time."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,12 +7,12 @@ from typing import Final
 
 from fastopen.experiments import PlannedJob
 
-# The allowance for the next repeat, as a multiple of the last one's time.
+# The time allowed for the next round of repeats, as a multiple of the time of the last round.
 SLACK: Final = 1.15
 
 
 class OutOfTimeError(Exception):
-    """The end of the time limit while loads run."""
+    """Raised if the time limit ends while loads run."""
 
 
 class TimeLimit:
@@ -24,7 +24,7 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield the first repeat, then as many as keep `at_once` worlds busy, while there is time."""
+        """Yield the jobs of one repeat, then of as many as keep `at_once` worlds busy, while time is left."""
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat)]
         last_s, size = 0.0, 1
         while repeats:
@@ -38,7 +38,7 @@ class TimeLimit:
 
     @property
     def left_s(self) -> float:
-        """Return the seconds until the limit, not below 0."""
+        """Return the seconds until the limit; 0 after it."""
         return max(0.0, self.seconds - self.elapsed_s)
 
     def check(self) -> None:

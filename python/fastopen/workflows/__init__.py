@@ -1,1 +1,1 @@
-"""A run, a reproduction or a validation from beginning to end."""
+"""Carry out runs, searches of rigs, and validations from beginning to end."""

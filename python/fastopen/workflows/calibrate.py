@@ -1,4 +1,4 @@
-"""Calibrate recorded pages: separate queueing delay from server think time, with a cache."""
+"""Calibrate recorded pages: separate queueing delay from server think time, and cache the results."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ class _Kept(BaseModel):
     format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
     explanations: list[Explanation]
-    """The best one first."""
+    """The explanations that fit, the best first."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class _Recording:
     maker: Maker
     loads: int = 0
     wanted: Sequence[Page] = ()
-    """The pages that it wants to have loaded next."""
+    """The pages that the search needs loaded next."""
     found: Calibration | None = None
     searching: Loads = field(init=False)
 
@@ -62,7 +62,7 @@ class _Recording:
 
     @property
     def experiment(self) -> Experiment:
-        """Return an experiment with the defaults of a run, over the recorder's network, with one load."""
+        """Return an experiment of one load over the recorder's network, otherwise with a run's defaults."""
         asked = read_asked({}, COMMAND_LINE).experiment(
             name="recording", pages=[self.imported.page.name], seed=0
         )
@@ -80,7 +80,7 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Go on with a record of each page that was wanted; None: time is over."""
+        """Continue the search with a record of each wanted page, or end it with None if the time is over."""
         self.loads += len(records or ())
         try:
             self.wanted = self.searching.send(records)
@@ -88,7 +88,7 @@ class _Recording:
             self.found = stopped.value
 
     def calibrated(self, found: Calibration) -> ImportedPage:
-        """Return the page with the result, and a note on how it was found."""
+        """Return the page with the values found, and with a note on how they were found."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
         if not found.found:
@@ -105,9 +105,9 @@ def calibrated(
 ) -> list[ImportedPage]:
     """Return the pages, with think times free of queueing delay if the recorder's network is known.
 
-    Pages are loaded repeatedly on the virtual engine, several at once, for at most `within_s` seconds each.
-    Without a kernel they come back unchanged; if the engine fails, with a note on the reason. `progress`
-    takes a page and its number of loads, the number of finished pages, and the number of all.
+    Pages are loaded repeatedly on the virtual engine, several at once, for at most `within_s` seconds for
+    each such group. Without a kernel, the pages are returned unchanged. If the engine fails, they get a note
+    on the reason. `progress` takes a text on a page's loads, and the numbers of finished and of all pages.
     """
     pages = list(imported)
     networks = {
@@ -144,7 +144,7 @@ def calibrated(
         try:
             _search([waiting[place] for place in group], engine, within_s, watch)
         except (InputError, MachineError) as error:
-            # The run will refuse the same page or machine by itself; looking at a page needs neither.
+            # A run will report the same error. Commands that only show the page do not need the engine.
             for place in group:
                 pages[place] = _noted(imported[place], f"{AS_IMPORTED}: {error.message}")
             continue
@@ -168,7 +168,7 @@ def _search(
     within_s: float,
     watch: Callable[[_Recording], None],
 ) -> None:
-    """Search until each recording is calibrated or the time is over, together to keep all cores busy."""
+    """Calibrate all recordings together, which keeps all cores busy, until all are done or time is over."""
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
@@ -183,7 +183,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Return a load of each wanted page, by `RECORDING:PAGE`. Loads are missing if the time was over."""
+    """Load the wanted pages. Return the records by `RECORDING:PAGE`. Some are missing if time is over."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -194,7 +194,7 @@ def _load(
 
 
 def _kept(recording: _Recording) -> Calibration | None:
-    """Return the cached result of a recording, or None if there is none that fits the page."""
+    """Return the cached result of a recording; None if there is none, or if it does not fit the page."""
     page = recording.imported.page
     try:
         kept = _Kept.model_validate_json(recording.file.read_bytes())
@@ -208,7 +208,7 @@ def _kept(recording: _Recording) -> Calibration | None:
 
 
 def _keep(recording: _Recording, found: Calibration) -> None:
-    """Write a result to the cache. Without a writable cache the next run searches again."""
+    """Write a result to the cache. If the cache cannot be written, the next run searches again."""
     kept = _Kept(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
     with suppress(OSError):
         recording.file.parent.mkdir(parents=True, exist_ok=True)

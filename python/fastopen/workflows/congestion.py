@@ -1,4 +1,4 @@
-"""Congestion controls that a kernel does not have, found before a run starts."""
+"""Check before a run starts that the kernels have its congestion controls."""
 
 import difflib
 import re
@@ -14,9 +14,9 @@ from fastopen.engines.base import WorldBuilt
 from fastopen.experiments import BASELINE, EngineName, Experiment
 from fastopen.pages import load_pages, packaged_pages
 
-# Every Linux has it, whatever it was built with.
+# The congestion control that every Linux kernel has, whatever its configuration.
 ALWAYS: Final = "reno"
-# What distributions and the virtual engine's kernels have: where one is missing, the first job says so.
+# Kernels of distributions and of the virtual engine have these. If one is missing, the first job reports it.
 USUAL: Final = (ALWAYS, "cubic")
 UNKNOWN: Final = "no congestion control"
 
@@ -24,7 +24,7 @@ UNKNOWN: Final = "no congestion control"
 def check_congestion_controls(
     experiment: Experiment, engines: Mapping[EngineName, Engine], place: str
 ) -> None:
-    """Raise InputError at `place` for one that an engine's kernel lacks, by asking an empty world."""
+    """Raise InputError at `place` if a kernel lacks a congestion control. Test unusual ones in a world."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
     unusual = [name for name in asked if name not in USUAL]
     raise_all(
@@ -50,7 +50,7 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 
 
 def _job(congestion_control: str) -> Job:
-    """Return the smallest job that there is."""
+    """Return the smallest possible job, with this congestion control."""
     (imported,) = load_pages([packaged_pages()["one-request"]])
     free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(

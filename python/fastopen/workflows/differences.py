@@ -1,22 +1,22 @@
-"""The difference of two page load times."""
+"""Compute the difference between two page load times."""
 
 
 class TwoTimes:
-    """Something that was timed in two ways."""
+    """A base class for objects with two times to compare."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """The time that the other is compared with, and the other; None where one is not known."""
+        """Return the base and the other time in milliseconds; None for an unknown time."""
         raise NotImplementedError
 
     @property
     def difference_ms(self) -> float | None:
-        """The other less the first; None where one of them is not known."""
+        """Return the other time minus the base; None if one of them is unknown."""
         base, other = self.times_ms
         return None if base is None or other is None else other - base
 
     @property
     def difference_percent(self) -> float | None:
-        """Return the difference in percent of the first."""
+        """Return the difference in percent of the base; None if unknown, or if the base is 0."""
         base, difference = self.times_ms[0], self.difference_ms
         return None if difference is None or not base else 100 * difference / base

@@ -1,4 +1,4 @@
-"""The engines that a plan needs, on this machine: which one `auto` is and why, and what they run on."""
+"""Choose and set up the engines that a plan needs on this machine, and describe them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -39,13 +39,13 @@ ONE_IS_ENOUGH: Final = "cells without random factors are loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
-    """Return the engine that `auto` means here: `virtual` if a kernel is installed or named, else `host`."""
+    """Return the engine for `auto`: `virtual` if a kernel is installed or named, otherwise `host`."""
     named = kernel is not None or bool(os.environ.get(VARIABLE))
     return "virtual" if named or kernels.installed() else "host"
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map names to kernels of a list with commas; empty for one. Raises MachineError, InputError."""
+    """Map names to the kernels in a comma-separated list; empty for one. Raises MachineError, InputError."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -68,12 +68,12 @@ def on_virtual_engine(experiment: Experiment) -> Experiment:
 
 
 def is_busy() -> bool:
-    """Return True if other processes use all processors, so that programs in real time wait for them."""
+    """Return True if other processes use all processors, so that loads in real time would have to wait."""
     return os.getloadavg()[0] >= len(os.sched_getaffinity(0))
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Return each engine's slowdown by the load of this machine. Real time hardly waits for processors."""
+    """Return the factors by which this machine's load slows engines. Engine host hardly slows down."""
     cores = len(os.sched_getaffinity(0))
     return {
         name: slowed_down(os.getloadavg()[0], cores, at_once)
@@ -84,16 +84,16 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 
 @dataclass(frozen=True)
 class EngineSet:
-    """The engines that a plan needs, and what they run on."""
+    """The engines that a plan needs, their environment, and the resources that they use."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
     kernel: Kernel | None = None
-    """What the virtual engine boots, where the plan needs it."""
+    """The kernel that the virtual engine boots; None if the plan does not need it."""
     store: ResultsStore | None = None
-    """Where results are looked for, and written, of what the plan does in virtual time."""
+    """The store from which results of virtual time are read, and to which they are written."""
     workers: ExecutorEngine | None = None
-    """What does virtual time on an executor, where one was given."""
+    """The engine that runs jobs of virtual time on the given executor; None without one."""
 
     @classmethod
     def of(
@@ -107,10 +107,9 @@ class EngineSet:
     ) -> "EngineSet":
         """Return the engines for a plan.
 
-        For a resumed run, `recorded` is the environment in which it was started. `store` is the place of a
-        store of results, and `executor` runs jobs of virtual time instead of this process. Raises InputError
-        if store or executor cannot be used, MachineError if this machine lacks the program, or a kernel that
-        the plan needs.
+        For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
+        of a store of results. `executor` runs jobs of virtual time instead of this process. Raises InputError
+        if store or executor cannot be used, MachineError if this machine lacks the world program or a kernel.
         """
         if executor is not None and plan.engines != ("virtual",):
             remedy = "use --engine virtual"
@@ -145,7 +144,7 @@ class EngineSet:
         return cls(engines, environment, booted, results, workers)
 
     def description(self, plan: Plan) -> str:
-        """`engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`: what runs, and why where it was not named."""
+        """Return the engines, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4)`, and the reasons."""
         described = "; ".join(self._describe(plan, name) for name in plan.engines)
         networks = plan.experiment.networks
         taken_over = any(one.link == "kernel" and one.path != "none" for one in networks)
@@ -163,12 +162,12 @@ class EngineSet:
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
-    """Return the facts that decide, beside jobs, the bytes of results. Raises MachineError."""
+    """Return the facts that, together with a job, determine its result to the byte. Raises MachineError."""
     return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 
 def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
-    """The one that the user names, else the one that the run was started on, else the best."""
+    """Return the kernel that the user names, else the kernel of the resumed run, else the best kernel."""
     before = recorded.get("virtual_kernel")
     if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
         return kernels.find(asked)

@@ -1,4 +1,4 @@
-"""Expected tables: the page load times of packaged experiments, which virtual time repeats to the digit."""
+"""Compare packaged experiments with their expected page load times, which virtual time repeats exactly."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 @dataclass(frozen=True)
 class Difference:
-    """The first time that is not as expected."""
+    """The first page load time that is not as expected. None stands for no valid load."""
 
     place: str
     expected_ns: int | None
@@ -34,7 +34,7 @@ class Difference:
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each cell once in virtual time. Return PLT in nanoseconds by the columns before it."""
+    """Load each cell once in virtual time. Return PLTs in nanoseconds by the other values of COLUMNS."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
     plan = make_plan(asked, pages, "virtual")
@@ -50,7 +50,7 @@ def _key(experiment: Experiment, cell: Cell) -> tuple[str, ...]:
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Return the first cell that is not as expected. Raises InputError if nothing is expected."""
+    """Return the first cell that is not as expected, if any. Raises InputError without an expected table."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
@@ -59,7 +59,7 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return PLT in nanoseconds by the columns before it. Raises InputError if nothing is expected."""
+    """Return the expected PLTs in nanoseconds, keyed as `measured`. Raises InputError if there are none."""
     expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
     if not expected:
         remedy = "only packaged experiments with published figures have one"

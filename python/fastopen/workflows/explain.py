@@ -1,4 +1,4 @@
-"""Find the rig that gives published figures: load declared rigs, and hold each against the table."""
+"""Find the rig that explains published figures: load declared rigs, and compare each with the table."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,36 +32,35 @@ from fastopen.experiments.published import FILE as PUBLISHED
 from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
 
-# What the audit finds in the times themselves, or asks about them; the rest is wrong with the print.
+# Kinds of findings and questions of the audit on the times themselves. Other kinds are errors in print.
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
-# A page load time that differs by less than this share agrees.
+# A page load time agrees if it differs by at most this share.
 AGREE_SHARE: Final = 0.1
-# Requests after which a search looks no further than the neighbours of the best rig: about half a minute on
-# two cores.
+# After this number of requests, half a minute on two cores, a search tries only the best rig's neighbours.
 SEARCH_REQUESTS: Final = 60_000
-# How many rigs are loaded together then.
+# Number of rigs that are loaded together if no neighbour is left to try.
 AT_ONCE: Final = 4
-# Loads of each cell, whose mean counts, as in the tables: each with its own values for what nobody knows.
+# Loads of each cell. Their mean counts, as in the tables. Each has its own values for uncertain facts.
 DRAWS: Final = 2
-# How often the objects of a page are fitted, each time closer.
+# Number of steps in which the objects of a page are fitted to published times.
 FITS: Final = 5
 OBJECTS_MAX: Final = 2000
 BYTES_MAX: Final = 200_000_000
 
 Watch = Callable[[int, int], None]
-"""Takes the number of loads that are done, and of all that are known."""
+"""Takes the number of finished loads, and the number of all loads known so far."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """The times of a cell on a rig, in milliseconds; None if a load did not finish."""
+    """The mean times of a cell on a rig, in milliseconds; None if no load was valid."""
 
     off_ms: float | None
     tfo_ms: float | None
 
     @property
     def saving_percent(self) -> float | None:
-        """Signed."""
+        """Return the saving in percent, negative if TFO is slower; None if a time is missing."""
         if not self.off_ms or self.tfo_ms is None:
             return None
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
@@ -69,20 +68,20 @@ class Times:
 
 @dataclass(frozen=True)
 class Tried:
-    """A rig, and what it gives for each cell."""
+    """A rig that was loaded, and its times for each cell."""
 
     rig: Rig
     times: Mapping[PublishedCell, Times]
     fitted: frozenset[PublishedCell]
-    """The cells whose time without TFO its pages were fitted to."""
+    """The cells whose times without TFO the pages of the rig were fitted to."""
 
     def agrees(self, cell: PublishedCell) -> bool:
-        """Return whether the saving is that of the cell, within 3 points."""
+        """Return True if the saving agrees with the cell's published saving, within 3 percentage points."""
         saving = self.times[cell].saving_percent
         return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
 
     def times_agree(self, cell: PublishedCell) -> bool:
-        """Return whether both page load times are those of the cell, within 10 %."""
+        """Return True if both page load times agree with the cell's published times, within 10 %."""
         ours = self.times[cell]
         pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
         return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
@@ -96,7 +95,7 @@ class Tried:
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return the savings and times that agree, less the properties that are assumed; fewer are better."""
+        """Return agreeing savings and times minus assumed properties, and tie-breakers; larger is better."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -108,37 +107,37 @@ class Explained:
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
-    """The base first."""
+    """The rigs that were loaded. The first is the base."""
     findings: Mapping[PublishedCell, tuple[Finding, ...]]
     loads: int
 
     @property
     def base(self) -> Tried:
-        """Return the experiment as its file has it."""
+        """Return the rig without properties: the experiment as in its file."""
         return self.tried[0]
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig of all properties that have a source: nothing of it was chosen by the figures."""
+        """Return the rig of the properties that have a source, which does not depend on the figures."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
 
     @property
     def best(self) -> Tried:
-        """Return the rig that fits best, of those that earn their properties."""
+        """Return the rig with the best score, which is lower for each assumed property."""
         return _best(self.tried, self.cells)
 
     def of(self, rig: Rig) -> Tried | None:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return how many more savings agree with this property alone than with the base."""
+        """Return how many more savings agree with only this property than on the base; None if unknown."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree if the best rig does without this property that it has."""
+        """Return how many fewer savings agree on the best rig without this property; None if unknown."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -146,20 +145,20 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return how many savings agree whose cells were left out of the search, a page at a time."""
+        """Return how many savings agree in a cross-validation that leaves out one page at a time."""
         return _predicted(self.tried, self.cells)
 
     def predicted_gained(self, one: Property) -> int:
-        """Return how many more savings are predicted than if this property had not been declared."""
+        """Return by how many savings `predicted` would fall if this property had not been declared."""
         return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
     def nearest(self, cell: PublishedCell) -> float | None:
-        """Return the saving of any rig tried that is nearest to a cell's, in percent."""
+        """Return the saving on a loaded rig that is nearest to a cell's saving, in percent; None without."""
         savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
         return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
 
     def why_unreached(self, cell: PublishedCell) -> str:
-        """Return why the best rig does not give a cell's saving."""
+        """Return in words why the best rig does not give a cell's saving."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
         if faults := [kind for kind in kinds if kind not in QUESTIONS]:
             return f"cannot be as printed (fastopen audit: {', '.join(faults)})"
@@ -172,7 +171,7 @@ class Explained:
         return f"no rig tried reaches it: the nearest saves {nearest:.1f} %{question}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the keys that docs/json.md lists."""
+        """Return the result as JSON values, with the keys that docs/json.md lists."""
         base, best = self.base, self.best
         rigs = {"base": base, "sourced": self.sourced, "best": best}
         return {
@@ -226,11 +225,11 @@ def _figures(times: Times) -> dict[str, float | None]:
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search the rigs of an experiment, in virtual time.
+    """Search the rigs of an experiment for the best, in virtual time.
 
-    First each property alone; then, again and again, the best rig with one property more and one less; then
-    others, those of few properties first, while there is time. Raises InputError if properties exclude
-    each other, and MachineError without a kernel.
+    Load the rigs of a single property first. Then repeatedly load the best rig with one property more or
+    less. If these are all known, load other rigs, the ones with few properties first, up to SEARCH_REQUESTS.
+    Raises InputError if properties exclude each other, and MachineError without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
@@ -243,7 +242,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
         neighbours = [*space.one_more(best), *one_less]
         new = [rig for rig in neighbours if rig not in search.tried]
         if not new and search.requests < SEARCH_REQUESTS:
-            # Where no neighbour is better, others of few properties may be.
+            # If no neighbour is better, another rig with few properties may be.
             new = [*islice((rig for rig in rest if rig not in search.tried), AT_ONCE)]
         if not new:
             break
@@ -253,14 +252,14 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return how many rigs there are, and about how many seconds loading all of them takes."""
+    """Return the number of rigs, and an estimate of the seconds that loading all of them takes."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
     search = _Search(space, _cells(space), engine, lambda *_: None)
     return space.size, search.estimated_s()
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the properties that have a source, of each name the first."""
+    """Return the rig of the properties that have a source; the first one of each name."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -273,7 +272,7 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[Finding, ...]]:
-    """Return what the audit finds of cells, of their times."""
+    """Return the findings of the audit on the times of cells. Cells without findings are left out."""
     folder = packaged_folder("experiments")
     if folder is None:
         raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
@@ -292,7 +291,7 @@ def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
 
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
-    """Return how many savings agree on the rig that is best for all other pages (or rows, of one page)."""
+    """Return how many savings agree on the best rig for all other pages (or other cells, of one page)."""
     several = len({cell.page for cell in cells}) > 1
     groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0
@@ -304,7 +303,7 @@ def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
 
 @dataclass
 class _Search:
-    """Loads rigs; pages that several rigs load alike are loaded once."""
+    """Loads rigs. A page that is the same on several rigs is loaded once."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -325,7 +324,7 @@ class _Search:
         return _best(self.tried.values(), self.cells)
 
     def estimated_s(self) -> float:
-        """Return about how long all rigs take; those that load a page alike load it once."""
+        """Return an estimate of the seconds that all rigs take. Pages alike on several rigs count once."""
         each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
         changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
         base = self.space.base.model_copy(update=changes)
@@ -364,7 +363,7 @@ class _Search:
         return Tried(rig, times, frozenset(fitted))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the pages of objects to two times without TFO each, and times of clients to one."""
+        """Fit the number and size of objects of pages to two published times without TFO each."""
         fitting = [row for row in rows if row.setting.fitted == "objects"]
         for row in fitting:
             row.begin(self.space.cells_of(row.page.name))
@@ -391,7 +390,7 @@ class _Search:
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
     ) -> dict[tuple["_Row", int, ArmName], list[float]]:
-        """Return the times in milliseconds of each row's network and arm; without those that are invalid."""
+        """Load rows. Return the times of valid loads in milliseconds, by row, network and arm."""
         places: dict[str, tuple[_Row, int, dict[str, ArmName]]] = {}
         jobs: list[Job] = []
         for row, network, arms, draws in asked:
@@ -417,27 +416,27 @@ class _Search:
 
 @dataclass(eq=False)
 class _Row:
-    """A page on a rig: its networks in the order of the base's."""
+    """A page on a rig. Networks are numbered as in the base experiment."""
 
     setting: Setting
     page: Page
     measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
     fitted_to: tuple[int, ...] = ()
-    """The networks whose times without TFO it was fitted to."""
+    """The networks whose times without TFO the page was fitted to."""
     added_ms: float = 0.0
     _objects: float = 0.0
     _bytes: float = 0.0
     _wanted: tuple[float, ...] = ()
 
     def times(self, network: int) -> Times:
-        """Return what the rig gives over a network."""
+        """Return the page's times over a network."""
         off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
         return Times(
             None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
         )
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
-        """Yield the jobs over a network, and the arm of each load."""
+        """Yield each job over a network, with the arm of each of its loads."""
         changes = {
             "networks": [self.setting.experiment.networks[network]],
             "arms": list(dict.fromkeys(arms)),
@@ -454,7 +453,7 @@ class _Row:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms that load the same page."""
+        """Return the arms in groups. Arms of one group load exactly the same page."""
         arm = self.setting.arm
         return [[BASELINE.name], [arm]] if self.setting.tfo_ms else [[BASELINE.name, arm]]
 
@@ -465,14 +464,14 @@ class _Row:
         return page_of_objects(self.page, round(self._objects), round(self._bytes))
 
     def begin(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Begin to fit objects to the shortest and the longest time."""
+        """Begin to fit the page's objects to the shortest and the longest published time without TFO."""
         order = sorted(theirs, key=lambda network: theirs[network].off_ms)
         self.fitted_to = (order[0], order[-1])
         self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
     def improve(self, taken: Sequence[Sequence[float]]) -> None:
-        """Change number and size of objects by how far two loads are from what is wanted."""
+        """Change the number and size of objects, given the times of loads over the two fitted networks."""
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
@@ -480,7 +479,8 @@ class _Row:
         networks = [self.setting.experiment.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
         if rtts[0] != rtts[1]:
-            # Trips in a row grow with the number of objects, what does not grow with the RTT with their size.
+            # Round trips in a row grow with the number of objects. The time that is independent of the RTT
+            # grows with their size.
             step = rtts[1] - rtts[0]
             slope, wanted_slope = (long - short) / step, (wanted_long - wanted_short) / step
             fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
@@ -492,7 +492,7 @@ class _Row:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Add a time of the client's own that fits the shortest load."""
+        """Add a processing time of the client that fits the shortest published time without TFO."""
         shortest = min(theirs, key=lambda network: theirs[network].off_ms)
         ours = self.measured.get((shortest, BASELINE.name))
         if ours is not None:
@@ -501,7 +501,7 @@ class _Row:
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return a factor that brings one to the other, in small steps."""
+    """Return a factor that brings `found` nearer to `wanted`, limited to a small step."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

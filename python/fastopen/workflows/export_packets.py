@@ -1,4 +1,4 @@
-"""The packets of kept loads: as the run kept them, or of the same loads done again."""
+"""Export the packets of kept loads: packets that the run kept, or packets of an exact repeat of a load."""
 
 import shutil
 from collections import Counter
@@ -21,7 +21,7 @@ KEEP_THEM = "fastopen run --pcap keeps them"
 
 @dataclass
 class ExportedPackets:
-    """The result of an export of packets. `missing` counts loads without packets by reason."""
+    """The result of an export of packets. `missing` counts the loads without packets, by reason."""
 
     copied: int = 0
     again: int = 0
@@ -29,7 +29,7 @@ class ExportedPackets:
 
     @property
     def written(self) -> int:
-        """Return the number of files."""
+        """Return the number of files written."""
         return self.copied + self.again
 
 
@@ -42,11 +42,11 @@ def export_packets(
     jobs: int | None = None,
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
-    """Writes a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
+    """Write a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
 
-    What the run did not keep is loaded again where the same job gives the same bytes (virtual time, and a
-    client that does the same each time), and taken where its record is the same as the kept one. Raises
-    InputError where there are packets of no load, and as exports and engines do.
+    If the run did not keep the packets, the load is repeated if it repeats exactly: in virtual time, with a
+    deterministic client. The packets are used if the new record equals the kept record. Raises InputError if
+    no load has packets, and the errors of exports and engines.
     """
     found = ExportedPackets()
     with RunReader.open(folder) as run:
@@ -93,7 +93,7 @@ def _load_again(
     plan = replace(plan, jobs=tuple(one for one in plan.jobs if one.job.id in names))
     bodies = bodies_of(plan, pages_of(run))
     engines = EngineSet.of(plan, None, parallel, run.environment)
-    # All loads of a job, since each has a client address of its own by its number.
+    # Repeat all loads of a job, because the number of a load determines its client address.
     again = [one.job.model_copy(update={"packets": True}) for one in plan.jobs]
     with closing(engines.engines["virtual"].run(again, bodies)) as events:
         for event in events:

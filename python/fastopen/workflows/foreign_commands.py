@@ -1,4 +1,4 @@
-"""The commands that an experiment or a kept run would have this machine execute: both are handed around."""
+"""List the commands that an experiment would execute on this machine, because experiments are shared."""
 
 import shlex
 
@@ -7,7 +7,7 @@ from fastopen.experiments import Experiment, clients_of
 
 
 def foreign_commands(experiment: Experiment) -> list[str]:
-    """Return the command lines of clients and servers that fastopen does not make itself."""
+    """Return the command lines of clients and servers, except commands that fastopen itself would write."""
     clients = (setup.client for setup in experiment.setups)
     lines = [client.command for client in clients if client.command and not _is_own(client)]
     lines += [setup.origins.server for setup in experiment.setups if setup.origins.server]
@@ -15,7 +15,7 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 
 def _is_own(client: Client) -> bool:
-    """Return True if the command is the one that fastopen writes for the tool of that name."""
+    """Return True if fastopen itself would write this command for the tool that the client names."""
     settings = {
         "kind": client.name,
         "connections_per_host": client.connections_per_host,

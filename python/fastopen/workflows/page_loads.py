@@ -1,4 +1,4 @@
-"""Loads of single pages, for validations that hold them against something."""
+"""Load single pages, for validations that compare their page load times."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from fastopen.runs import RunStore
 from fastopen.runs.rows import LoadRow
 from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
 
-# Of what is drawn else: a browser's order of equal requests is its own.
+# Keep the order of equal requests, which draws usually vary: a browser has its own order.
 DRAWN: Final = Variation(order=False)
 
 
 @dataclass(frozen=True)
 class PageLoads:
-    """On what the loads are done, and in which order."""
+    """The engine of the loads, their seed, the kernel of the virtual engine, and the worlds at once."""
 
     engine: EngineName
     seed: int
@@ -35,12 +35,12 @@ class PageLoads:
         origins: Origins | None = None,
         draws: int = 1,
     ) -> ExecutedRun:
-        """Loads the page with each client (settings that are lists make several) over each network.
+        """Load the page with each client over each network. Lists in `client` make several clients.
 
-        Of several draws each has its own values for what nobody knows exactly, the same for every client.
+        With several `draws`, each draw has its own values for uncertain facts, the same for every client.
 
-        Raises InputError where recorded bodies are asked for and not there, MachineError where a browser or
-        the kernel is missing, and KeyboardInterrupt where it is interrupted.
+        Raises InputError if recorded bodies are requested but missing, MachineError if a browser or the
+        kernel is missing, and KeyboardInterrupt if the loads are interrupted.
         """
         page, answering = imported.page, origins or Origins()
         # Recorded bodies name URLs with their schemes.

@@ -1,4 +1,4 @@
-"""An answer within a minute: what of an experiment is left out so that enough repeats of the rest fit."""
+"""Shorten an experiment so that enough repeats of it take less than a minute."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -11,11 +11,11 @@ from fastopen.experiments import Experiment, estimated_s, make_plan, name_of, tr
 from fastopen.pages import ImportedPage
 from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
-# What loads may take, so that starting and printing are within the minute as well.
+# Time in seconds that loads may take, so that starting and printing fit into a minute, too.
 QUICK_S: Final = 45.0
-# On a busy machine virtual time may take so many times longer: a load average does not say what is nice.
+# Factor by which virtual time may take longer on a busy machine. A load average does not show priorities.
 BUSY: Final = 3.0
-# The factors that `quickened` shortens where nobody named them.
+# The factors that `quickened` shortens unless the user has named them.
 KEPT: Final = ("engine", "rtt", "transport")
 
 
@@ -26,10 +26,11 @@ def quickened(
     kernel: str | None,
     jobs: int | None,
 ) -> tuple[Experiment, list[str]]:
-    """The experiment without what nobody named (`asked` are factors), as far as FULL_MIN repeats need that.
+    """Shorten the experiment until FULL_MIN repeats take at most QUICK_S, as far as possible.
 
-    A step is taken where the first answer comes sooner by it; on a busy machine, where loads in real time
-    are late and do not count, virtual time is kept where a repeat fits. Returns what was left out, in words.
+    Factors in `asked`, which the user named, stay. A step is taken only if it makes the first repeat shorter.
+    On a busy machine, loads in real time would be late and invalid, so virtual time stays if one repeat fits.
+    Return the experiment, and descriptions of the parts that were left out.
     """
     left_out: list[str] = []
     auto = auto_engine(kernel)
@@ -52,7 +53,7 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield the changes that shorten an experiment, one after another, with their names."""
+    """Yield the changes that shorten an experiment, in the order to try them, each with a description."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -81,7 +82,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Return the estimated time of this many repeats, now or on an idle machine."""
+    """Return the estimated seconds of this many repeats, on this machine now or if it were idle."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

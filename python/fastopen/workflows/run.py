@@ -1,4 +1,4 @@
-"""The one run loop, of terminal and notebook alike: starts a run or resumes one, executes it, collects."""
+"""Start or resume a run, execute it and collect its results, for the command line and for notebooks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -52,41 +52,41 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run. For a resumed run, `kernel` and `until` default to its own."""
+    """The options of a run. A resumed run keeps its own `kernel` and `until` unless they are given."""
 
     output: Path | None = None
-    """The folder to keep it in; a run of the same experiment that is there is resumed."""
+    """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
     keep: bool = True
-    """Whether it is kept among the user's runs where no folder is named."""
+    """Keep the run in the default folder of runs if `output` is None; otherwise in memory."""
     label: str = ""
-    """What the kept run is called besides; empty: a run that is resumed keeps its own."""
+    """The label of the kept run. If empty, a resumed run keeps its label."""
     kernel: str | None = None
     jobs: int | None = None
-    """Worlds at once; None: by cores."""
+    """The number of worlds at once; None to choose it by the number of cores."""
     until: UntilInterval | None = None
     seed_drawn: bool = False
-    """Whether nobody named a seed: then a run that is resumed has its own."""
+    """True if the user named no seed. A resumed run then keeps its seed."""
     limit_s: float | None = None
-    """Repeats are done while there is time, no more than that; None: all of them."""
+    """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     draws_by_default: bool = False
-    """Whether nobody said how often, or whether in draws: then a run that is resumed has its own."""
+    """True if the user named neither repeats nor variation. A resumed run then keeps its own."""
     inputs: Sequence[str | Path] = ()
-    """What the pages were loaded from, by what follows here: resuming reads recorded bodies there."""
+    """The inputs of the pages, with the next three options. Resuming reads recorded bodies from them."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
     keep_going: bool = False
-    """Whether a run goes on where the first loads of an arm are all invalid for the same reason."""
+    """Continue a run even if the first loads of an arm are all invalid for the same reason."""
     watched: Watched = NOTHING_ELSE
-    """What is kept of each load besides; a run that is resumed goes on as it was started."""
+    """The data to keep of each load in addition to its record. A resumed run keeps its own choice."""
     shard: Shard | None = None
-    """The part of the experiment that is run; None: all of it."""
+    """The shard of the experiment to run; None for the whole experiment."""
     store: str | None = None
-    """Folder or URL of a store of results: looked into before a job runs, written to when it is done."""
+    """Folder or URL of a store of results. Jobs with a stored result are not run; others are stored."""
     executor: Executor | None = None
-    """What runs the jobs of virtual time; None: this machine."""
+    """The executor for jobs of virtual time; None to run them on this machine."""
     place_of: Callable[[Factor], str] = COMMAND_LINE.key_of
-    """Where the values of a factor are written down."""
+    """Returns the option or key that sets a factor, for error messages."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the options that resuming the run needs."""
@@ -103,7 +103,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run that is about to be executed, as it stands in its store."""
+    """A run that is about to be executed."""
 
     store: RunStore
     plan: Plan
@@ -115,7 +115,7 @@ class StartedRun:
     watched: Watched = NOTHING_ELSE
     limit: TimeLimit | None = None
     not_kept: InputError | MachineError | None = None
-    """Why it is in memory alone, where it was to be kept among the user's runs."""
+    """The error because of which the run is only in memory, although it should have been kept."""
 
     @property
     def loads_left(self) -> int:
@@ -123,23 +123,23 @@ class StartedRun:
 
 
 Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
-"""Takes a run that is about to be executed; gives the watcher that is called at each event of it."""
+"""Takes a run that is about to be executed, and returns a context with the function to call at each event."""
 
 
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
-    """A run that was executed: to its end, or until it was interrupted. A context manager that closes it."""
+    """A run that was executed to its end or until it was interrupted. It is a context manager."""
 
     store: RunStore
-    """Open for reading; one in memory is gone when it is closed."""
+    """The store of the run, open for reading. A run in memory is lost when the store is closed."""
     results: Results
     until: UntilInterval | None
     outcome: RunOutcome | None
-    """None where all of it was done before."""
+    """The outcome of the execution; None if the run was finished before."""
     results_store: ResultsStore | None = None
-    """Where results were looked for, and written."""
+    """The store of results that was used, if any."""
     tasks_lost: int = 0
-    """How many tasks were sent to workers again, since theirs had died."""
+    """Number of tasks that were sent to a worker again, because their worker had died."""
 
     def close(self) -> None:
         self.store.close()
@@ -148,10 +148,10 @@ class ExecutedRun(Closing):
 def run_experiment(
     experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, observe: Observe
 ) -> ExecutedRun:
-    """Starts a run of the experiment, or resumes the one that `options.output` holds, and executes it.
+    """Start a run of the experiment, or resume the run in `options.output`, and execute it.
 
-    On KeyboardInterrupt it stops, and what is finished is in the run. Raises InputError (also where the
-    folder holds a run of another experiment) and MachineError; what is finished by then is kept.
+    On KeyboardInterrupt, stop and keep the finished loads. Raises InputError, also if the folder holds a run
+    of another experiment, and MachineError. Loads that are finished by then are kept.
     """
     if not imported:
         raise InputError("the inputs contain no page")
@@ -170,7 +170,7 @@ def run_experiment(
     if options.shard is not None:
         plan = options.shard.of(plan)
     bodies = bodies_of(plan, imported)
-    # Before anything is written: can this machine do it at all?
+    # Check that this machine can run the plan before anything is written.
     engines = EngineSet.of(plan, options.kernel, options.jobs, None, options.store, options.executor)
     place = options.place_of(BY_NAME["congestion_control"])
     check_congestion_controls(experiment, engines.engines, place)
@@ -183,7 +183,7 @@ def run_experiment(
     except (InputError, MachineError) as error:
         if options.output is not None:
             raise
-        # The folder was not asked for: the run is measured all the same, in memory.
+        # The user did not ask for the folder, so run in memory instead.
         not_kept = error
         store = RunStore.create(None, plan, engines.environment, kept_options)
     if options.label:
@@ -204,7 +204,7 @@ def run_experiment(
 
 
 def _forget_without_loads(folder: Path) -> None:
-    """Removes a run among the user's that ended before its first load: nobody could do anything with it."""
+    """Remove a run from the default folder if it has no finished load, because it would be useless."""
     with RunReader.open(folder) as run:
         loads = run.loads_done()
     if not loads:
@@ -212,7 +212,7 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """The precision that a text like `1%` asks for. Raises InputError naming the option."""
+    """Return the precision that a text such as `1%` requests, if any. Raises InputError with the option."""
     if text is None:
         return None
     try:
@@ -235,10 +235,10 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
 def resume_run(
     folder: Path, options: RunOptions, observe: Observe, imported: Sequence[ImportedPage] | None = None
 ) -> ExecutedRun:
-    """Does what a kept run still owes; of one that is finished, gives the results.
+    """Run the remaining loads of a kept run, and return its results. A finished run is not executed.
 
-    Experiment and pages are its own. Recorded bodies are those of `imported`, else they are read again, from
-    `options.inputs` where given. Raises InputError and MachineError.
+    Experiment and pages come from the run. Recorded bodies come from `imported`, or are read again from
+    `options.inputs`, or else from the run's own inputs. Raises InputError and MachineError.
     """
     RunStore.put_in_order(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
@@ -266,7 +266,7 @@ def resume_run(
 def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
-    """Executes a plan for what it shows, to be kept nowhere. Raises KeyboardInterrupt where interrupted."""
+    """Execute a plan in memory only. Raises KeyboardInterrupt if it is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
     run = _execute(StartedRun(store, plan, bodies or {}, engines, None), lambda _: nullcontext(watch))
@@ -277,7 +277,7 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Executes it and, where a precision is asked for, as many repeats more as that needs."""
+    """Execute a run. If it has a precision to reach (`until`), also run the repeats that this needs."""
     store, until = run.store, run.until
 
     def more_jobs() -> Sequence[PlannedJob]:
@@ -291,7 +291,7 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
             limit=run.limit,
         )
         results = collect(store)
-    if store.folder is not None:  # another process may write there now
+    if store.folder is not None:  # free the lock, so that another process may write
         store.close()
         store = RunStore.open(store.folder)
     lost = 0 if run.engines.workers is None else run.engines.workers.tasks_lost
@@ -310,7 +310,7 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 def _check_same(
     folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raise InputError if the folder's run has another experiment, other pages or bodies."""
+    """Raise InputError if the folder's run has another experiment or shard, or other pages or bodies."""
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []
@@ -327,7 +327,7 @@ def _check_same(
 
 
 def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[ImportedPage]:
-    """The run's own pages, with recorded bodies read again where it started with some."""
+    """Return a run's pages, with any recorded bodies read again. Raises InputError if these have changed."""
     pages = list(store.pages().values())
     options = store.options
     if not options.get("bodies"):
@@ -339,7 +339,7 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[Import
         lenient=options["lenient"],
         max_unpacked=options.get("max_unpacked", MAX_UNPACKED_BYTES),
     )
-    # The run's own pages replace them: these have numbered names and are calibrated.
+    # Take only the bodies from the inputs. The run's pages have unique names and are calibrated.
     if list(map(_of_bodies, pages)) != [_of_bodies(one.page) for one in imported]:
         message = "its recorded bodies were moved or have changed"
         raise InputError(message, store.place, "give the inputs again: fastopen resume RUN INPUT...")
@@ -347,7 +347,7 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[Import
 
 
 def _of_bodies(page: Page) -> list[tuple[str, int]]:
-    """Return the bodies of a page and their sizes."""
+    """Return the URLs and body sizes of a page's resources."""
     return [(one.url, one.body_bytes) for one in page.resources]
 
 
@@ -358,7 +358,7 @@ def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
 def check_hosts(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """A host that no page asks is a slip of the pen, which would make no difference in silence."""
+    """Raise InputError if a setting names a host that no page has, because it would have no effect."""
     known = {host for one in imported for host in one.page.hosts()}
     named: list[tuple[str, Iterable[str]]] = []
     for network in experiment.networks:
@@ -371,7 +371,7 @@ def check_hosts(
 
 
 def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """A browser's page is its document: of one that was answered with 304 there is none."""
+    """Raise InputError if a browser is to load a page whose document has no body, only status 304."""
     browsers = [one.client.label for one in experiment.setups if one.client.type.paints]
     for one in imported if browsers else ():
         document = next(resource for resource in one.page.resources if resource.redirect_to is None)
@@ -382,7 +382,7 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Recorded bodies are for pages whose document was recorded as it crossed the wire."""
+    """Raise InputError if recorded bodies are requested and a page's document has none."""
     if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
         return
     for one in imported:
@@ -393,5 +393,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """The path of what is there, to be found from another folder too; a packaged page's name as it is."""
+    """Return an existing path as an absolute path, for resuming from any folder, and other text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

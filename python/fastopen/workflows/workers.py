@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: an executor of theirs, by the address of their scheduler."""
+"""Run tasks on the workers of a Dask cluster, given the address of its scheduler."""
 
 import itertools
 import threading
@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
 
 TIMEOUT_S: Final = 10
-# A cluster may lose all workers at once and get others; a run does not wait for ever that it does.
+# A cluster may lose all its workers and get others, but a run does not wait forever for them.
 WITHOUT_WORKERS_S: Final = 120.0
 POLL_S: Final = 0.5
 
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
-    """An executor of the workers that the scheduler at `address` has, and how many tasks they run at once.
+    """Yield an executor on the workers of a Dask scheduler, and the number of tasks they run at once.
 
-    Where it is left, tasks that were cancelled while they ran are waited for.
-    Raises MachineError where Dask is not installed, no scheduler answers, or it has no workers.
+    On exit, wait for tasks that were cancelled while they ran. Raises MachineError if Dask is not installed,
+    if no scheduler answers, or if it has no workers.
     """
     try:
         from distributed import Client
@@ -47,14 +47,14 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
 
 
 class DaskExecutor(Executor):
-    """Tasks on the workers of a Dask client, which stays the caller's to close.
+    """Run tasks on the workers of a Dask client. The caller closes the client.
 
-    Dask has an executor of its own (`Client.get_executor`): that takes a task for cancelled that goes on
-    running, and waits for ever where no worker is left.
+    Dask's own executor (`Client.get_executor`) is not used, because it reports a task as cancelled while it
+    still runs, and waits forever if no workers are left.
     """
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """`client` is a `distributed.Client`; without any worker for so long, tasks end as BrokenExecutor."""
+        """Take a `distributed.Client`. Tasks fail with BrokenExecutor after this time without any worker."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"
@@ -65,24 +65,24 @@ class DaskExecutor(Executor):
         self._watch.start()
 
     def submit(self, work: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """See Executor. Raises RuntimeError once it is shut down, or the client has no scheduler."""
+        """See Executor. Raises RuntimeError if it is shut down, or if the client has lost its scheduler."""
         if self._over.is_set():
             raise RuntimeError("the executor is shut down")
         if self._client.status != "running":
             raise RuntimeError("no connection to the scheduler")
         key = f"{self._name}-{next(self._numbers)}"
-        # Loads are no function of their arguments to Dask: what was done is asked for again after a fault.
+        # `pure=False`, because repeating a load after a fault must run it again, not return a known result.
         theirs = self._client.submit(work, *args, **kwargs, key=key, pure=False)
         future: Future[Result] = Future()
         self._open.add(future)
 
         def over(_: Any) -> None:
-            # Fetches the result, in a thread of Dask's for callbacks; where its worker died meanwhile, this
-            # waits until another one made it again.
+            # Fetch the result, in Dask's thread for callbacks. If the worker died in the meantime, this waits
+            # until another worker has run the task again.
             try:
                 if theirs.cancelled():
                     future.cancel()
-                    # Wakes `wait`.
+                    # Wake callers of `concurrent.futures.wait`.
                     future.set_running_or_notify_cancel()
                 else:
                     _settle(future, theirs.result)
@@ -99,7 +99,7 @@ class DaskExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See Executor. Waiting is also for tasks that were cancelled when a worker had started them."""
+        """See Executor. With `wait`, also wait for cancelled tasks that a worker still runs."""
         self._over.set()
         for future in list(self._open) if cancel_futures else ():
             future.cancel()
@@ -107,7 +107,7 @@ class DaskExecutor(Executor):
             time.sleep(POLL_S / 10)
 
     def _running(self) -> bool:
-        """Return True if a worker runs one of our tasks. Without a scheduler, none does."""
+        """Return True if a worker runs a task of this executor; False without a scheduler."""
         if self._client.status != "running":
             return False
         try:
@@ -131,7 +131,7 @@ class DaskExecutor(Executor):
 
 
 def _settle(future: Future[Result], result: Callable[[], Result]) -> None:
-    """Gives the future what `result` gives or raises, unless it is over."""
+    """Set the future to what `result` returns or raises, unless the future is already done."""
     try:
         value = result()
     except BaseException as error:

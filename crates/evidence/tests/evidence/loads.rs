@@ -1,4 +1,4 @@
-//! Requests, data in SYNs, cookies, counters and the link.
+//! Tests the rules for requests, data in SYNs, cookies, counters and the link.
 
 use fastopen_contract::{
     Cached, ConnectionRecord, EndEvidence, GivenUpRecord, InvalidKind, ListenerRecord, ServerRecord,
@@ -137,7 +137,7 @@ fn a_cold_load_must_begin_without_cookies() {
 fn cold_connections_before_the_cookie_has_come_may_go_without_and_those_after_may_not() {
     let six: Vec<_> = (0..6).map(|at| connection("a.test", at, false)).collect();
     assert_eq!(Load::cold(six.clone()).kinds(), NONE);
-    // The first was established at 10 ms.
+    // The first connection was established at 10 ms.
     let at = |at_ms| [six.clone(), vec![connection("a.test", at_ms, false)]].concat();
     assert_eq!(Load::cold(at(10)).kinds(), NONE);
     assert_eq!(Load::cold(at(11)).kinds(), [InvalidKind::NoSynData]);
@@ -165,7 +165,7 @@ fn a_connection_that_carried_nothing_brings_a_cookie_all_the_same() {
 fn a_cold_connection_that_lost_its_syn_brings_no_cookie() {
     let first = || retransmitted(connection("a.test", 0, false));
     assert_eq!(Load::cold(vec![first(), connection("a.test", 20, false)]).kinds(), NONE);
-    // It may still have brought one, where what it lost was not its SYN.
+    // It may have brought a cookie if it lost another packet than its SYN.
     assert_eq!(Load::cold(vec![first(), connection("a.test", 20, true)]).kinds(), NONE);
 }
 
@@ -193,7 +193,7 @@ fn a_server_serves_to_the_end_and_needs_a_queue_where_loads_use_fast_open() {
         (Some(0), 2, &[InvalidKind::NoListenerQueue][..]),
         (Some(1), 2, &[]),
         (None, 2, &[]),
-        // Of IPv6, say.
+        // A listener without connections, such as one for IPv6.
         (Some(0), 0, &[]),
     ] {
         let server = listening(queue, connections);
@@ -226,7 +226,7 @@ fn a_servers_own_connections_carry_data_where_they_may_and_count_for_no_client()
         let not_asked = load(arm(), 2, 0, 0).with(|load| load.origins.upstream_tfo = false);
         assert_eq!(not_asked.kinds(), NONE);
     }
-    // The origins' sockets say so, and the kernel does not.
+    // The origins' sockets report two connections with SYN data, but the kernel counts one.
     assert!(load(Load::warm(), 2, 2, 1).kinds().contains(&InvalidKind::CountersDisagree));
 }
 
@@ -250,7 +250,7 @@ fn data_in_a_syn_may_be_lost_where_a_queue_held_it_for_longer_than_its_timeout()
             }
         })
     };
-    // At 256 kbit/s a second holds 32 kB, less the round trip of 10 ms.
+    // A queue of 31,680 bytes at 256 kbit/s and the round trip of 10 ms take a second, the timeout.
     assert_eq!(failed(31_680, true).kinds(), NONE);
     assert_eq!(failed(31_600, true).kinds(), [InvalidKind::FastopenFailed]);
     assert_eq!(failed(64_000, false).kinds(), [InvalidKind::FastopenFailed]);
@@ -274,18 +274,18 @@ fn a_connection_that_was_given_up_before_its_syn_ack_came_is_no_disagreement_of_
     };
     let surplus = || given_up_connection("b.test", 30);
     assert_eq!(load(surplus()).kinds(), NONE);
-    // The origin took its SYN's data, so its kernel has counted it.
+    // The origin accepted the SYN data, so its kernel must have counted it.
     let uncounted = load(surplus()).with(|load| {
         load.counters.origins.insert("TCPFastOpenPassive".into(), 2);
     });
     assert_eq!(uncounted.kinds(), [InvalidKind::CountersDisagree]);
     assert!(uncounted.reasons()[0].detail.ends_with("1 of connections that were given up"));
-    // One that carried a request, or whose client had an answer, was not given up.
+    // A connection that carried a request, or whose client received a segment, was not given up.
     let used = ConnectionRecord { requests: 1, client: retransmitted(surplus()).client, ..surplus() };
     assert_eq!(load(used).kinds(), [InvalidKind::CountersDisagree]);
     let answered = ConnectionRecord { client: Some(end(false)), ..surplus() };
     assert_eq!(load(answered).kinds(), [InvalidKind::CountersDisagree]);
-    // Nothing is known of the client's end.
+    // Without evidence of the client's end, a connection does not count as given up.
     let unknown = ConnectionRecord { client: None, ..surplus() };
     assert_eq!(load(unknown).kinds(), [InvalidKind::CountersDisagree]);
 }
@@ -310,7 +310,7 @@ fn a_connection_that_was_given_up_brings_no_cookie() {
 
 #[test]
 fn the_ends_may_disagree_only_where_packets_are_lost() {
-    // The origin took the data, but its answer was lost: the client sent it again.
+    // The origin accepted the data, but its answer was lost, and the client retransmitted.
     let ends = || {
         Load::warm().with(|load| {
             load.connections[1] = retransmitted(connection("b.test", 20, false));

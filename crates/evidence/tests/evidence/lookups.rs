@@ -1,4 +1,4 @@
-//! Lookups of names: what client, resolver and kernels say of them.
+//! Tests the rules for lookups of names.
 
 use fastopen_contract::{ConnectionRecord, InvalidKind, LookupRecord, NameLookup, ResolverRecord, TlsRecord};
 use fastopen_replay::tls::SessionStart;
@@ -19,7 +19,7 @@ fn lookup(host: &str, asked_ns: u64, answered_ns: u64) -> LookupRecord {
     }
 }
 
-/// Both hosts were looked up, a round trip before their first connections.
+/// Returns a valid load in which each host was looked up a round trip before its first connection.
 fn load() -> Load {
     Load::tcp().with(|load| {
         load.network.names = NameLookup::Do53;
@@ -36,7 +36,7 @@ fn load() -> Load {
 #[test]
 fn lookups_that_all_ends_agree_on_are_valid() {
     assert_eq!(load().kinds(), NONE);
-    // An answer in less than the link's RTT comes of a nearer resolver.
+    // An answer may take less than the link's RTT if the resolver is nearer.
     let nearer = load().with(|load| {
         load.network.resolver_rtt_us = Some(5000);
         load.lookups[0].asked_ns = 5 * MS;
@@ -98,7 +98,8 @@ fn no_answer_comes_before_the_round_trip_is_over() {
     assert_eq!(sooner.kinds(), DISAGREE);
 }
 
-/// The same over one connection with the resolver, whose handshakes take a round trip each, or none.
+/// Returns the load of [`load`] with queries over one connection to the resolver. `round_trips` is the number
+/// of round trips until the first answer, including handshakes.
 fn over_connection(names: NameLookup, round_trips: u64) -> Load {
     load().with(|load| {
         load.network.names = names;

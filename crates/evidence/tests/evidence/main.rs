@@ -1,4 +1,4 @@
-//! Each kind of reason: a load that gives it, and one like it that does not.
+//! Tests each kind of reason with a load that has it, and a similar load that does not.
 
 mod loads;
 mod lookups;

@@ -1,10 +1,11 @@
-//! Paths that break TCP Fast Open.
+//! Tests the rules for paths that break TCP Fast Open.
 
 use crate::support::{A, Load, NONE, given_up_connection};
 use fastopen_contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 use fastopen_link::path::{Behaviour, PathRule};
 
-/// A warm load behind a middlebox that takes options out, with what Linux shows of it.
+/// Returns a warm load behind a middlebox that strips the Fast Open option, with the evidence that Linux
+/// gives.
 fn stripped() -> Load {
     let mut load = Load::warm();
     load.path = PathRule { behaviour: Behaviour::StripOption, hosts: None };
@@ -71,7 +72,7 @@ fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() 
         load.connections[0].client.as_mut().expect("it has one").retransmits = 4;
         load.counters.client.insert("TCPFastOpenActiveFail".into(), 1);
         let suspected_ns = load.connections[0].opened_ns + 1_400_000_000;
-        // The other connection came later.
+        // The other connection is opened when the black hole is suspected.
         let later = &mut load.connections[1];
         later.opened_ns = suspected_ns;
         later.connected_ns = Some(later.opened_ns + 10_000_000);
@@ -106,8 +107,8 @@ fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() 
     }
 }
 
-/// A warm load whose connections to both hosts came to nothing behind a path that resets SYNs with data: each
-/// had been sent again before.
+/// Returns a warm load behind a path that resets SYNs with data. No connection was established, and each
+/// client socket retransmitted once.
 fn reset() -> Load {
     Load::warm().with(|load| {
         load.path = PathRule { behaviour: Behaviour::RstSynData, hosts: None };

@@ -1,4 +1,4 @@
-//! QUIC connections: the packets of both ends' sockets.
+//! Tests the rules for QUIC connections.
 
 use crate::support::{B, Load, NONE, handshake};
 use fastopen_contract::{InvalidKind, QuicEnd, QuicRecord};
@@ -7,7 +7,7 @@ use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::tls::SessionStart;
 
-/// What both ends of a connection saw, with so many packets of early data.
+/// Returns the packets that both ends of a connection counted, with this number of 0-RTT packets.
 fn quic(zero_rtt: u64) -> QuicRecord {
     let up =
         PacketCounts { datagrams: 4, bytes: 4000, initial: 2, zero_rtt, handshake: 1, one_rtt: 2, retry: 0 };
@@ -24,7 +24,7 @@ fn quic(zero_rtt: u64) -> QuicRecord {
     QuicRecord { client: end(up, down), origin: Some(end(down, up)) }
 }
 
-/// Over HTTP/3, with answers a round trip sooner than over TCP.
+/// Returns a valid load over HTTP/3, with responses a round trip earlier than over TCP.
 fn load(session: SessionStart) -> Load {
     let early = session == SessionStart::Early;
     let mut load = Load::tls(session);
@@ -107,7 +107,8 @@ fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
     assert_eq!(unused.kinds(), NONE);
 }
 
-/// The connection to a.test over QUIC that was answered by nothing, next to those over TCP.
+/// Returns a load that abandoned a QUIC connection to a.test without an answer, and used TCP 200 ms later.
+/// `after_ms` is the fallback delay.
 fn fallen_back(after_ms: u64) -> Load {
     load(SessionStart::None).with(|load| {
         load.h3_fallback_us = Some(after_ms * 1000);

@@ -1,4 +1,4 @@
-//! TLS sessions and early data.
+//! Tests the rules for TLS sessions, early data and the times of first bytes.
 
 use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
 use fastopen_contract::{
@@ -27,9 +27,9 @@ fn without_a_session_of_an_earlier_visit_the_first_handshake_is_full() {
         Load::tls(SessionStart::None).with(|load| load.connections[number].tls = Some(handshake(true, false)))
     };
     assert_eq!(load(0).kinds(), [InvalidKind::SessionBeforeFirst]);
-    // The ticket came with an earlier connection of the load.
+    // An earlier connection of the load received the ticket.
     assert_eq!(load(2).kinds(), NONE);
-    // Its SYN was lost, and another connection was secured before it.
+    // The SYN of connection 0 was lost, and another connection completed its handshake earlier.
     assert_eq!(load(0).with(|load| handshake_of(load, 0).secured_ns = 1_030_000_000).kinds(), NONE);
 }
 
@@ -84,13 +84,13 @@ fn a_connection_whose_first_request_came_when_its_handshake_was_over_had_nothing
             load.requests[0].end_ns = Some(sent_ns + 20_000_000);
         })
     };
-    // It waited for the handshake.
+    // Up to the tolerance, the request counts as one that waited for the handshake.
     assert!(sent_after_us(LATE_US).kinds().contains(&InvalidKind::NoEarlyData));
     assert!(!sent_after_us(LATE_US + 1).kinds().contains(&InvalidKind::NoEarlyData));
 }
 
-/// With Fast Open, and a `ClientHello` and early data of so many bytes on the first connection; the origin
-/// read none of that before the handshake was complete, and answered after two round trips.
+/// Returns a load with Fast Open whose first connection sends a `ClientHello` and early data of these sizes.
+/// The origin read the early data only after the handshake, and answered after two round trips.
 fn in_a_syn(hello_bytes: u64, early_bytes: u64) -> Load {
     Load::tls(SessionStart::Early).with(|load| {
         load.plan.transport = Transport::TlsTfo;
@@ -108,13 +108,13 @@ fn in_a_syn(hello_bytes: u64, early_bytes: u64) -> Load {
 
 #[test]
 fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
-    // At an MTU of 1500 bytes a SYN holds 1420, of which 28 are records' headers and a tag.
+    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data, of which 28 are record headers and a tag.
     assert_eq!(in_a_syn(300, 1420 - 300 - 28).kinds(), [InvalidKind::NoEarlyData]);
     let exceeds = || in_a_syn(300, 1420 - 300 - 28 + 1);
     assert_eq!(exceeds().kinds(), NONE);
     let sooner = exceeds().with(|load| load.requests[0].first_byte_ns = Some(19_990_000));
     assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible]);
-    // The rest may have been read before the client's Finished; that saves nothing, and is not late.
+    // The origin may have read the rest before the client's Finished. That takes as many round trips.
     let read_apart = |ns| {
         exceeds().with(|load| {
             origins_handshake_of(load, 0).early_bytes = 1093;
@@ -125,16 +125,16 @@ fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
     };
     assert_eq!(read_apart(25_000_000).kinds(), NONE);
     assert_eq!(read_apart(40_000_000).kinds(), [InvalidKind::FirstByteLate]);
-    // Its ticket is spent, and the other one is still to begin early.
+    // The first connection has used its ticket, but the other connection must still send early data.
     let other_unread = exceeds().with(|load| origins_handshake_of(load, 1).early_bytes = 0);
     assert_eq!(other_unread.kinds(), [InvalidKind::NoEarlyData]);
-    // After a SYN without data all of it arrives before the client's Finished.
+    // After a SYN without data, all early data arrives before the client's Finished.
     let without = exceeds().with(|load| {
         load.connections[0].client = Some(end(false));
         load.requests[0].first_byte_ns = Some(30_000_000);
     });
     assert!(without.kinds().contains(&InvalidKind::NoEarlyData));
-    // So it does together with a ClientHello that does not fit itself.
+    // All early data also arrives in time if the `ClientHello` does not fit into the SYN either.
     assert_eq!(in_a_syn(1421, 400).kinds(), [InvalidKind::NoEarlyData]);
 }
 
@@ -188,7 +188,7 @@ fn jittery() -> Network {
 
 #[test]
 fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
-    // The network has a round trip of 10 ms; a busy machine has twice the tolerance.
+    // The network has a round trip of 10 ms. A busy machine may add twice the tolerance.
     let slack_ns = 2 * LATE_US * 1000;
     for (session, rtts) in [(SessionStart::None, 3), (SessionStart::Resumed, 3), (SessionStart::Early, 2)] {
         let load = |after_ns| {
@@ -201,7 +201,7 @@ fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
         assert_eq!(load(slack_ns).kinds(), NONE, "{session:?}");
         let late = || load(slack_ns + 1_000_000);
         assert_eq!(late().kinds(), [InvalidKind::FirstByteLate], "{session:?}");
-        // What has time of its own, or what others delay, has no such bound.
+        // There is no such bound for external clients, with jitter, with think time or after losses.
         assert_eq!(late().with(|load| load.foreign = true).kinds(), NONE);
         assert_eq!(late().with(|load| load.network = jittery()).kinds(), NONE);
         assert_eq!(late().with(|load| load.page.resources[0].server_think_us = 1_000).kinds(), NONE);
@@ -215,7 +215,7 @@ fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
 
 #[test]
 fn an_answer_of_more_than_the_initial_window_may_take_another_round_trip() {
-    // A record of TLS is read when all of it is there.
+    // A TLS record can be read only once it is complete.
     let load = Load::tls(SessionStart::Early).with(|load| {
         load.page.resources[0].body_bytes = 20_000;
         let first_byte_ns = Some(30_000_000 + 2 * LATE_US * 1000);
@@ -239,10 +239,10 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
     let slack_ns = 2 * LATE_US * 1000;
     let too_late = || late(30_000_000 + slack_ns + 1_000_000);
     assert_eq!(too_late().kinds(), [InvalidKind::FirstByteLate]);
-    // Held on an open connection until others were answered.
+    // The client held the request back on an open connection until other requests were answered.
     let held = too_late().with(|load| load.requests[0].sent_ns = Some(60_000_000));
     assert_eq!(held.kinds(), NONE);
-    // Certificates of more than the initial window take another round trip.
+    // Certificates larger than the initial window take another round trip.
     let chain = too_late().with(|load| handshake_of(load, 0).received_bytes = 20_000);
     assert_eq!(chain.kinds(), NONE);
     // The second flight has 18 segments if the last segment of the first one is acknowledged late.
@@ -256,8 +256,8 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
 
 #[test]
 fn early_data_that_exceeds_the_initial_window_arrives_with_the_end_of_the_handshake() {
-    // At an MTU of 1500 bytes a SYN holds 1420 and a segment 1448: after the SYN the ClientHello's last bytes
-    // leave with the first window, which holds the early data but for its end.
+    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data and a segment 1448. So the last bytes of the
+    // `ClientHello` leave in the first window, which a part of the early data also fits into.
     let load = |window| in_a_syn(1500, 2900).with(|load| load.tcp.initial_window_segments = window);
     assert_eq!(load(1).kinds(), NONE);
     assert_eq!(load(3).kinds(), [InvalidKind::NoEarlyData]);

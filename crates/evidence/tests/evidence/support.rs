@@ -1,4 +1,4 @@
-//! A load that is valid, to be changed by each test.
+//! Builds valid loads, which each test changes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,7 +13,7 @@ use fastopen_link::path::PathRule;
 use fastopen_page::{Page, Schemes};
 use fastopen_replay::tls::{SessionStart, Settings, Version};
 
-/// A load of a page with the root document on a.test and an image on b.test, to be changed by each test.
+/// A load of a page with the root document on a.test and an image on b.test. Each test changes it.
 pub(crate) struct Load {
     pub(crate) plan: LoadPlan,
     pub(crate) page: Page,
@@ -39,7 +39,7 @@ pub(crate) struct Load {
 pub(crate) const A: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1));
 pub(crate) const B: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 2));
 pub(crate) const LATE_US: u64 = 5000;
-/// No reason: the load counts.
+/// The reasons of a valid load: none.
 pub(crate) const NONE: [InvalidKind; 0] = [];
 
 pub(crate) const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url": "http://a.test/",
@@ -50,7 +50,7 @@ pub(crate) const PAGE: &str = r#"{"format": "fastopen-page/1", "name": "p", "url
 pub(crate) const NETWORK: &str = r#"{"rtt_us": 10000, "down": {"rate_bit_per_s": null, "queue_bytes": null},
     "up": {"rate_bit_per_s": null, "queue_bytes": null}}"#;
 
-/// An end of a connection that was established.
+/// Returns the evidence of one end of an established connection.
 pub(crate) fn end(syn_data_acked: bool) -> EndEvidence {
     EndEvidence {
         syn_data_acked,
@@ -66,7 +66,7 @@ pub(crate) fn end(syn_data_acked: bool) -> EndEvidence {
     }
 }
 
-/// A connection that the client closed in `SYN_SENT`, after the origin had taken the data in its SYN.
+/// Returns a connection that the client closed in `SYN_SENT`, after the origin had accepted the SYN data.
 pub(crate) fn given_up_connection(host: &str, at_ms: u64) -> ConnectionRecord {
     ConnectionRecord {
         connected_ns: None,
@@ -78,7 +78,7 @@ pub(crate) fn given_up_connection(host: &str, at_ms: u64) -> ConnectionRecord {
     }
 }
 
-/// A connection opened at a millisecond; one without data in its SYN was established 10 ms later.
+/// Returns a connection that was opened at `at_ms`, and without SYN data was established 10 ms later.
 pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
     let opened_ns = at_ms * 1_000_000;
     ConnectionRecord {
@@ -99,7 +99,7 @@ pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRe
     }
 }
 
-/// A handshake; both ends agree on what it came to.
+/// Returns a TLS handshake on whose result both ends agree.
 pub(crate) fn handshake(resumed: bool, early: bool) -> TlsRecord {
     let early_bytes = if early { 400 } else { 0 };
     TlsRecord {
@@ -179,7 +179,8 @@ impl Load {
         load
     }
 
-    /// Over TLS, with three connections of which as many begin with a session as there are tickets.
+    /// Returns a load over TLS with three connections. The first two use tickets of an earlier visit, unless
+    /// `session` is `None`.
     pub(crate) fn tls(session: SessionStart) -> Self {
         let begins = |resumed| ConnectionRecord {
             tls: Some(handshake(resumed, resumed && session == SessionStart::Early)),
@@ -261,7 +262,7 @@ impl Load {
         self
     }
 
-    /// The load after a change.
+    /// Applies a change, and returns the load.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self

@@ -8,14 +8,14 @@ use super::{Behaviour, FlowKey, Passage, SYN, Segment};
 const HANDSHAKE_RECORD: [u8; 2] = [22, 3];
 const RECORD_HEADER: usize = 5;
 
-/// A `ClientHello` whose record is longer than the segment that begins it.
+/// A `ClientHello` whose record is longer than the segment in which it begins.
 #[derive(Debug)]
 struct SplitHello {
     /// Sequence number of the record's first byte.
     start: u32,
-    /// Length of the record, with its header.
+    /// Length of the record in bytes, including its header.
     bytes: u32,
-    /// Set once its second segment was dropped.
+    /// Set once a segment after the first was dropped.
     stalled: bool,
 }
 
@@ -24,7 +24,7 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// Applies the behaviour to a client's segment. SYNs pass, also with the beginning of a `ClientHello`.
+    /// Applies the behaviour to a client's segment. SYNs pass, even with the start of a `ClientHello`.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;
@@ -55,7 +55,8 @@ impl Hellos {
     }
 }
 
-/// Returns the length of the handshake record that a payload begins but does not end.
+/// Returns the length of the handshake record at the start of a payload; `None` if the payload starts with no
+/// handshake record, or holds all of it.
 fn split_record(payload: &[u8]) -> Option<u32> {
     let (header, _) = payload.split_at_checked(RECORD_HEADER)?;
     let bytes = RECORD_HEADER + usize::from(u16::from_be_bytes([header[3], header[4]]));

@@ -1,8 +1,8 @@
-//! Middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC: a pure function of time, packet,
-//! direction and the history of the flow.
+//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. A decision depends only on the
+//! time, the packet, its direction and the earlier packets of the flow.
 //!
-//! The middlebox stands between the access link and the hosts. Packets of the client have crossed the link's
-//! queue, packets of the hosts have not. See `docs/paths.md` for the effects on Linux.
+//! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
+//! link's queue, packets from the hosts before. See `docs/paths.md` for the effects on Linux.
 
 mod hello;
 mod udp;
@@ -22,8 +22,8 @@ use hello::Hellos;
 pub use udp::rebound;
 use udp::{Datagrams, UdpDatagram};
 
-/// The effect of a path on packets of TCP Fast Open (RFC 7413) or QUIC. The Fast Open option has kind 34, or
-/// kind 254 with the magic number of RFC 7413's appendix A.
+/// The effect of a middlebox on TCP Fast Open (RFC 7413), TLS `ClientHello`s, or UDP and QUIC. The Fast Open
+/// option has kind 34, or kind 254 with the magic number of RFC 7413's appendix A.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
@@ -32,55 +32,55 @@ pub enum Behaviour {
     None,
     /// Drops SYNs with data.
     DropSynData,
-    /// Drops SYNs with the option.
+    /// Drops SYNs with the Fast Open option.
     DropOption,
-    /// Drops SYN-ACKs with the option.
+    /// Drops SYN-ACKs with the Fast Open option.
     DropSynackOption,
-    /// Removes the option from SYNs.
+    /// Removes the Fast Open option from SYNs.
     StripOption,
     /// Removes the data from SYNs.
     StripData,
-    /// Removes the option and the data from SYNs.
+    /// Removes the Fast Open option and the data from SYNs.
     StripBoth,
-    /// Removes the option from SYN-ACKs.
+    /// Removes the Fast Open option from SYN-ACKs.
     StripSynackOption,
     /// Changes the cookies in SYNs, so that servers reject them.
     BreakCookie,
-    /// Answers SYNs with data by a RST.
+    /// Answers SYNs that have data with a RST.
     RstSynData,
     /// Drops the SYN-ACKs of flows whose SYN had data.
     DropSynack,
-    /// Drops everything that a server sends after it has accepted data in a SYN.
+    /// Drops all packets that a server sends after the SYN-ACK that accepts data in a SYN.
     DropAnswers,
-    /// Drops the segments of a TLS `ClientHello` that takes several, but for SYNs.
+    /// Drops the segments, except SYNs, of a TLS `ClientHello` that takes several segments.
     DropSplitHello,
-    /// Answers these segments by a RST.
+    /// Answers the segments that `DropSplitHello` drops with a RST.
     RstSplitHello,
-    /// Drops the second segment of a TLS `ClientHello` once.
+    /// Drops the second segment of a TLS `ClientHello` once, so that the client must retransmit it.
     StallSecondSegment,
-    /// Drops UDP.
+    /// Drops all UDP datagrams.
     BlockUdp,
-    /// Drops UDP above a rate, in each direction.
+    /// Drops UDP datagrams above a rate, in each direction.
     LimitUdp,
     /// Drops datagrams with QUIC 0-RTT packets.
     #[serde(rename = "drop-0rtt")]
     DropZeroRtt,
-    /// Holds a client's first QUIC Initial packets for a while, so that 0-RTT packets overtake them.
+    /// Holds a client's first QUIC Initial packets for 10 ms, so that 0-RTT packets overtake them.
     DelayInitial,
-    /// Changes the client's port of UDP flows after a while, like a NAT that has lost its mapping.
+    /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Drops a client's QUIC Initial datagrams after the first, until the host answers.
+    /// Drops a client's datagrams with QUIC Initial packets after the first, until the host answers.
     DropLargeUdp,
 }
 
 impl Behaviour {
-    /// Returns whether it acts on the segments of a TLS `ClientHello`.
+    /// Returns true if the behaviour acts on the segments of a TLS `ClientHello`.
     const fn concerns_hellos(self) -> bool {
         matches!(self, Self::DropSplitHello | Self::RstSplitHello | Self::StallSecondSegment)
     }
 }
 
-/// A behaviour, and the hosts behind it.
+/// The behaviour of a middlebox, and the hosts behind the middlebox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathRule {
     /// The behaviour.
@@ -90,7 +90,7 @@ pub struct PathRule {
 }
 
 impl PathRule {
-    /// Returns whether a host is behind the middlebox.
+    /// Returns true if the host is behind a middlebox that has an effect.
     pub fn affects(&self, host: IpAddr) -> bool {
         self.behaviour != Behaviour::None && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
@@ -114,29 +114,29 @@ pub enum Way {
 /// The middlebox's decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// Forward it with this many bytes.
+    /// Forward this number of bytes from the start of the packet.
     Forward(u32),
-    /// Forward it at this time.
+    /// Forward the packet at this time.
     Hold(Nanos),
-    /// Drop it.
+    /// Drop the packet.
     Drop,
-    /// Send it back: it has become its own answer, with the length in its header.
+    /// Send the packet back: the middlebox turned it into an answer, with the length in its header.
     Answer,
 }
 
-/// The client's end of a flow, and the host's.
+/// The addresses and ports of a flow: the client's, then the host's.
 type FlowKey = (SocketAddr, SocketAddr);
 
 /// The state of a flow whose SYN had data.
 #[derive(Debug, Default)]
 struct Flow {
-    /// The sequence number that acknowledges the SYN without its data.
+    /// The acknowledgement number of a SYN-ACK that acknowledges the SYN without its data.
     after_syn: u32,
     /// Set once the server has acknowledged the data.
     accepted: bool,
 }
 
-/// The middlebox: its rule, and the flows whose SYN had data.
+/// The middlebox: its rule, and the state of flows that the rule needs.
 #[derive(Debug, Default)]
 pub struct Middlebox {
     rule: PathRule,
@@ -151,8 +151,8 @@ impl Middlebox {
         Self { rule, ..Self::default() }
     }
 
-    /// Applies the rule to an IP packet, and updates its checksums if it changes. `now` must not decrease
-    /// between calls.
+    /// Applies the rule to an IP packet. Updates the checksums if the rule changes the packet. `now` must not
+    /// decrease between calls.
     pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
         if let Some(mut datagram) = UdpDatagram::of(ip) {
@@ -225,7 +225,7 @@ const ACK: u8 = 0x10;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
-/// RFC 7413 section 4.1.1, and the experimental option of its appendix A.
+/// The Fast Open option: RFC 7413 section 4.1.1, and the experimental option of its appendix A.
 const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
@@ -281,7 +281,7 @@ impl<'a> Segment<'a> {
         self.ip.len() - self.payload
     }
 
-    /// Returns the start and end offsets of the Fast Open option, and the offset of its cookie.
+    /// Returns the start and end offsets of the Fast Open option, and the offset of the cookie in it.
     fn fast_open_option(&self) -> Option<(usize, usize, usize)> {
         let mut at = self.tcp + TCP_HEADER;
         while at + 1 < self.payload && self.ip[at] != OPTION_END {
@@ -316,7 +316,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Changes header bytes, and updates the checksum by their difference (RFC 1624, equation 3).
+    /// Changes header bytes, and updates the checksum by the difference (RFC 1624, equation 3).
     fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
         let mut grown = 0;
         for (at, byte) in (start..).zip(&mut self.ip[start..end]) {
@@ -344,7 +344,7 @@ impl<'a> Segment<'a> {
         self.changed = true;
     }
 
-    /// Turns this segment into the RST that answers it (RFC 9293 section 3.10.7.1).
+    /// Turns this segment into the RST with which a closed port answers (RFC 9293 section 3.10.7.1).
     fn reset(&mut self) {
         let (sequence, acknowledged, flags) = match self.flags() & ACK {
             0 => (0, self.sequence_number().wrapping_add(1), RST | ACK),
@@ -365,7 +365,7 @@ impl<'a> Segment<'a> {
         self.finish();
     }
 
-    /// Updates length and checksums if the length changed. Returns the length of the packet.
+    /// Updates the length and checksums if the length changed. Returns the length of the packet in bytes.
     fn finish(&mut self) -> u32 {
         if self.changed {
             ip::set_length(self.ip);
@@ -375,7 +375,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The middlebox as a stage of one direction. Both directions share it.
+/// A middlebox as a stage of one direction. Both directions of a link share the middlebox.
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     way: Way,

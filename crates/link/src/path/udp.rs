@@ -16,11 +16,11 @@ const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Time from a flow's first datagram to the change of its port.
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
-/// Time that Initial packets are held. Packets sent right after them overtake, and no timer expires.
+/// Time for which Initial packets are held. Packets sent right after them overtake, but no timer expires.
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
 /// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back. Every port in
-/// Linux's default range for clients (`net.ipv4.ip_local_port_range`) has the bit set, so no two flows
+/// Linux's default range for clients (`net.ipv4.ip_local_port_range`) has this bit set, so no two flows
 /// collide.
 pub fn rebound(port: u16) -> u16 {
     port ^ 0x8000
@@ -67,19 +67,19 @@ impl<'a> UdpDatagram<'a> {
     }
 }
 
-/// The middlebox's state about UDP.
+/// The middlebox's state for UDP flows.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     /// Token buckets, down and up.
     limits: [Bucket; 2],
-    /// Start time of each flow, by the client's port and the host.
+    /// Time of the first datagram of each flow, by the client's port and the host.
     flows: BTreeMap<(u16, IpAddr), Nanos>,
-    /// Flows with an Initial packet of the client, and whether the host has answered.
+    /// Flows in which the client has sent an Initial packet; true once the host has answered.
     initials: BTreeMap<(u16, IpAddr), bool>,
 }
 
 impl Datagrams {
-    /// Applies the behaviour to a datagram, and changes the datagram if required.
+    /// Applies the behaviour to a datagram, and changes its port if the behaviour requires it.
     pub(super) fn pass(
         &mut self,
         now: Nanos,
@@ -116,7 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns whether a datagram of a flow passes; `begins` if it holds an Initial packet of the client.
+    /// Returns true if [`Behaviour::DropLargeUdp`] lets a datagram pass. `begins`: it has a client's Initial.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {
@@ -152,12 +152,12 @@ impl Datagrams {
 /// A token bucket that starts full.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Time at which the bucket is full again. It is empty if that is [`LIMIT_BURST_BYTES`] away at the rate.
+    /// Time at which the bucket is full again. An empty bucket needs the time of [`LIMIT_BURST_BYTES`].
     full_at: Nanos,
 }
 
 impl Bucket {
-    /// Takes `bytes` out if the bucket has enough, and returns whether it did.
+    /// Takes tokens for `bytes` and returns true; returns false if the bucket has too few.
     fn take(&mut self, now: Nanos, bytes: u64) -> bool {
         let lasts = |bytes: u64| bytes * 8 * NS_PER_S / LIMIT_BIT_PER_S;
         let full_at = self.full_at.max(now) + lasts(bytes);

@@ -1,7 +1,7 @@
-//! Queues with active queue management (AQM): they keep packets, and may drop them on dequeue.
+//! Queues with active queue management (AQM). They keep packets, and may drop them on dequeue.
 //!
 //! The limit applies to waiting bytes, as in the tail-drop queue. The packet on the wire is not part of the
-//! queue: the next packet is dequeued when the wire is free, and its sojourn time ends there.
+//! queue: the next packet is dequeued when the wire is free, and its sojourn time ends then.
 
 use serde::Deserialize;
 
@@ -12,7 +12,7 @@ use crate::{DropCause, Nanos, Stats};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aqm {
-    /// Drop packets at the tail of a full queue.
+    /// Drop a packet that does not fit into the queue.
     #[default]
     None,
     /// Also drop packets that have waited for too long: `CoDel` (RFC 8289).
@@ -29,10 +29,10 @@ pub(super) trait ManagedQueue<P>: Send {
     /// Returns the waiting bytes.
     fn bytes(&self) -> u64;
 
-    /// Adds a packet, and drops packets above `limit_bytes`.
+    /// Adds a packet, and drops packets so that the queue keeps within `limit_bytes`.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats);
 
-    /// Removes the next packet that is not dropped.
+    /// Removes the next packet that is not dropped. Returns `None` if no packet is left.
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
@@ -40,8 +40,8 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time passed to `free_at` of the wire. On a release it is just before `now`, because an opportunity
-    /// of a trace serves only packets that arrived before it.
+    /// The time to pass to `free_at` of the wire. On a release it is 1 ns before `now`, because an
+    /// opportunity of a trace serves only packets that arrived before the opportunity.
     asked: Nanos,
 }
 

@@ -1,8 +1,8 @@
-//! `CoDel`, controlled delay (RFC 8289). It drops packets at the head once their sojourn time has been above
-//! a target for a whole interval, at a rate that grows while that goes on.
+//! `CoDel`, controlled delay (RFC 8289). It drops packets at the head of the queue once their sojourn time
+//! has been above a target for a whole interval, and drops more often the longer it stays above.
 //!
-//! Names and steps follow the pseudocode in section 5 of the RFC. The constants are those of section 4.4,
-//! which are also Linux's defaults (tc-codel(8)).
+//! Names and steps follow the pseudocode in section 5 of the RFC. The constants are from section 4.4, and are
+//! also Linux's defaults (tc-codel(8)).
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use crate::{Nanos, Stats};
 
 /// The acceptable standing queueing delay.
 const TARGET: Nanos = 5_000_000;
-/// The time for which the delay may exceed the target: a round trip that most paths stay below.
+/// The time for which the delay may exceed the target: longer than the round trips of most paths.
 const INTERVAL: Nanos = 100_000_000;
-/// A queue of at most one full packet is never too long: it only keeps the wire busy.
+/// Size of a full packet. A queue of at most this size is never too long: it only keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
-/// A queue and the state of its controller.
+/// A queue, and the state that decides on its drops.
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
@@ -25,7 +25,7 @@ pub(super) struct CodelQueue<P> {
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
-    /// Packets dropped in this dropping state.
+    /// Number of packets dropped in this dropping state.
     count: u32,
     lastcount: u32,
 }
@@ -61,8 +61,8 @@ impl<P> CodelQueue<P> {
         Some(first)
     }
 
-    /// Removes the first packet that is not dropped. `backlog` is the number of bytes in other queues for the
-    /// same wire.
+    /// Drops packets at the head as `CoDel` requires, then removes and returns the next packet. `backlog` is
+    /// the number of bytes in other queues for the same wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -116,7 +116,7 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// The RFC's `dodequeue_result`.
+/// The result of `dodequeue` (`dodequeue_result` in the RFC).
 struct Taken<P> {
     packet: Option<Packet<P>>,
     /// Set if the sojourn time has been above the target for an interval.
@@ -133,7 +133,7 @@ impl<P: Send> ManagedQueue<P> for CodelQueue<P> {
         self.bytes
     }
 
-    /// Drops at the tail.
+    /// Adds a packet, or drops it if the queue would exceed the limit.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
         if self.bytes + u64::from(packet.bytes) <= limit_bytes {
             self.push(now, packet);

@@ -1,12 +1,12 @@
-//! Propagation: a constant delay, or one with random jitter for each packet.
+//! Delays packets by the propagation delay, with or without random jitter for each packet.
 //!
-//! The distributions are those of netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
-//! `net/sched/sch_netem.c`): uniform within the jitter to either side, or normal with the jitter as standard
-//! deviation. A delay is never below 0.
+//! The distributions follow netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
+//! `net/sched/sch_netem.c`): uniform, at most the jitter below or above the mean, or normal with the jitter
+//! as standard deviation. A delay is never below 0.
 //!
-//! netem lets packets with jitter overtake each other; with a `rate` it takes the jitter off every packet
-//! that waits. Here packets keep their order unless `reorder` is set: a packet that would overtake arrives
-//! together with the packet before it, as behind a queue of varying length.
+//! netem lets packets with jitter overtake each other. If it also has a `rate`, it removes the jitter of
+//! every packet that waits. Here packets keep their order unless `reorder` is set: a packet that would
+//! overtake arrives together with the packet before it, as after a queue of varying length.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,7 +19,7 @@ use crate::stage::{Downstream, Packet, Stage, Verdict};
 pub enum Jitter {
     /// Normal, with this standard deviation.
     Normal(Nanos),
-    /// Uniform, at most this far to either side.
+    /// Uniform, at most this much below or above the mean.
     Uniform(Nanos),
 }
 
@@ -27,7 +27,7 @@ impl Jitter {
     /// Upper limit of the jitter: a minute.
     pub const MAX: Nanos = 60_000_000_000;
 
-    /// Draws the difference of the next packet's delay from the mean.
+    /// Draws the difference between the next packet's delay and the mean, in nanoseconds.
     fn draw(self, generator: &mut Xoshiro256PlusPlus) -> i64 {
         match self {
             // The sum of twelve uniform numbers is nearly normal (Irwin and Hall). It needs no logarithm,
@@ -49,19 +49,19 @@ fn sum_of_four(draw: u64) -> i64 {
     (0..4).map(|number| ((draw >> (16 * number)) & 0xffff) as i64).sum()
 }
 
-/// The stage of the delay, with or without jitter.
+/// The stage that delays packets, with or without jitter.
 pub(crate) struct Delay {
     mean: Nanos,
     jitter: Option<Jitter>,
     generator: Xoshiro256PlusPlus,
-    /// Lets packets overtake each other. Otherwise none arrives before `last`.
+    /// Lets packets overtake each other. Otherwise no packet arrives before `last`.
     reorder: bool,
     last: Nanos,
 }
 
 impl Delay {
     pub(crate) fn new(mean: Nanos, jitter: Option<Jitter>, reorder: bool, seed: u64) -> Self {
-        // Keep the generator independent of that for losses.
+        // Keep this generator independent of the generator for losses.
         let generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6a69_7474_6572_0000);
         Self { mean, jitter, generator, reorder, last: 0 }
     }

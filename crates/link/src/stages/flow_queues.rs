@@ -1,9 +1,9 @@
 //! A queue for each flow, served in turn by bytes (deficit round-robin): FQ-CoDel (RFC 8290), and plain DRR
 //! (Shreedhar and Varghese, SIGCOMM 1995) with a tail-drop limit for each flow.
 //!
-//! Terms and steps are those of section 4 of RFC 8290, constants those of its section 5.2: 1024 queues, and a
-//! quantum of a full packet. A flow is a hash of protocol, addresses and ports; the seed decides which flows
-//! collide. DRR has neither `CoDel` nor priority for new flows.
+//! Terms and steps follow section 4 of RFC 8290. Constants follow its section 5.2: 1024 queues, and a quantum
+//! of a full packet. A hash of protocol, addresses and ports selects the queue of a flow; the seed decides
+//! which flows share a queue. DRR has neither `CoDel` nor priority for new flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use crate::stage::{Datagram, Packet};
 use crate::{Nanos, Stats};
 
 const QUEUES: u64 = 1024;
-/// The bytes that a queue may send in one turn.
+/// Number of bytes that a queue may send in one turn.
 const QUANTUM: i64 = MAXPACKET as i64;
 
 /// The queue of a flow.
 struct FlowQueue<P> {
     queue: CodelQueue<P>,
-    /// The bytes that it may still send in this turn.
+    /// Number of bytes that the queue may still send in this turn.
     credits: i64,
     /// Set while the queue is on one of the lists.
     active: bool,
@@ -33,7 +33,7 @@ pub(super) struct FlowQueues<P> {
     managed: bool,
     /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
-    /// Numbers of queues that were empty until a packet came; served first.
+    /// Numbers of queues that were empty until a packet arrived. They are served before the old ones.
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,
@@ -54,7 +54,7 @@ impl<P> FlowQueues<P> {
         Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, seed }
     }
 
-    /// Drops the first packet of the longest queue.
+    /// Drops the first packet of the queue with the most bytes.
     fn drop_from_longest(&mut self, stats: &mut Stats) {
         let longest =
             self.flows.values_mut().max_by_key(|flow| flow.queue.bytes()).expect("there are queues");
@@ -116,8 +116,8 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
                 return Some(packet);
             }
             list.pop_front();
-            // Move an empty new queue to the old ones. Otherwise a flow that sends a packet now and then
-            // would always go first and starve the old ones (RFC 8290 section 4.2).
+            // Move an empty new queue to the old queues. Otherwise a flow that sends a packet now and then
+            // would always go first and starve the old queues (RFC 8290 section 4.2).
             if of_new {
                 self.old.push_back(number);
             } else {
@@ -127,8 +127,8 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 }
 
-/// Hashes protocol, addresses and ports of an IP packet. Ports are 0 if the packet has none; all packets of
-/// other protocols are one flow.
+/// Hashes protocol, addresses and ports of an IP packet. Ports are 0 if the packet has none. Packets that are
+/// neither IPv4 nor IPv6 have the same hash.
 fn flow_hash(ip: &[u8], seed: u64) -> u64 {
     let Some(header) = Header::of(ip) else { return mix(0, seed) };
     let has_ports = matches!(header.protocol, ip::TCP | ip::UDP) && !header.later_fragment;
@@ -140,7 +140,7 @@ fn flow_hash(ip: &[u8], seed: u64) -> u64 {
         key[8..12].copy_from_slice(&source.octets());
         key[12..].copy_from_slice(&destination.octets());
     }
-    // Addresses of IPv6 are hashed one after another.
+    // IPv6 addresses are hashed one after another.
     [header.source, header.destination].into_iter().fold(
         mix(u128::from_be_bytes(key), seed),
         |hash, address| match address {
@@ -150,7 +150,7 @@ fn flow_hash(ip: &[u8], seed: u64) -> u64 {
     )
 }
 
-/// Hashes a flow by two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
+/// Hashes `key` with two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
 fn mix(key: u128, seed: u64) -> u64 {
     let round = |mut bits: u64| {
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -211,7 +211,7 @@ mod tests {
             (0..200).map(|port| flow_hash(&packet(6, 1000 + port, 0), seed) % 1024).collect()
         };
         let different: std::collections::BTreeSet<_> = queues(1).into_iter().collect();
-        // With 200 flows in 1024 queues, 18 are expected to share one.
+        // With 200 flows in 1024 queues, about 18 fewer queues than flows are expected.
         assert!((165..200).contains(&different.len()), "{}", different.len());
         assert_ne!(queues(1), queues(2));
     }

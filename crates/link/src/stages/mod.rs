@@ -1,4 +1,4 @@
-//! The configuration of a direction, its limits, and the stages that follow from it.
+//! The configuration of a direction with its limits, and the stages that are created from it.
 
 mod aqm;
 mod codel;
@@ -27,7 +27,7 @@ pub struct DirectionConfig {
     pub delay: Nanos,
     /// Serialisation rate.
     pub rate: Rate,
-    /// Limit of the bytes that wait behind the packet on the wire; `None` for no limit. See
+    /// Limit on the bytes that wait, without the packet on the wire; `None` for no limit. See
     /// `stages/tail_drop.rs` for the rules of tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.
@@ -55,10 +55,10 @@ impl DirectionConfig {
     }
 }
 
-/// Creates the stages in the order in which packets meet them.
+/// Creates the stages in the order in which packets pass them.
 ///
-/// Most of the way lies between the middlebox and the client. So down, the middlebox comes before all other
-/// stages; up, it comes between the access link and the delay.
+/// The middlebox stands between the access link and the hosts. Down, it comes before all other stages. Up, it
+/// comes after the queue and the serialisation, and before the delay.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
@@ -91,7 +91,7 @@ pub(crate) fn stages<P: Datagram>(
     stages
 }
 
-/// The serialisation rate. Bytes are those of IP packets, without an Ethernet header.
+/// The serialisation rate. It counts the bytes of IP packets, without Ethernet headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Rate {
     /// No serialisation time, hence no queue.

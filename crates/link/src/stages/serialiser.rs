@@ -6,10 +6,9 @@
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// A wire with a fixed rate.
 pub(crate) struct FixedRate {
     bit_per_s: u64,
-    /// End of the transmission of all packets so far, rounded down.
+    /// Time at which the transmission of all packets so far ends, rounded down.
     free_at: Nanos,
     /// Remainder of the rounding, in 1/`bit_per_s` of a nanosecond.
     remainder: u64,

@@ -1,12 +1,12 @@
-//! A tail-drop queue: first in, first out, with a limit of the waiting bytes.
+//! A tail-drop queue: first in, first out, with a limit on the waiting bytes.
 //!
-//! A packet is dropped if it would have to wait and the waiting bytes with it would exceed the limit
+//! A packet is dropped if it would have to wait and, with it, the waiting bytes would exceed the limit
 //! (`waiting + packet <= limit` is accepted). The packet on the wire does not count. Mahimahi's droptail
 //! queue does the same, because a packet leaves it when its transmission starts. So does a router, which has
 //! that packet in its transmit ring.
 //!
 //! Linux's tbf uses the same comparison, but a packet stays in its queue until there are tokens for all of
-//! it. The packet on the wire thus counts, and tbf needs a `limit` larger by one packet. netem's `limit`
+//! its bytes. So the packet on the wire counts, and tbf needs a `limit` larger by one packet. netem's `limit`
 //! counts packets, including those in propagation, and has no equivalent here.
 
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Mahimahi's traces: recorded times at which a packet may leave, repeated without end.
 //!
-//! The rules are those of `src/frontend/link_queue.cc` in ravinet/mahimahi:
+//! The rules follow `src/frontend/link_queue.cc` in ravinet/mahimahi:
 //!
 //! - Each opportunity carries [`OPPORTUNITY_BYTES`], and serves packets that arrived before it, in order.
 //! - Several small packets share an opportunity. A packet that does not fit continues in the next one.
@@ -20,12 +20,12 @@ const NANOS_PER_MS: Nanos = 1_000_000;
 /// A sorted list of delivery opportunities, which repeats with its last time as the period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Never empty, never decreasing, the last one not 0.
+    /// Times after the start of a period: not empty, not decreasing, and the last is not 0.
     times: Vec<Nanos>,
 }
 
 impl Trace {
-    /// Latest time of a trace: a day, in milliseconds.
+    /// Latest permitted time of a trace: a day, in milliseconds.
     pub const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
     /// Creates a trace from times in milliseconds after its start.
@@ -86,8 +86,7 @@ pub enum TraceError {
 /// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// The opportunity in which the last packet ended, or that is promised to the next one, and its free
-    /// bytes.
+    /// Time and free bytes of the opportunity in which the last packet ended, or that the next packet uses.
     open_at: Nanos,
     open_bytes: u32,
     /// The opportunity after the open one, as the start of its period and its index in the trace.
@@ -102,7 +101,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// A packet that arrives at the time of the open opportunity has waited for it in the queue.
+    /// Sends a packet. A packet offered at the time of the open opportunity has waited for this opportunity.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
@@ -122,7 +121,7 @@ impl Opportunities {
         Self { trace, open_at: start, open_bytes: 0, period_start: start, next: 0 }
     }
 
-    /// Opens the first opportunity after `now` that has room.
+    /// Opens the first opportunity after `now` that has room, and returns its time.
     fn open_after(&mut self, now: Nanos) -> Nanos {
         if self.open_at <= now {
             self.open_bytes = 0;

@@ -1,5 +1,4 @@
-//! Times at which requests are queued: the revealing responses have arrived, and the client's processing is
-//! over.
+//! Queues requests once the response that reveals them has arrived and the client's processing is over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,11 +10,11 @@ use crate::Nanos;
 /// Progress of a resource in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceState {
-    /// The load leaves it out: the policy excludes its phase or its initiator's.
+    /// The load leaves the resource out: the policy excludes its phase or the phase of an initiator.
     NotSelected,
-    /// The client does not know of it yet.
+    /// The client does not know of the resource yet.
     Unknown,
-    /// The client knows of it and processes before it queues the request.
+    /// The client knows of the resource, and spends its processing time before it queues the request.
     Processing,
     /// The request is queued or in flight.
     Requested,
@@ -23,7 +22,7 @@ pub enum ResourceState {
     Ended(Nanos),
     /// The request or its response failed at this time.
     Failed(Nanos),
-    /// The client never learnt of it, because the response that reveals it failed.
+    /// The client never learnt of the resource, because the response that reveals it failed.
     NeverRequested,
 }
 
@@ -31,7 +30,7 @@ pub enum ResourceState {
 pub(crate) struct Discovery {
     plan: Plan,
     resources: Vec<Progress>,
-    /// Timers, the earliest first. Equal ones are in the order of insertion.
+    /// Timers, the earliest first. Timers with equal times are in the order of insertion.
     timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
     timers_set: u64,
     /// Requests of phase `after` whose processing ended before the load event.
@@ -52,7 +51,7 @@ struct Progress {
     queued_at: Option<Nanos>,
     /// Number of children that the client knows of.
     children_known: usize,
-    /// True if the load event waits for it.
+    /// True if the load event waits for the resource.
     awaited: bool,
 }
 
@@ -101,7 +100,8 @@ impl Discovery {
     }
 
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
-        // A whole body frees its connection first; the end of the response is reported next.
+        // When the whole body has arrived, the end of the response is reported next. It frees the connection
+        // before it reveals resources.
         let whole = self.plan.requests[resource].as_ref().is_some_and(|r| bytes_so_far >= r.body_bytes);
         if !whole && self.state(resource) == ResourceState::Requested {
             self.make_children_known(now, resource, Some(bytes_so_far));
@@ -113,7 +113,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
-    /// Fails the resource and all resources that it has not revealed.
+    /// Fails the resource. Resources that it has not revealed are never requested.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
@@ -129,7 +129,7 @@ impl Discovery {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Returns the next request to be queued at or before `now`.
+    /// Returns the next request to queue at or before `now`.
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
             if let LoadEvent::Passed { at } = self.load_event {
@@ -179,8 +179,7 @@ impl Discovery {
 
     /// Makes the load event wait for the resource and its descendants in [`Phase::Load`].
     ///
-    /// It waits for descendants of a resource in another phase once they are known, if it has not fired by
-    /// then.
+    /// Descendants of a resource in another phase count only if they are known before the load event is due.
     ///
     /// [`Phase::Load`]: crate::Phase::Load
     fn await_with_children(&mut self, resource: usize) {
@@ -212,8 +211,8 @@ impl Discovery {
         }
     }
 
-    /// Returns the next child of `parent` that `bytes_so_far` reveals, or without them its request, and that
-    /// was not returned before.
+    /// Returns the next child of `parent` that was not returned before and that `bytes_so_far` reveal. `None`
+    /// as `bytes_so_far` returns children that the request of `parent` reveals.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;

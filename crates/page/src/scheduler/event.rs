@@ -1,15 +1,15 @@
-//! Events that the driver passes to the scheduler, and actions that the scheduler answers.
+//! Defines the events that the driver passes to the scheduler, and the actions that the scheduler returns.
 
 use std::fmt;
 
 #[cfg(doc)]
 use super::Policy;
 
-/// A server of the page: its index in [`crate::Page::origins`].
+/// A server of the page, as an index in [`crate::Page::origins`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OriginId(pub usize);
 
-/// A connection: numbered from 0 in the order of opening; no number is used twice.
+/// The number of a connection, from 0 in the order of opening. No number is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub usize);
 
@@ -24,28 +24,28 @@ impl fmt::Display for ConnectionId {
 pub enum Event {
     /// The load begins.
     Start,
-    /// A connection begins its handshake: the name of its host was looked up ([`Policy::lookups`]).
+    /// A connection begins its handshake after the lookup of its host's name ([`Policy::lookups`]).
     ConnectionBegins(ConnectionId),
-    /// A connection's handshake of TCP is over, and that of TLS begins.
+    /// A connection's TCP handshake is over, and a TLS handshake may begin.
     ConnectionEstablished(ConnectionId),
     /// A connection can take a request: its handshake is over, or TCP Fast Open sends the request in the SYN.
     ConnectionReady(ConnectionId),
     /// A connection's handshake is complete, which may be after its first requests were sent as early data.
     ConnectionSecured(ConnectionId),
-    /// A connection could not be made.
+    /// A connection could not be established.
     ConnectionFailed(ConnectionId),
-    /// Bytes of a response's body have arrived; 0 when only its header has.
+    /// Part of a response's body has arrived, or only its header.
     BodyProgress {
         /// The requested resource.
         resource: usize,
-        /// Body bytes since the response began.
+        /// Number of body bytes that have arrived so far; 0 if only the header has arrived.
         bytes_so_far: u64,
     },
     /// A response is complete.
     ResponseEnd {
         /// The requested resource.
         resource: usize,
-        /// The connection that it came on.
+        /// The connection on which the response arrived.
         connection: ConnectionId,
         /// True if the connection can take another request afterwards.
         reusable: bool,
@@ -54,7 +54,7 @@ pub enum Event {
     ResponseFailed {
         /// The requested resource.
         resource: usize,
-        /// The connection that it was sent on.
+        /// The connection on which the request was sent.
         connection: ConnectionId,
         /// True if any byte of the response had arrived.
         answered: bool,
@@ -65,22 +65,22 @@ pub enum Event {
 
 /// An action for the driver. A `resource` is an index in [`crate::Page::resources`].
 ///
-/// [`Action::Close`] closes every connection that [`Action::Open`] opened, unless the driver reported that it
-/// failed or was closed, or it is idle when the load is finished.
+/// Every connection of [`Action::Open`] gets an [`Action::Close`], unless the driver has reported that the
+/// connection failed or was closed, or the connection is idle when the load is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Open a connection.
     Open {
-        /// Its number.
+        /// The number of the new connection.
         connection: ConnectionId,
         /// The server.
         origin: OriginId,
-        /// True to open it to the server's fallback ([`Policy::fallback_after`]).
+        /// True to open the connection to the server's fallback ([`Policy::fallback_after`]).
         fallback: bool,
     },
     /// Send a request.
     Send {
-        /// The connection to send it on.
+        /// The connection on which to send the request.
         connection: ConnectionId,
         /// The resource to request.
         resource: usize,

@@ -1,4 +1,4 @@
-//! The scheduler of a load: events and times go in, and the requests and connections to start come out.
+//! Schedules a load: decides from events and times which connections to open and which requests to send.
 
 mod discovery;
 mod event;
@@ -26,14 +26,13 @@ use crate::{Nanos, Origin, Page};
 ///
 /// The driver reports events with [`Scheduler::handle`] and wake-up times with [`Scheduler::advance`], and
 /// performs the actions of [`Scheduler::next_action`] after each call until there is none. The scheduler has
-/// no clock: every time is one of the driver's or lies a processing time after one. A time before the last
-/// one counts as the last.
+/// no clock: all times are times from the driver, or lie a fixed duration after one. If a time is before the
+/// previous time, the scheduler uses the previous time.
 ///
-/// It ignores events of connections that it closed and of requests that have ended: they crossed with its
-/// actions.
+/// The scheduler ignores events of connections that it has closed and of requests that have ended, because
+/// such events can cross with its actions.
 ///
-/// Not modelled: speculative connections, and caches (a URL that occurs twice in the page is requested
-/// twice).
+/// The scheduler models neither speculative connections nor caches: equal URLs are requested repeatedly.
 #[derive(Debug)]
 pub struct Scheduler {
     origins: Vec<Origin>,
@@ -47,7 +46,7 @@ impl Scheduler {
     /// Returns a load of a valid `page` ([`Page::validate`]) that has not begun.
     ///
     /// # Errors
-    /// [`PolicyError`] if the policy is invalid.
+    /// Returns [`PolicyError`] if the policy is invalid.
     pub fn new(page: &Page, policy: &Policy) -> Result<Self, PolicyError> {
         debug_assert_eq!(page.validate(), Ok(()), "only valid pages are loaded");
         policy.validate()?;
@@ -96,26 +95,26 @@ impl Scheduler {
         self.pool.open_needed(self.now);
     }
 
-    /// Returns true if part of this resource's body reveals another, so that [`Event::BodyProgress`] has an
-    /// effect.
+    /// Returns true if part of this resource's body reveals another resource. Only then does
+    /// [`Event::BodyProgress`] have an effect.
     pub fn wants_progress(&self, resource: usize) -> bool {
         self.discovery.wants_progress(resource)
     }
 
-    /// Queues the requests, and opens the backup connections, that are due at `now`.
+    /// Queues the requests and opens the backup connections that are due at `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.queue_due(now);
         self.pool.advance(self.now);
         self.pool.open_needed(self.now);
     }
 
-    /// Returns the next action, in order; `None` until the next event or wake-up.
+    /// Returns the next action, in order; `None` if there is no action until the next event or wake-up.
     pub fn next_action(&mut self) -> Option<Action> {
         self.pool.next_action()
     }
 
-    /// Returns the latest time for the next [`Scheduler::advance`]; `None` while only an event can change
-    /// something.
+    /// Returns the latest time for the next [`Scheduler::advance`]; `None` if only an event can cause
+    /// actions.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.is_finished() {
             return None;
@@ -123,10 +122,9 @@ impl Scheduler {
         [self.discovery.next_wakeup(), self.pool.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// Returns the page load time, from [`Event::Start`] to the load event. It is `None` while resources that
-    /// the load event waits for are missing. It stays `None` if one of them failed or was never requested.
-    ///
-    /// Known as soon as the last of those resources has ended, which may be before the load event itself.
+    /// Returns the page load time, from [`Event::Start`] to the load event. It is `None` until the last
+    /// resource that the load event waits for has ended, which may be before the load event itself. It stays
+    /// `None` if such a resource failed or was never requested.
     pub fn plt(&self) -> Option<Nanos> {
         self.discovery.plt()
     }
@@ -137,7 +135,7 @@ impl Scheduler {
         self.discovery.is_finished()
     }
 
-    /// Returns the time at which the request for `resource` was queued, with or without a free connection.
+    /// Returns the time at which the request for `resource` was queued, even if no connection was free.
     pub fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.discovery.queued_at(resource)
     }

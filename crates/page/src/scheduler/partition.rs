@@ -1,20 +1,21 @@
-//! Which requests may share connections: a browser keeps those without credentials and those of other sites'
-//! frames apart.
+//! Decides which requests may share connections. A browser uses separate connections for requests without
+//! credentials, and for requests of frames from other sites.
 
 use crate::{Origin, Page, Resource, ResourceType};
 
 /// Requests of different partitions never share a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Partition {
-    /// Without credentials: a font of another origin than its document (Fetch standard, "network partition
-    /// keys" and CSS Fonts section 4.9).
+    /// True for a request without credentials: a font of another origin than its document (Fetch standard,
+    /// "network partition keys" and CSS Fonts section 4.9).
     anonymous: bool,
-    /// By or in a frame of another site than the page (Chromium's `NetworkAnonymizationKey`).
+    /// True for the document of a frame of another site than the page, and for requests in such a frame
+    /// (Chromium's `NetworkAnonymizationKey`).
     cross_site_frame: bool,
 }
 
-/// By resource: the document of the frame that it belongs to; of a frame's document the document itself.
-/// `top` is the document that the root's redirects lead to.
+/// Returns for each resource the document of the frame that it belongs to. The document of a frame belongs to
+/// that frame. `top` is the root document after its redirects.
 pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     let mut frames: Vec<usize> = Vec::with_capacity(page.resources.len());
     for (index, resource) in page.resources.iter().enumerate() {
@@ -26,7 +27,7 @@ pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     frames
 }
 
-/// The partition of each request of a browser, with its [`frames`].
+/// Returns the partition of each request of a browser. `frames` is the result of [`frames`].
 pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Partition> {
     let top_site = site(page.resources[top].url.host());
     let of = |(index, (resource, &document)): (usize, (&Resource, &usize))| {
@@ -39,7 +40,8 @@ pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Parti
     page.resources.iter().zip(frames).enumerate().map(of).collect()
 }
 
-/// The site of a host: its last two labels. Those below public suffixes of two labels (`co.uk`) count as one.
+/// Returns the site of a host: the last two labels of a name, or a whole address. All hosts below a public
+/// suffix of two labels, such as `co.uk`, count as one site.
 fn site(host: &str) -> &str {
     let mut dots = host.rmatch_indices('.').map(|(at, _)| at + 1);
     let start =

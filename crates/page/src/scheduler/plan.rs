@@ -1,4 +1,4 @@
-//! The requests of a load, and the byte that reveals each. Both are fixed when the load begins.
+//! Plans the requests of a load, and the bytes that reveal them. The plan does not change during a load.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
@@ -8,41 +8,42 @@ use crate::{Nanos, Page, Phase, Resource};
 pub(crate) struct Plan {
     /// Requests by resource; `None` for a resource that the load leaves out.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
-    /// Time from the end of the last response that the load event waits for to the load event.
+    /// Time between the load event and the end of the last response that the load event waits for.
     pub(crate) load_event_processing: Nanos,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// The resources that this response reveals, in the order of the revealing bytes, then of the policy.
+    /// The resources that this request or its response reveals, in the order of the revealing bytes, then of
+    /// [`Policy::order_seed`].
     pub(crate) children: Vec<Child>,
     pub(crate) body_bytes: u64,
-    /// Time from the moment the client knows of it until the request is queued.
+    /// Time between the reveal of the resource and the queueing of the request.
     pub(crate) processing: Nanos,
-    /// True if the load event waits for it, provided that it is known when the load event fires.
+    /// True if the load event waits for the response, provided that the resource is known in time.
     pub(crate) before_load_event: bool,
-    /// True if it waits for the load event.
+    /// True if the request waits for the load event.
     pub(crate) after_load_event: bool,
 }
 
-/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at the body's end.
-/// Without `at_bytes` it becomes known when its initiator is requested.
+/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at the end of the
+/// response. Without `at_bytes`, it becomes known when its initiator is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,
-    /// Order among resources that the same byte reveals. Equal ones are in the order of the page.
+    /// Order among resources that the same byte reveals. Resources with equal values are in the page's order.
     place: u64,
     pub(crate) resource: usize,
 }
 
 impl PlannedRequest {
     pub(crate) fn reveals_before_end(&self) -> bool {
-        // Children are sorted by their bytes.
+        // Children are sorted by `at_bytes`.
         self.children.iter().find_map(|child| child.at_bytes).is_some_and(|at_bytes| at_bytes != AT_END)
     }
 }
 
-/// More bytes than any body has: only the end of the response reveals the child.
+/// More bytes than any body has, for a child that only the end of the response reveals.
 const AT_END: u64 = u64::MAX;
 
 impl Plan {
@@ -92,7 +93,7 @@ impl Plan {
     }
 }
 
-/// The finaliser of `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014), after its increment.
+/// Returns number `seed` of a `SplitMix64` generator that starts at 0 (Steele, Lea, Flood, OOPSLA 2014).
 fn split_mix(seed: u64) -> u64 {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -100,8 +101,8 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns for each resource whether the load requests it: its phase and those of all its initiators are in
-/// the policy.
+/// Returns for each resource true if the load requests it: the policy has its phase and its initiators'
+/// phases.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {
@@ -111,7 +112,7 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     selected
 }
 
-/// Returns the root document and the targets of its redirects.
+/// Returns the root document and the targets of its redirects, in order.
 pub(crate) fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {

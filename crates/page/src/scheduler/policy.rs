@@ -1,4 +1,4 @@
-//! The way in which a client loads pages: its profile and its limits.
+//! Defines how a client loads pages: the order of its requests, and its limits.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,28 @@ use crate::{Nanos, Origin, Phase};
 /// The way in which a client loads pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// The order of its requests.
+    /// The order of the client's requests.
     pub profile: Profile,
     /// Maximum number of parallel connections to one server.
     pub connections_per_host: usize,
     /// Maximum number of parallel connections.
     pub connections_total: usize,
-    /// Limits of servers whose connections carry several requests at once. All others have
-    /// `connections_per_host`.
+    /// Limits for servers whose connections carry several requests at once. For all other servers,
+    /// `connections_per_host` is the limit.
     pub multiplexed: BTreeMap<Origin, Limits>,
-    /// Servers to which the client also opens a TCP connection if the QUIC handshake takes longer than this,
-    /// in nanoseconds. The client then uses the connection that is ready first.
+    /// Servers to which the client also opens a TCP connection if the QUIC handshake takes longer than this
+    /// time in nanoseconds. The client then uses the connection that is ready first.
     pub fallback_after: BTreeMap<Origin, Nanos>,
-    /// True if a connection begins later than it is opened, after the lookup of its host's name
-    /// ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
+    /// True if the handshake of a connection begins later than [`Action::Open`](crate::Action::Open), after
+    /// the lookup of the host's name ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
     pub lookups: bool,
     /// True if a connection may carry more than one request.
     pub keep_alive: bool,
-    /// Factor of the page's processing times; 0 for a client that needs no time.
+    /// Factor for the page's processing times; 0 for a client without processing times.
     pub processing_scale: f64,
-    /// The phases to load; `load` is always among them.
+    /// The phases to load. `load` must be among them.
     pub phases: Vec<Phase>,
-    /// Seed of the order in which a browser requests resources that the same byte of a response reveals; none
-    /// for the page's order.
+    /// Seed of the order of requests that the same byte of a response reveals; `None` for the page's order.
     pub order_seed: Option<u64>,
 }
 
@@ -40,7 +39,7 @@ pub struct Policy {
 pub struct Limits {
     /// Maximum number of open connections.
     pub connections: usize,
-    /// Maximum number of requests in flight on each.
+    /// Maximum number of requests in flight on each connection.
     pub streams: usize,
 }
 
@@ -48,12 +47,11 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The order of a browser: each resource when its initiator has revealed it and processing is over, the
-    /// most urgent first.
+    /// The order of a browser: each resource once it is revealed and processed, the most urgent first.
     #[default]
     Browser,
-    /// The order of a parallel downloader: the root document and its redirects, then all others at once in
-    /// the order of the page, without processing times.
+    /// The order of a parallel downloader: the root document and its redirects, then all other resources at
+    /// once in the order of the page, without processing times.
     Mget,
 }
 
@@ -72,16 +70,17 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// The largest [`Policy::processing_scale`].
+    /// The largest permitted [`Policy::processing_scale`].
     pub const MAX_PROCESSING_SCALE: f64 = 1000.0;
-    /// Maximum number of images that a browser has in flight from servers without multiplexing: Chromium's
-    /// limit of delayable requests. A client with more connections to a server has as many as those.
+    /// Maximum number of images that a frame has in flight from servers without multiplexing: Chromium's
+    /// limit of delayable requests. If `connections_per_host` is larger, it is the limit instead.
     pub const DELAYABLE_REQUESTS: usize = 10;
-    /// Time that a browser waits for the first connection to a server before it opens another, in
-    /// nanoseconds: Chromium's `kMaxConnectRetryInterval`.
+    /// Time in nanoseconds that a browser waits for the first connection to a server before it opens a second
+    /// connection: Chromium's `kMaxConnectRetryInterval`.
     pub const BACKUP_AFTER_NS: Nanos = 250_000_000;
 
-    /// Returns the policy of a browser: six persistent connections a server and 256 in all, as in Chromium.
+    /// Returns the policy of a browser: at most six persistent connections to each server and 256 in all, as
+    /// in Chromium.
     pub fn browser() -> Self {
         Self {
             profile: Profile::Browser,
@@ -97,7 +96,7 @@ impl Policy {
         }
     }
 
-    /// Returns the policy of a parallel downloader: five connections, each for one request.
+    /// Returns the policy of a parallel downloader: at most five connections at once, each for one request.
     pub fn mget() -> Self {
         Self {
             profile: Profile::Mget,
@@ -129,10 +128,10 @@ impl Policy {
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
-    /// Returns this client's time for a processing time of the page: nanoseconds for microseconds.
+    /// Returns a processing time of the page, in microseconds, as this client's time in nanoseconds.
     pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
-        // Rounded once. A valid page has at most 10^15 ns here, which a double holds exactly.
+        // Only the product is rounded: a valid page has at most 10^15 ns here, which a double holds exactly.
         ((us * NANOS_PER_US) as f64 * self.processing_scale).round() as Nanos
     }
 }

@@ -1,16 +1,16 @@
-//! The pool of connections and its assignment of requests: Chromium's late binding.
+//! Opens connections and assigns requests to them with Chromium's late binding.
 //!
-//! A queued request takes an available connection to its server. If there is none, the pool opens one if the
-//! limits allow it, without binding the request to it. The first connection that becomes ready or available
-//! takes the most urgent request in its server's queue
+//! A queued request takes an available connection to its server. If there is none, the pool opens a
+//! connection if the limits allow it, without binding the request to this connection. The first connection
+//! that becomes ready or available takes the most urgent request in its server's queue
 //! (<https://insouciant.org/tech/connection-management-in-chromium/>). At the limit of all connections, the
-//! pool closes an idle one to make room. If the first connection to a server takes longer than
-//! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one for the same request, as Chromium's backup job
-//! does. For a server with a fallback, the second connection uses the fallback. The first of both with a
-//! complete handshake stays, and takes the requests that the other has sent in vain.
+//! pool closes an idle connection to make room. If the first connection to a server takes longer than
+//! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one for the same request, like Chromium's backup job.
+//! For a server with a fallback, the second connection uses the fallback. The connection that completes its
+//! handshake first stays, and takes over the requests of the other.
 //!
 //! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, the
-//! server's streams with HTTP/2. A server has a pool of its own for each partition of requests.
+//! limit of streams with HTTP/2. Each partition of requests has its own servers and connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,7 +22,7 @@ use crate::{Nanos, Origin, Page};
 pub(crate) struct Pool {
     connections_total: usize,
     keep_alive: bool,
-    /// Requests by resource.
+    /// The request for each resource.
     requests: Vec<Request>,
     queued: usize,
     /// One server for each origin and partition.
@@ -33,7 +33,7 @@ pub(crate) struct Pool {
     /// if the server has a fallback).
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
-    /// True if connections begin after the lookup of their host's name.
+    /// True if the handshakes of connections begin after the lookup of the host's name.
     lookups: bool,
     connections: Vec<Connection>,
     open: usize,
@@ -65,13 +65,13 @@ struct Server {
     fallback: Fallback,
 }
 
-/// State of the other way to connect to a server.
+/// State of a server's fallback ([`Policy::fallback_after`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
-    /// Used if the first connection is not secured within this time in nanoseconds.
+    /// The server has a fallback, for a first connection that is not secured within this time in nanoseconds.
     After(Nanos),
-    /// In use.
+    /// The fallback is in use for all new connections.
     Taken,
 }
 
@@ -87,15 +87,15 @@ struct QueuedRequest {
 struct Connection {
     server: ServerId,
     state: ConnectionState,
-    /// True if it has begun its handshake.
+    /// True if the connection has begun its handshake.
     begun: bool,
-    /// Requests that it carries.
+    /// Requests that the connection carries.
     in_flight: BTreeSet<usize>,
-    /// Number of requests sent on it so far.
+    /// Number of requests sent on the connection so far.
     requests: usize,
-    /// True if it uses the server's fallback.
+    /// True if the connection uses the server's fallback.
     fallback: bool,
-    /// True if its handshake is complete; not updated for a fallback.
+    /// True if the handshake is complete; always false for a fallback.
     secured: bool,
 }
 
@@ -103,7 +103,7 @@ struct Connection {
 enum ConnectionState {
     Connecting,
     Open,
-    /// It takes no more requests. The pool closes it when its requests have ended.
+    /// The connection takes no more requests. The pool closes it when its requests have ended.
     Ending,
     Closed,
 }
@@ -162,7 +162,7 @@ impl Pool {
         self.actions.pop_front()
     }
 
-    /// Sends the request, opens a connection for it, or lets it wait.
+    /// Sends the request on an available connection. Otherwise queues it, and may open a connection.
     pub(crate) fn queue(&mut self, now: Nanos, resource: usize) {
         let number = self.queued;
         self.queued += 1;
@@ -176,7 +176,7 @@ impl Pool {
         }
     }
 
-    /// Returns the time for the next [`Pool::advance`].
+    /// Returns the time of the next call of [`Pool::advance`]; `None` if no backup is planned.
     pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.backups.values().min().copied()
     }
@@ -259,7 +259,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's connections with an incomplete handshake, either the usual or the fallback ones.
+    /// Yields the server's usual, or with `fallback` its fallback connections with an incomplete handshake.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -282,8 +282,8 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the requests that fail with it: those that it carried and that are
-    /// not retried. If it was connecting, that is the most urgent request in the queue of its server.
+    /// Removes a lost connection. Returns the requests that fail with it: requests that it carried and that
+    /// are not retried. If it was connecting, the most urgent request in its server's queue fails.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -314,8 +314,8 @@ impl Pool {
         }
     }
 
-    /// Returns true if another way to the server is left after the loss of a connection with an incomplete
-    /// handshake. It is used at once.
+    /// Opens a planned fallback at once after the loss of a connection with an incomplete handshake. Returns
+    /// true if another connection to the server is then in progress.
     fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -327,7 +327,7 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request. Returns false if the connection did not carry it.
+    /// Ends a request. Returns false if the connection did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -345,7 +345,7 @@ impl Pool {
         true
     }
 
-    /// Ends a request whose response broke off. Returns the request if the pool does not retry it.
+    /// Ends a request that failed. Returns the request if the pool does not retry it.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,
@@ -361,15 +361,15 @@ impl Pool {
         self.retry_or_fail(now, retry, resource)
     }
 
-    /// Opens connections, for the most urgent request first, until each queued request has a connecting one
-    /// or the limits are reached.
+    /// Opens connections, for the most urgent request first, until a connection is in progress for each
+    /// queued request, or the limits are reached.
     pub(crate) fn open_needed(&mut self, now: Nanos) {
         while let Some(id) = self.next_server_to_open() {
             self.open_next(now, id);
         }
     }
 
-    /// Opens a connection of the server's usual kind, or its fallback if that is in use.
+    /// Opens a connection to the server, or to its fallback if the fallback is in use.
     fn open_next(&mut self, now: Nanos, id: ServerId) {
         self.make_room(id);
         self.open(now, id, self.servers[id.0].fallback == Fallback::Taken);
@@ -405,7 +405,7 @@ impl Pool {
         }
     }
 
-    /// Returns the server's most urgent request without a connection in progress.
+    /// Returns the server's most urgent request for which no connection is in progress.
     fn needs_connection(&self, id: ServerId) -> Option<&QueuedRequest> {
         let server = &self.servers[id.0];
         server.queue.iter().nth(server.connecting * server.limits.streams)
@@ -420,7 +420,7 @@ impl Pool {
             .map(|(_, id)| id)
     }
 
-    /// Returns true if the limits allow a connection to the server, after closing an idle one if necessary.
+    /// Returns true if the limits allow a connection to the server, if necessary after closing an idle one.
     fn has_room(&self, id: ServerId) -> bool {
         let server = &self.servers[id.0];
         if server.open < server.limits.connections {
@@ -444,7 +444,7 @@ impl Pool {
         }
     }
 
-    /// Yields connections without a request, the one with the longest idle time first.
+    /// Yields connections without a request, the longest idle first.
     fn idle(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.available.iter().copied().filter(|one| self.connections[one.0].in_flight.is_empty())
     }
@@ -453,8 +453,8 @@ impl Pool {
         self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns the connection for a new request: as in Chromium, the most recently used one, else the unused
-    /// one that has waited longest.
+    /// Returns the connection for a new request. As in Chromium, it is the most recently used connection, or
+    /// else the unused connection that has waited longest.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
@@ -469,8 +469,7 @@ impl Pool {
         used.or_else(|| self.available.iter().filter(of_server).find(|one| !was_used(one))).copied()
     }
 
-    /// Sends the most urgent requests in the queue of its server on an open connection, up to the
-    /// connection's limit.
+    /// Sends the server's most urgent requests on an open connection, up to the connection's limit.
     fn dispatch(&mut self, connection: ConnectionId) {
         self.available.retain(|other| *other != connection);
         loop {
@@ -484,7 +483,7 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Takes the most urgent request from the server's queue. A used connection gets no retry of HTTP/1.
+    /// Takes the most urgent request from the server's queue. A used connection gets no HTTP/1 retry.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
@@ -504,17 +503,17 @@ impl Pool {
         self.actions.push_back(Action::Send { connection, resource });
     }
 
-    /// Removes a request from its connection. Returns false if the connection does not carry it.
+    /// Removes a request from a connection. Returns false if the connection does not carry the request.
     fn finish_request(&mut self, connection: ConnectionId, resource: usize) -> bool {
         self.connections
             .get_mut(connection.0)
             .is_some_and(|connection| connection.in_flight.remove(&resource))
     }
 
-    /// Returns true if a retry needs a connection that nothing else has used. A server may close an idle
-    /// connection while a request is in flight (RFC 9112 section 9.3.1), so a request without any response on
-    /// a reused connection is retried once. With HTTP/2 all requests of a lost connection are retried on the
-    /// next one (RFC 9113 section 8.7).
+    /// Returns true if the request is an HTTP/1 retry, which needs an unused connection. A server may close
+    /// an idle connection while a request is in flight (RFC 9112 section 9.3.1), so a request without any
+    /// response on a reused connection is retried once. With HTTP/2, all requests of a lost connection are
+    /// retried on the next connection (RFC 9113 section 8.7).
     fn needs_unused_connection(&self, resource: usize) -> bool {
         let Request { server, retried, .. } = self.requests[resource];
         retried && self.servers[server.0].limits.streams == 1
@@ -533,7 +532,7 @@ impl Pool {
         None
     }
 
-    /// Closes a connection without requests. Otherwise it takes no more requests and is closed later.
+    /// Closes a connection without requests. A connection with requests takes no more and is closed later.
     fn end(&mut self, connection: ConnectionId) {
         if self.connections[connection.0].in_flight.is_empty() {
             self.close(connection);

@@ -1,6 +1,6 @@
-//! Delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each frame has
-//! a maximum number in flight, and no more go to a server that has six requests of any kind in flight. The
-//! rest wait before they request a connection. The target of a redirect takes the place of the redirect.
+//! Limits delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each
+//! frame has a maximum number in flight, and none goes to a server with six requests of any kind in flight.
+//! The others wait before they request a connection. The target of a redirect takes its place.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,11 +9,11 @@ use crate::{Origin, Page, ResourceType};
 
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// Requests by resource.
+    /// The request for each resource.
     requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
-    /// Frames by the resource of their document.
+    /// Frames by the index of their document.
     frames: BTreeMap<usize, Frame>,
 }
 
@@ -22,11 +22,11 @@ pub(crate) struct Throttle {
 struct Request {
     server: OriginId,
     frame: usize,
-    /// False for connections that carry several requests at once: they have priorities instead of the limit.
+    /// False on connections that carry several requests at once: they use priorities instead of the limit.
     delayable: bool,
-    /// Redirect that this request follows and whose place it takes.
+    /// The redirect that this request follows, and whose place it takes.
     follows: Option<usize>,
-    /// True if another request takes its place.
+    /// True if the target of this redirect takes the place of this request.
     is_followed: bool,
 }
 
@@ -52,7 +52,7 @@ impl Throttle {
         for (number, resource) in page.resources.iter().enumerate() {
             let Some(redirect) = resource.initiator.filter(|_| selected[number]) else { continue };
             let before = &page.resources[redirect];
-            // A place that waits for the load event must not go to a resource that the load event waits for.
+            // A target in another phase may wait for the load event, and must not keep the place meanwhile.
             let leads_on = before.redirect_to.is_some() && before.phase == resource.phase;
             if policy.profile == Profile::Browser && leads_on && !requests[redirect].is_followed {
                 requests[redirect].is_followed = true;
@@ -67,7 +67,7 @@ impl Throttle {
         }
     }
 
-    /// Returns true if the request may start now. Otherwise a later [`Throttle::ended`] returns it.
+    /// Returns true if the request may start now. Otherwise a later [`Throttle::ended`] returns the request.
     pub(crate) fn admits(&mut self, resource: usize) -> bool {
         let request = self.requests[resource];
         if let Some(redirect) = request.follows {
@@ -85,7 +85,7 @@ impl Throttle {
     }
 
     /// Ends an admitted request. Returns the next request of the frame that may start, skipping servers at
-    /// their limit; none for a redirect that has a target.
+    /// their limit. Returns `None` for a redirect whose target takes its place.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

@@ -1,4 +1,4 @@
-//! A body of an exact size: text, and filler between the text.
+//! Builds a body of an exact size from text, and filler between the text.
 
 /// A body as a list of pieces. Filler of any length takes no memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,11 +12,11 @@ pub struct SyntheticBody {
 pub enum Piece {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// That many dots.
+    /// This number of dots.
     Filler(u64),
 }
 
-/// The opening and closing mark of a comment, which hides filler. Gaps too short for both marks hold spaces.
+/// The opening and closing mark of a comment, which hides filler. Gaps too short for both marks get spaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 
@@ -60,7 +60,7 @@ impl SyntheticBody {
         }
     }
 
-    /// Appends a comment until the body has `len` bytes.
+    /// Appends a comment, or spaces in a short gap, until the body has `len` bytes.
     pub(super) fn comment(&mut self, len: u64, Comment(open, close): Comment) {
         let gap = len.saturating_sub(self.len);
         let marks = (open.len() + close.len()) as u64;

@@ -1,7 +1,7 @@
-//! Images of one pixel. Decoders ignore the filler after the end of an image.
+//! Writes images of one pixel. Decoders ignore the filler after the end of an image.
 //!
 //! Browsers recognise images by their first bytes, not by their Content-Type (WHATWG MIME Sniffing section
-//! 6.1), except SVG. So a GIF stands for JPEG and WebP.
+//! 6.1), except SVG. So a GIF can replace a JPEG or WebP image.
 
 use super::body::{C, HTML, SyntheticBody};
 
@@ -12,7 +12,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x01\0\0\0
     \0\0\0\x02\0\x01\xe5\x27\xde\xfc\0\0\0\0IEND\xaeB`\x82";
 const SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>";
 
-/// Returns an image of this type and length, or filler if the length is too short for an image.
+/// Returns an SVG, PNG or GIF image of `len` bytes, or filler if `len` is too short for an image.
 pub(super) fn image(mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     if mime.contains("svg") {

@@ -1,16 +1,16 @@
-//! The text of a reference in HTML, in a script and in a stylesheet.
+//! Writes the text of a reference in HTML, in a script or in a stylesheet.
 
 use std::fmt::Write as _;
 
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// References, by number, that no body can hold. The reference to their initiator starts them.
+/// Numbers of references that no body holds. The reference to their initiator starts their requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
-    /// References to start when the response of the initiator has ended.
+    /// References whose requests start when the response of the initiator has ended.
     pub(super) on_end: Vec<usize>,
-    /// References in the stylesheet, which loads them when an element uses them.
+    /// References that a stylesheet holds, and whose requests start when an element uses them.
     pub(super) on_use: Vec<usize>,
 }
 
@@ -20,8 +20,8 @@ pub(super) struct Writer<'a> {
     pub(super) rewrite: UrlRewrite,
     pub(super) references: &'a [Reference],
     pub(super) deferred: Vec<Deferred>,
-    /// True, by number, if the request starts without its processing time, because the body has no room for a
-    /// timer.
+    /// For each reference, true if the request starts without its processing time, because the body has no
+    /// room for a timer.
     pub(super) early: Vec<bool>,
 }
 
@@ -34,8 +34,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns the reference as a plain HTML element; none if only a script can start the request. A document
-    /// with the runtime loads stylesheets by script, because a `<link>` would block the scripts after it.
+    /// Returns the reference as a plain HTML element; `None` if only a script can start the request. A
+    /// document with `runtime.js` loads stylesheets by script, because a `<link>` would block later scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -49,7 +49,7 @@ impl Writer<'_> {
         let url = escape(&self.url(number));
         match reference.initiator_type {
             InitiatorType::Image => Some(format!("<img src=\"{url}\">")),
-            // `async`: the initiators decide the order, not the document or its stylesheets.
+            // With `async`, the initiators decide the order, not the document or its stylesheets.
             InitiatorType::Script => {
                 Some(format!("<script async fetchpriority=high src=\"{url}\"></script>"))
             }
@@ -64,13 +64,13 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the references as elements that `runtime.js` defines, which start them together.
+    /// Returns the references as elements that `runtime.js` defines, and that start all requests together.
     pub(super) fn template(&self, numbers: &[usize]) -> String {
         let (images, arrays): (Vec<_>, Vec<_>) = numbers.iter().map(|&number| self.parts(number)).unzip();
         format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
     }
 
-    /// Returns the bytes that one more reference adds to [`Writer::template`].
+    /// Returns the number of bytes that one more reference adds to [`Writer::template`].
     pub(super) fn template_bytes(&self, number: usize) -> usize {
         let (images, array) = self.parts(number);
         images.len() + array.len() + ",".len()
@@ -98,8 +98,8 @@ impl Writer<'_> {
         format!("[{}]", arrays.join(","))
     }
 
-    /// Returns the array that `runtime.js` reads. `write` writes its URLs, and defaults at its end are left
-    /// out.
+    /// Returns the reference as an array that `runtime.js` reads. `write` writes the URLs of the array.
+    /// Default values at the end of the array are left out.
     fn array(&self, number: usize, write: &mut dyn FnMut(String) -> String) -> String {
         let reference = &self.references[number];
         let url = write(self.url(number));
@@ -132,7 +132,7 @@ impl Writer<'_> {
         list(&array)
     }
 
-    /// Returns the array by which `runtime.js` makes an element use an image or font of a stylesheet.
+    /// Returns the array with which `runtime.js` makes an element use an image or font of a stylesheet.
     fn use_of(&self, number: usize) -> String {
         let reference = &self.references[number];
         let mut text = format!(
@@ -147,7 +147,7 @@ impl Writer<'_> {
         text + "]"
     }
 
-    /// Returns the reference as a rule of a stylesheet; none for a type that no rule loads.
+    /// Returns the reference as a rule of a stylesheet; `None` if no rule can load its type.
     pub(super) fn rule(&self, number: usize) -> Option<String> {
         let reference = &self.references[number];
         let url = self.url(number).replace('\\', "\\\\");
@@ -161,9 +161,9 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the URL as the value of an attribute. An ampersand that begins no character reference stays:
-/// before no letter, digit or `#`, or if the name ends with an equals sign (HTML, "named character reference
-/// state"). Not all downloaders decode character references.
+/// Escapes a URL for the value of an attribute. An ampersand stays if it begins no character reference: the
+/// next character is no letter, digit or `#`, or an equals sign follows the name (HTML, "named character
+/// reference state"). Few URLs then need escapes, and not all downloaders decode them.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
     let mut escaped = parts.next().unwrap_or_default().to_owned();
@@ -176,8 +176,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns a string literal of JavaScript and JSON. URLs and methods have neither quotes nor control
-/// characters.
+/// Returns a string literal of JavaScript and JSON. `text` has neither quotes nor control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

@@ -1,8 +1,8 @@
-//! Synthetic bodies: they make a browser request exactly the page's resources, each of exactly its size.
+//! Writes synthetic bodies, which make a browser request exactly the page's resources in their exact sizes.
 //!
-//! A page names the initiator of each resource, the byte of the initiator's body that reveals it, and the
-//! processing time before the request. This module writes HTML, CSS and scripts that make a browser do the
-//! same. See docs/dev/bodies.md.
+//! A page names the initiator of each resource, the byte of the initiator's body that reveals the resource,
+//! and the processing time before the request. This module writes HTML, CSS and scripts with which a browser
+//! makes the same requests. See docs/dev/bodies.md.
 
 mod body;
 mod image;
@@ -21,13 +21,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 
-/// Source of `runtime.js`, which starts the requests that no element can start.
+/// The way in which a document gets `runtime.js`, which starts the requests that no element can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// The bodies that have room for it.
+    /// Bodies that have room hold the script.
     InBodies,
-    /// The browser's driver, which runs [`SyntheticPage::script`] in each document before the document's own
-    /// scripts.
+    /// The browser's driver runs [`SyntheticPage::script`] in each document before its own scripts.
     Injected,
 }
 
@@ -40,16 +39,16 @@ fn without_comments(script: &str) -> String {
     script.lines().filter(|line| !line.starts_with("//")).collect()
 }
 
-/// A page whose responses make a browser load it.
+/// The responses that make a browser load a page.
 #[derive(Debug, Clone)]
 pub struct SyntheticPage {
-    /// Responses by resource.
+    /// The response for each resource.
     pub responses: Vec<SyntheticResponse>,
-    /// True, by resource, if a browser requests it.
+    /// For each resource, true if a browser requests it.
     pub requested: Vec<bool>,
-    /// Differences from the page.
+    /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// References that no body has room for, as `runtime.js` reads them. Bodies name them by their index.
+    /// Lists of references that no body has room for, as `runtime.js` reads them. Bodies name them by index.
     lists: Vec<String>,
 }
 
@@ -58,32 +57,32 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the page's `body_bytes`.
     pub body: SyntheticBody,
-    /// Content-Type of the page, or a fitting one if a browser would not read the body as its resource type.
+    /// Content-Type of the resource, or another if a browser would not read the body as its resource type.
     pub mime: String,
-    /// Target of a redirect; none if the page has no resource for the target.
+    /// Target of a redirect; `None` if the page has no resource for the target.
     pub location: Option<String>,
-    /// True if the origin refuses this CORS preflight, since the page has no request after it.
+    /// True if the origin refuses this CORS preflight, because no request of the page follows the preflight.
     pub refuses_preflight: bool,
-    /// Processing time between this redirect or preflight and the following request. A browser makes that
-    /// request at once, so the origin delays its answer by this time.
+    /// Processing time between this redirect or preflight and the following request. A browser makes the
+    /// following request at once, so the origin delays its response by this time.
     pub processing_ns: Nanos,
 }
 
-/// The resources (by index) that a browser loads differently from the page.
+/// The indices of resources that a browser loads differently from the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FidelityGaps {
-    /// Resources that are never requested, because no body has room for the reference.
+    /// Resources that are never requested, because no body has room for their reference.
     pub left_out: Vec<usize>,
-    /// Resources that are requested after the response of their initiator, because its body has no room for
-    /// the reference.
+    /// Resources that are requested only after the response of their initiator, because the initiator's body
+    /// has no room for the reference.
     pub relocated: Vec<usize>,
     /// Resources that are requested without their processing time, because no body has room for a timer.
     pub early: Vec<usize>,
 }
 
 impl FidelityGaps {
-    /// Returns the gaps of both.
+    /// Returns the gaps that are in `self`, in `other` or in both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let either = |one: Vec<usize>, other: Vec<usize>| -> Vec<usize> {
@@ -98,8 +97,8 @@ impl FidelityGaps {
 }
 
 impl SyntheticPage {
-    /// Returns the synthetic form of `page` for a browser that loads the phases of `policy` with its
-    /// processing times. `rewrite` changes the page's URLs.
+    /// Writes the synthetic responses of `page` for a browser that loads the phases of `policy`, with
+    /// processing times scaled by `policy`. `rewrite` changes the page's URLs.
     pub fn of(page: &Page, policy: &Policy, rewrite: UrlRewrite, runtime: Runtime) -> Self {
         let references = references(page, policy);
         let placement = Placement::of(page, &references, rewrite, runtime);
@@ -146,7 +145,7 @@ impl SyntheticPage {
     }
 }
 
-/// Returns a body without references.
+/// Returns a body of `len` bytes without references.
 fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     match kind {
@@ -158,7 +157,7 @@ fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     body
 }
 
-/// Returns the resource's Content-Type, or one by which a browser reads the body as ASCII text of this
+/// Returns the resource's Content-Type, or another with which a browser reads the body as ASCII text of this
 /// resource type.
 fn mime(kind: ResourceType, mime: &str) -> String {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

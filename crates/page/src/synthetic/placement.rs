@@ -1,11 +1,12 @@
-//! The assignment of references to bodies, and the bodies with their references.
+//! Assigns references to bodies, and writes the bodies with their references.
 //!
-//! The page's own initiator holds a reference if its body has room. Otherwise the reference to that initiator
-//! holds it, and starts the request when the initiator's response has ended. Resources are placed from the
-//! last to the first, because the text of a reference depends on all references that are deferred to it.
+//! The body of a resource's initiator holds the reference if it has room. Otherwise the reference is
+//! deferred: the reference to the initiator holds it, and starts the request when the initiator's response
+//! has ended. Resources are placed from the last to the first, because the text of a reference includes all
+//! references that are deferred to it.
 //!
-//! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room
-//! names a list of them by its number.
+//! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room then
+//! names a list of references by number.
 
 use std::collections::BTreeMap;
 
@@ -21,33 +22,34 @@ const MAX_DEPTH: usize = 100;
 const DOCTYPE: &str = "<!DOCTYPE html>";
 /// Keeps the browser from requesting `/favicon.ico`.
 const NO_ICON: &str = "<link rel=icon href=data:,>";
-/// Visible content, because without it there is no first contentful paint. Images are not displayed: images
-/// of one pixel would all be in the viewport, and the browser would request them as urgently as scripts.
+/// Visible content, which a first contentful paint needs. Images are not displayed: images of one pixel would
+/// all be in the viewport, and the browser would request them as urgently as scripts.
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
     /// Bodies that hold references, by resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// References that the driver holds. Bodies name them by their index.
+    /// Lists of references that the driver holds. Bodies name the lists by index.
     pub(super) lists: Vec<String>,
 }
 
+/// The state of a placement. Vectors have one item for each reference.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// By number: references that its response starts and that are not placed yet.
+    /// References that the response starts and that are not placed yet.
     children: Vec<Vec<usize>>,
-    /// By number: levels of references that are deferred to it.
+    /// Number of levels of references that are deferred to the reference.
     depth: Vec<usize>,
-    /// By number: references that its body holds.
+    /// References that the body holds.
     held: Vec<Vec<usize>>,
-    /// By number: true if the document has room for `runtime.js`.
+    /// True if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
-    /// By number: true if the document holds `runtime.js`, or gets it from the browser's driver.
+    /// True if the document holds `runtime.js`, or gets the script from the browser's driver.
     carries_runtime: Vec<bool>,
-    /// Script element with `runtime.js`; empty if the driver injects it.
+    /// Script element with `runtime.js`; empty if the driver injects the script.
     runtime: String,
-    /// True if the browser's driver injects `runtime.js` and holds references without room in a body.
+    /// True if the browser's driver injects `runtime.js`, and holds the references that fit into no body.
     injected: bool,
     lists: Vec<String>,
     relocated: Vec<usize>,
@@ -98,12 +100,13 @@ impl<'a> Placer<'a> {
         self.writer.references
     }
 
-    /// Returns the size of the body of the reference's last resource, in bytes.
+    /// Returns the body size of the reference's last resource, in bytes.
     fn room(&self, number: usize) -> usize {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that hold `runtime.js`: those with a reference that needs a script or more room.
+    /// Chooses the documents that hold `runtime.js`: documents with a reference that needs a script, and
+    /// documents that enclose a document too small for its references.
     fn choose_runtime_carriers(&mut self) {
         let references = self.references();
         for (number, one) in
@@ -132,9 +135,9 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Puts `runtime.js` into the document. If it has no room for the script next to its own references, the
-    /// nearest enclosing document with room gets the script, and starts the references that the inner one
-    /// cannot hold.
+    /// Puts `runtime.js` into the document. If the document has no room for the script next to its own
+    /// references, the nearest enclosing document with room gets the script, and starts the references that
+    /// the inner document cannot hold.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -142,8 +145,8 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// Returns the smallest size of a reference in a document with `runtime.js`, while nothing is deferred to
-    /// it.
+    /// Returns the smallest size of a reference in a document with `runtime.js`, in bytes, if no reference is
+    /// deferred to it.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -154,7 +157,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body of one reference's resource, and defers the references without room.
+    /// Writes the body of one reference's resource, and defers the references that the body has no room for.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -166,7 +169,7 @@ impl<'a> Placer<'a> {
             None => children,
         };
         let deepest = left.iter().map(|&child| self.depth[child] + 1).max().unwrap_or(0);
-        // No reference leads to the root document, so nothing can be deferred to it.
+        // No body holds a reference to the root document, so nothing can be deferred to that reference.
         if number > 0 && deepest <= MAX_DEPTH {
             if !left.is_empty() && !self.injected {
                 self.give_runtime(references[number].document);
@@ -181,8 +184,7 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let head = self.head(number, room);
         let mut free = room - head.len();
-        // References at the end of the document start at once: as separate elements they would take
-        // kilobytes.
+        // References at the end of a document share an element: separate elements would take kilobytes.
         let together = |placer: &Self, child: usize| runtime && placer.references()[child].at_bytes.is_none();
         let bytes = |placer: &Self, child: usize| {
             if together(placer, child) {
@@ -208,8 +210,7 @@ impl<'a> Placer<'a> {
         let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
-            // Only `runtime.js` starts deferred references. The root document keeps them: nothing encloses
-            // it.
+            // Only `runtime.js` starts deferred references. No document encloses the root, so it keeps them.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
             let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
                 overflow.push(child);
@@ -235,8 +236,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Places references that the driver holds: references of one byte form a list, and those without room of
-    /// their own join the list at the end of the document.
+    /// Places references that the driver holds. References at the same byte form a list. If the document has
+    /// too little room for all lists, the last ones are joined into one list at its end.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -286,16 +287,16 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the beginning of a document that fits into the room.
+    /// Returns the longest suitable start of a document that fits into `room` bytes; empty if none fits.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
-            // A parser keeps `<template>` in the head, but ends the head at `<x-r>`, which must follow its
-            // template.
+            // Without `<body>`, a parser would keep `<template>` in the head, but move `<x-r>` to the body.
+            // `<x-r>` must follow its template directly.
             let scripts = format!("{}<body>", self.runtime);
             let least = format!("{icon}{scripts}");
             let full = format!("{DOCTYPE}{icon}{TEXT}{scripts}");
-            // The doctype and the text must not take the room of a reference.
+            // The doctype and the text must not take room that references need.
             let head = if room > 4 * full.len() { full } else { least };
             return if head.len() <= room { head } else { String::new() };
         }
@@ -377,7 +378,7 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, and reports the resources that they do not reach.
+    /// Follows all references from the root document, and reports the gaps, such as resources out of reach.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];
@@ -386,7 +387,7 @@ impl<'a> Placer<'a> {
             reached[number] = true;
             let Deferred { on_end, on_use } = &writer.deferred[number];
             let loaded = held[number].iter().filter(|&&child| {
-                // A stylesheet loads its `@import`s itself, its images and fonts when an element uses them.
+                // A stylesheet loads its `@import`s at once, but its images and fonts when elements use them.
                 writer.references[number].container != Some(Container::Stylesheet)
                     || writer.references[child].initiator_type == InitiatorType::Stylesheet
             });
@@ -414,7 +415,8 @@ impl<'a> Placer<'a> {
 }
 
 /// Returns a body of `len` bytes that begins with `head`. Each item ends at its byte offset, or earlier if
-/// the items after it need the room. Items without an offset stand at the end.
+/// the items after it need the room, or later if the items before it do. Items without an offset are at the
+/// end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.text(head);

@@ -1,13 +1,13 @@
-//! References of synthetic bodies: the element or call that starts a request, the response before it, and the
-//! delay.
+//! Finds the references of synthetic bodies: the element or call that starts each request, the response that
+//! precedes the request, and the delay.
 
 use std::collections::BTreeSet;
 
 use crate::scheduler::selected;
 use crate::{Origin, Page, Phase, Policy, Resource, ResourceType};
 
-/// The element or call that starts a request, by the name of `initiatorType` of the Resource Timing API.
-/// `runtime.js` reads the numbers.
+/// The element or call that starts a request, named like `initiatorType` of the Resource Timing API.
+/// `runtime.js` reads the numbers of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InitiatorType {
     Image = 0,
@@ -16,9 +16,9 @@ pub(super) enum InitiatorType {
     Frame = 3,
     Fetch = 4,
     Font = 5,
-    /// A script that `fetch` loads and `eval` runs: the load event does not wait for it.
+    /// A script that `fetch` loads and `eval` runs, so that the load event does not wait for the script.
     FetchAndEval = 6,
-    /// An image that no `<img>` shows: fetched with an image's priority.
+    /// An image that `<img>` cannot show. It is fetched with an image's priority.
     FetchedImage = 7,
 }
 
@@ -30,40 +30,39 @@ pub(super) enum Container {
     Script,
 }
 
-/// A request that some body has to start. The browser follows redirects and sends preflights by itself.
+/// A request that a body must start. The browser follows redirects and sends preflights by itself.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     /// Resource that the browser requests first.
     pub(super) first: usize,
-    /// Last resource of the request: the first one, or the final target of its redirects.
+    /// Last resource of the chain: the first resource, or the request after its redirects and preflight.
     pub(super) last: usize,
-    /// All resources from the first to the last.
+    /// All resources from the first to the last: redirects, preflights and their targets.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
-    /// Kind of references that the body of the last resource can hold; none for an image, for example.
+    /// Type of the last resource's body if it can hold references; `None` for an image, for example.
     pub(super) container: Option<Container>,
-    /// Number of the reference whose response makes the browser start this request; none for the root
-    /// document.
+    /// Number of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
-    /// Bytes of the parent's body that precede this reference.
+    /// Number of bytes of the parent's body that reveal the request; `None` for the whole response.
     pub(super) at_bytes: Option<u64>,
-    /// Processing time before the request, in milliseconds: the unit of `setTimeout`.
+    /// Processing time before the request, in milliseconds, the unit of `setTimeout`.
     pub(super) delay_ms: u64,
     pub(super) phase: Phase,
     pub(super) method: String,
     pub(super) request_body_bytes: u64,
-    /// True if the browser sends a CORS preflight first. The preflight is in the chain.
+    /// True if the browser sends a CORS preflight, which is part of the chain.
     pub(super) preflight: bool,
-    /// Number of the document that starts the request. The root document has its own number.
+    /// Number of the document in which the request starts. The root document has its own number.
     pub(super) document: usize,
 }
 
-/// Returns all references of the page, each after its parent. The first is the root document.
+/// Returns all references of the page, each after its parent. The first reference is the root document.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
     let mut references: Vec<Reference> = Vec::new();
-    // Number of its reference, by resource.
+    // Number of the reference that each resource belongs to.
     let mut number_of = vec![None; page.resources.len()];
     let mut urls = BTreeSet::new();
     for (index, resource) in page.resources.iter().enumerate() {
@@ -97,7 +96,7 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
         let last = chain[chain.len() - 1];
         let repeated = !urls.insert(resource.url.as_str());
         let final_resource = &page.resources[last];
-        // A preflight stands for the request that follows it.
+        // The preflight's reference describes the request that follows the preflight.
         let described = if preflight { final_resource } else { resource };
         let initiator_type = if parent.is_none() {
             InitiatorType::Frame
@@ -119,7 +118,7 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
             delay_ms: (policy.processing(resource.processing_us) + 500_000) / 1_000_000,
             phase: resource.phase,
             method: described.method.clone(),
-            // `fetch()` sends no body with these methods.
+            // `fetch()` sends no body with GET and HEAD.
             request_body_bytes: match described.method.as_str() {
                 "GET" | "HEAD" => 0,
                 _ => described.request_body_bytes,
@@ -144,7 +143,7 @@ fn initiator_type_of(resource: &Resource, final_resource: &Resource) -> Initiato
         (ResourceType::Document, _) if renders => InitiatorType::Frame,
         (ResourceType::Stylesheet, _) => InitiatorType::Stylesheet,
         (ResourceType::Script, _) => InitiatorType::Script,
-        // Browsers block cross-origin responses to `<img>` that have another type (Opaque Response Blocking).
+        // Browsers block cross-origin responses to `<img>` that are not images (Opaque Response Blocking).
         (ResourceType::Image, _) if final_resource.mime.starts_with("image/") => InitiatorType::Image,
         (ResourceType::Image, _) => InitiatorType::FetchedImage,
         (ResourceType::Font, _) => InitiatorType::Font,
@@ -162,7 +161,7 @@ fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Opt
     }
 }
 
-/// Returns, by resource, the target of its redirect, or the request that its preflight permits.
+/// Returns for each resource the target of its redirect, or the request that it permits as a preflight.
 fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; page.resources.len()];
     for (index, resource) in page.resources.iter().enumerate() {

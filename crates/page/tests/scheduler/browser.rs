@@ -1,4 +1,4 @@
-//! The browser profile: when it sends each request, in which order and on which connection.
+//! Tests when the browser profile sends each request, in which order and on which connection.
 
 use fastopen_page::{ConnectionId, Event, Nanos, Policy, Resource, ResourceType};
 
@@ -109,7 +109,7 @@ fn opens_no_more_connections_than_requests_wait() {
 
 #[test]
 fn sends_a_request_on_whichever_connection_is_free_first() {
-    // The second image's own connection takes until 300 ms; the first one's is free at 200 + 100 - 1 ms.
+    // The first connection is free again at 300 ms, before the connection for the second image is ready.
     let mut page = gallery(2);
     page.resources[2].processing_us = 99_000;
     let mut load = Load::run(&page, &browser(6), Network::default());
@@ -222,7 +222,8 @@ fn the_images_of_each_frame_have_a_limit_of_their_own() {
     let load = load(&page, &browser(6));
     let opened =
         |at: &str| load.trace().iter().filter(|line| line.starts_with(at) && line.contains("open")).count();
-    // The frame's document comes on the connection of the page's, while the ten of the page open theirs.
+    // The frame's document is loaded on the page's connection, while ten of the page's images open
+    // connections.
     assert_eq!([opened("200 "), opened("300 ")], [10, 10]);
 }
 
@@ -276,7 +277,7 @@ fn closes_the_connection_idle_longest_when_it_needs_another_beyond_its_limit() {
         "205 #2 open c.test",
         "300 #1 send /1",
         "305 #2 send /2",
-        // Now both are idle.
+        // Now connections 1 and 3 are idle.
         "410 #1 close",
         "410 #3 open d.test",
         "510 #3 send /3",
@@ -301,7 +302,8 @@ fn waits_for_a_connection_when_all_it_may_have_are_busy() {
 
 #[test]
 fn opens_the_next_connection_for_the_request_without_one_that_is_most_urgent() {
-    // One connection in all: c.test's image came first, but d.test's script is more urgent.
+    // With one connection in all, the image of c.test was queued first, but the script of d.test is more
+    // urgent.
     let page = page(
         root("http://a.test/"),
         [
@@ -348,7 +350,7 @@ fn a_second_connection_is_opened_where_the_first_to_a_server_takes_longer_than_a
         "850 #4 open b.test",
     ];
     assert_eq!(opened(300 * MS, &browser(6), vec![]), expected);
-    // What takes so long is TLS, whose connection is there.
+    // No backup is opened if the TCP handshake is over and only the TLS handshake takes long.
     let established = vec![
         (200 * MS, Event::ConnectionEstablished(ConnectionId(0))),
         (800 * MS, Event::ConnectionEstablished(ConnectionId(1))),

@@ -1,5 +1,5 @@
-//! A driver without sockets: a network of one RTT and a fixed rate. It records all actions, and panics at an
-//! action that no driver could perform.
+//! A driver without sockets. It models a network with one RTT and a fixed rate, records all actions, and
+//! panics at an action that no driver could perform.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use fastopen_page::{
 
 pub(crate) const MS: Nanos = 1_000_000;
 
-/// The cleartext server of a host.
+/// Returns the cleartext server of a host.
 pub(crate) fn server(host: &str) -> Origin {
     Origin { host: host.to_owned(), port: 80 }
 }
@@ -26,18 +26,18 @@ pub(crate) enum RequestOutcome {
     },
 }
 
-/// A network as the tests want it; each function is called when its event happens.
+/// The behaviour of the network in a test. Each function is called when its event happens.
 pub(crate) struct Network<'a> {
     pub(crate) rtt: Nanos,
-    /// How long the lookup of a name takes, with [`Policy::lookups`].
+    /// Duration of the lookup of a name, with [`Policy::lookups`].
     pub(crate) lookup: Nanos,
-    /// Response bodies arrive at 1000 bytes a millisecond in steps of 1000 bytes, else at once.
+    /// True if response bodies arrive at 1000 bytes per millisecond in steps of 1000 bytes, not at once.
     pub(crate) slow: bool,
-    /// Connections need no handshake before their first request.
+    /// True if connections need no handshake before their first request.
     pub(crate) early: bool,
     pub(crate) refuses: Box<dyn FnMut(ConnectionId) -> bool + 'a>,
     pub(crate) outcome: Box<dyn FnMut(ConnectionId, usize) -> RequestOutcome + 'a>,
-    /// Further events.
+    /// Further events, with their times.
     pub(crate) also: Vec<(Nanos, Event)>,
 }
 
@@ -59,12 +59,12 @@ impl Default for Network<'_> {
 pub(crate) struct Load<'a> {
     pub(crate) scheduler: Scheduler,
     pub(crate) actions: Vec<(Nanos, Action)>,
-    /// The most connections that were open at once, to one origin and in all.
+    /// Largest number of connections that were open at once, to one origin and in all.
     pub(crate) most_open: (usize, usize),
     pub(crate) page: &'a Page,
     network: Network<'a>,
     now: Nanos,
-    /// By time, then by number.
+    /// Events by time, then by number.
     events: BTreeMap<(Nanos, usize), Event>,
     events_made: usize,
     connections: BTreeMap<ConnectionId, Connection>,
@@ -78,7 +78,7 @@ struct Connection {
 }
 
 impl<'a> Load<'a> {
-    /// Loads the page; panics if that takes more steps than any load can need.
+    /// Loads the page. Panics if the load takes more steps than any load can need.
     pub(crate) fn run(page: &'a Page, policy: &Policy, network: Network<'a>) -> Self {
         let mut load = Self {
             scheduler: Scheduler::new(page, policy).unwrap(),
@@ -104,7 +104,7 @@ impl<'a> Load<'a> {
         panic!("the load does not finish:\n{}", load.trace().join("\n"));
     }
 
-    /// Handles the next event or wake-up; false if there is none.
+    /// Handles the next event or wake-up. Returns false if there is none.
     fn step(&mut self) -> bool {
         let event = self.events.first_key_value().map(|(key, _)| *key);
         match (event, self.scheduler.next_wakeup()) {
@@ -214,7 +214,7 @@ impl<'a> Load<'a> {
             }
             RequestOutcome::Answered { reusable } => {
                 let (body_bytes, slow) = (requested.body_bytes, self.network.slow);
-                // The loader reports progress only where it makes a difference.
+                // Like the loader, report progress only if it can reveal resources.
                 let reported = slow && self.scheduler.wants_progress(resource);
                 let pieces = (0..body_bytes).step_by(1000).chain([body_bytes]);
                 for bytes_so_far in pieces.filter(|_| reported) {
@@ -231,7 +231,7 @@ impl<'a> Load<'a> {
         self.events_made += 1;
     }
 
-    /// The actions, one a line: milliseconds, connection, action.
+    /// Returns the actions as lines: milliseconds, connection, action.
     pub(crate) fn trace(&self) -> Vec<String> {
         let line = |(at, action): &(Nanos, Action)| {
             let ms = *at as f64 / MS as f64;
@@ -249,30 +249,30 @@ impl<'a> Load<'a> {
         self.actions.iter().map(line).collect()
     }
 
-    /// How often the request for a resource was sent.
+    /// Counts how often the request for a resource was sent.
     pub(crate) fn times_sent(&self, resource: usize) -> usize {
         let sent =
             |action: &Action| matches!(action, Action::Send { resource: sent, .. } if *sent == resource);
         self.actions.iter().filter(|(_, action)| sent(action)).count()
     }
 
-    /// The connections that are still open.
+    /// Counts the connections that are still open.
     pub(crate) fn left_open(&self) -> usize {
         self.connections.len()
     }
 }
 
-/// A load over a network without failures, at an RTT of 100 ms.
+/// Loads a page over a network without failures and with an RTT of 100 ms.
 pub(crate) fn load<'a>(page: &'a Page, policy: &Policy) -> Load<'a> {
     Load::run(page, policy, Network::default())
 }
 
-/// A browser with so many connections to one server.
+/// Returns the policy of a browser with at most `connections_per_host` connections to one server.
 pub(crate) fn browser(connections_per_host: usize) -> Policy {
     Policy { connections_per_host, ..Policy::browser() }
 }
 
-/// The actions after the request for the root document, whose response ends at 200 ms.
+/// Returns the actions after the request for the root document, whose response ends at 200 ms.
 pub(crate) fn after_the_root(load: &Load<'_>) -> Vec<String> {
     load.trace().split_off(2)
 }

@@ -1,4 +1,4 @@
-//! Failures: which requests are retried, which fail, and that the load ends.
+//! Tests failures: which requests are retried, which fail, and that the load ends.
 
 use fastopen_page::{ConnectionId, Event, Phase, Policy, Resource, ResourceState, ResourceType, Scheduler};
 

@@ -1,5 +1,5 @@
-//! Servers that are spoken to in two ways, of which the first that is ready is taken: QUIC, and after a while
-//! TCP.
+//! Tests servers with a fallback: the client tries QUIC, after a time also TCP, and uses the connection that
+//! is ready first.
 
 use fastopen_page::{Action, ConnectionId, Event, Limits, OriginId, Policy, Scheduler};
 
@@ -18,7 +18,7 @@ fn policy() -> Policy {
     }
 }
 
-/// What the scheduler answers to an event.
+/// Passes an event to the scheduler and returns the actions that follow.
 fn after(scheduler: &mut Scheduler, at: u64, event: Event) -> Vec<Action> {
     scheduler.handle(at, event);
     std::iter::from_fn(|| scheduler.next_action()).collect()

@@ -1,4 +1,4 @@
-//! The load scheduler under a driver of its own, which has a network but no sockets and no clock.
+//! Tests the load scheduler with a driver that models a network and has neither sockets nor a clock.
 
 mod browser;
 mod driver;

@@ -1,4 +1,4 @@
-//! The mget profile: the root first, then the list.
+//! Tests the mget profile: it loads the root document first, then all other resources in order.
 
 use fastopen_page::{Action, ConnectionId, Event, Phase, Policy, Profile, Resource, ResourceType, Scheduler};
 
@@ -47,7 +47,7 @@ fn asks_for_everything_in_page_order_over_five_connections_used_once() {
 
 #[test]
 fn opens_the_next_connection_for_the_first_request_without_one() {
-    // a.test waits for its fourth connection, b.test for its first; b.test's request came earlier.
+    // a.test needs a fourth connection and b.test its first. The request of b.test was queued earlier.
     let urls = ["a.test/1", "a.test/2", "b.test/3", "a.test/4"];
     let page = page(root("http://a.test/"), urls.map(|url| image(&format!("http://{url}"))));
     let policy = Policy { connections_total: 2, ..Policy::mget() };

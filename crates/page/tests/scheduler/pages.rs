@@ -1,8 +1,8 @@
-//! Pages written in few words.
+//! Helpers that build short pages for tests.
 
 use fastopen_page::{Format, Initiators, Page, PageUrl, Resource, ResourceType};
 
-/// A resource of 1000 body bytes that the root document reveals when it has ended.
+/// Returns a resource with 1000 body bytes that the end of the root document reveals.
 pub(crate) fn resource(url: &str, kind: ResourceType) -> Resource {
     Resource {
         url: PageUrl::parse(url).unwrap(),
@@ -35,12 +35,12 @@ pub(crate) fn image(url: &str) -> Resource {
     resource(url, ResourceType::Image)
 }
 
-/// A root document of 10 000 bytes.
+/// Returns a root document of 10 000 bytes.
 pub(crate) fn root(url: &str) -> Resource {
     Resource { body_bytes: 10_000, initiator: None, ..resource(url, ResourceType::Document) }
 }
 
-/// A page from its root document and the rest.
+/// Returns a page with this root document and these other resources.
 pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> Page {
     let page = Page {
         format: Format::One,
@@ -57,7 +57,7 @@ pub(crate) fn page(root: Resource, rest: impl IntoIterator<Item = Resource>) -> 
     page
 }
 
-/// A root document at `a.test` that reveals that many images of `a.test` when it has ended.
+/// Returns a page with a root document at `a.test`, whose end reveals this number of images of `a.test`.
 pub(crate) fn gallery(images: usize) -> Page {
     page(root("http://a.test/"), (1..=images).map(|number| image(&format!("http://a.test/{number}"))))
 }

@@ -1,4 +1,4 @@
-//! The load event: what waits for it, and what it waits for.
+//! Tests the load event: the resources that wait for it, and the resources that it waits for.
 
 use fastopen_page::{Page, Phase, Policy, Resource, ResourceState};
 

@@ -1,4 +1,4 @@
-//! What a policy may not ask for.
+//! Tests that invalid policies are refused.
 
 use fastopen_page::{Phase, Policy, PolicyError, Scheduler};
 

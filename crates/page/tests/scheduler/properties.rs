@@ -1,4 +1,4 @@
-//! What holds for every page, every policy and every network.
+//! Tests properties that hold for every page, every policy and every network.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// All hosts multiplex, or none does.
+/// Returns the limits of multiplexing for all hosts; no host multiplexes if `streams` is 1.
 fn multiplexed(connections: usize, streams: usize) -> BTreeMap<Origin, Limits> {
     let limits = |host| (server(&format!("h{host}.test")), Limits { connections, streams });
     if streams == 1 { BTreeMap::new() } else { (0..4).map(limits).collect() }
@@ -129,7 +129,7 @@ fn calm(slow: bool, early: bool) -> Network<'static> {
     Network { slow, early, ..Network::default() }
 }
 
-/// A network where connections are refused and broken and closed as the numbers say.
+/// Returns a network in which `numbers` decide which connections are refused, break or are closed.
 fn rough(numbers: &[u8]) -> Network<'_> {
     let mut drawn = numbers.iter().copied().cycle();
     let mut refusals = numbers.iter().rev().copied().cycle();
@@ -177,9 +177,9 @@ fn scaled(us: u64, policy: &Policy) -> Nanos {
     }
 }
 
-/// What page load times may be: the load event is due when nothing of phase `load` is on its way that began
-/// in the root, or that something of another phase revealed before. Two, where something became known at that
-/// very moment.
+/// Returns the possible page load times. The load event is due when no awaited resource is missing. Awaited
+/// resources have phase `load`, and either all their initiators are awaited, or they were known before. The
+/// two times differ only if a resource becomes known at the very time of the load event.
 fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option<Nanos>; 2] {
     let selected = selected(page, policy);
     let of_load = |r: usize| selected[r] && page.resources[r].phase == Phase::Load;
@@ -195,7 +195,7 @@ fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option
         Profile::Mget if !documents.contains(&r) => documents.last().copied(),
         _ => page.resources[r].initiator,
     };
-    // Of what was never asked for, when the initiator failed.
+    // A resource that was never requested is resolved when its initiator failed.
     let resolved_at = |mut r: usize| loop {
         match scheduler.state(r) {
             ResourceState::Ended(at) | ResourceState::Failed(at) => return at,
@@ -255,7 +255,7 @@ proptest! {
             Network { early, ..rough(&numbers) }
         };
         let (of_one_server, in_all) = Load::run(&page, &policy, network).most_open;
-        // With and without credentials, in the page and in frames of other sites.
+        // The four partitions: with and without credentials, in the page and in frames of other sites.
         let partitions = if policy.profile == Profile::Browser { 4 } else { 1 };
         prop_assert!(of_one_server <= partitions * policy.connections_per_host);
         prop_assert!(in_all <= policy.connections_total);
@@ -313,7 +313,7 @@ proptest! {
     fn a_connection_carries_no_more_requests_at_a_time_than_it_may_and_only_one_without_keep_alive(
         page in pages(), policy in policies(),
     ) {
-        // The driver itself panics when a connection has no room.
+        // The driver panics if a connection gets more requests than it may carry.
         let load = Load::run(&page, &policy, calm(true, false));
         let mut carried = BTreeMap::new();
         for (_, action) in &load.actions {

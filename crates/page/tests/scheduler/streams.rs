@@ -1,11 +1,11 @@
-//! Connections that carry several requests at once, as with HTTP/2.
+//! Tests connections that carry several requests at once, as with HTTP/2.
 
 use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 
 use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load, server};
 use crate::pages::{gallery, image, page, root};
 
-/// A browser that opens so many connections to a server, each for so many requests at once.
+/// Returns the policy of a browser with these limits of connections to a server and of requests on each.
 fn browser(connections: usize, streams: usize) -> Policy {
     let limits = |host: &str| (server(host), Limits { connections, streams });
     Policy { multiplexed: ["a.test", "b.test"].map(limits).into(), ..Policy::browser() }
@@ -96,7 +96,7 @@ fn a_host_with_limits_of_its_own_leaves_the_others_theirs() {
     let load = load(&page, &policy);
     let opened: Vec<_> = after_the_root(&load).into_iter().filter(|action| action.contains("open")).collect();
     assert_eq!(opened, ["200 #1 open b.test", "200 #2 open c.test", "200 #3 open c.test"]);
-    // Without keep-alive no connection carries two requests, at once or one after the other.
+    // Without keep-alive, no connection carries two requests, neither at once nor one after the other.
     let policy = Policy { keep_alive: false, ..policy };
     let load = crate::driver::load(&page, &policy);
     assert_eq!(load.trace().iter().filter(|action| action.contains("open")).count(), 7);

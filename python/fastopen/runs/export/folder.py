@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all: it is written under another name, and renamed when complete."""
+"""Write a folder that appears whole or not at all, under another name until it is complete."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from typing import Final
 
 from fastopen.common.errors import InputError, MachineError, unwritable
 
-# The rest of a killed export, which the next one to the same place removes.
+# The suffix of an incomplete folder. If an export is killed, the next export to the same place removes it.
 UNFINISHED: Final = ".unfinished"
-# The files of exports. Nothing else is replaced.
+# The suffixes of exported files. A folder with other files is not replaced.
 SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a new folder, or one that replaces an export. Raises InputError, MachineError."""
+    """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError."""
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

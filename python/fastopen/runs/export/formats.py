@@ -1,4 +1,4 @@
-"""The files of an export: tables as Parquet or CSV, loads as HAR or PNG, written one load at a time."""
+"""Write the files of an export, one load at a time: tables as Parquet or CSV, loads as HAR or PNG."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
 
 Format = Literal["parquet", "csv", "har", "png"]
-# Rows of a table in memory. They are a row group of a Parquet file, which readers read whole.
+# Number of rows that are kept in memory, and written as a row group. Readers read whole row groups.
 BATCH: Final = 50_000
 
 
@@ -31,11 +31,10 @@ def export(
     replace: bool = False,
     watch: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Write all loads of a run, or of one job, into a new folder, and return their number. With `replace`, an
-    existing export is replaced.
+    """Write all loads of a run, or of one job, into a new folder, and return their number.
 
-    `watch` is called with the number of written loads. The folder appears when it is complete. Raises
-    InputError, MachineError.
+    With `replace`, an existing export is replaced. `watch` is called with the number of loads written so far.
+    The folder appears only when it is complete. Raises InputError, MachineError.
     """
     if job is not None and job not in run.jobs():
         raise InputError(
@@ -53,11 +52,12 @@ def export(
     return count
 
 
-# Errors of a record that no world wrote. For Parquet's types they occur at the end of a batch.
+# Errors that a record raises if no world wrote it. Errors in Parquet's types are raised at the end of a
+# batch.
 _UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
 Add = Callable[[Row], object]
-"""A function that takes the next row of a table's file."""
+"""A function that writes the next row of a table."""
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _hars(run: RunReader, place: Path) -> Write:
     def write(row: LoadRow, record: dict[str, Any]) -> None:
         cell = cells[row.cell]
         if row.job not in addresses:
-            addresses.clear()  # loads of a job follow one another
+            addresses.clear()  # the loads of a job come one after another
             addresses[row.job] = run.hosts(row.job)
         hosts = addresses[row.job]
         document = har_document(experiment, cell, pages[cell.page], row, record, hosts)
@@ -124,7 +124,7 @@ def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
 
 @contextmanager
 def _parquet(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
-    # The import takes a third of a second, for which no other command should wait.
+    # Import pyarrow only here: the import takes a third of a second.
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,7 +1,7 @@
-"""One load as a HAR 1.2 document for browsers' network panels.
+"""Write one load as a HAR 1.2 document for the network panels of browsers.
 
-Facts that HAR does not have are in fields that begin with an underscore, as the format requires: the evidence
-of each connection in `_connection` of its entries, that of the load in `_fastopen` of its page.
+Facts that HAR does not define are in fields that begin with an underscore, as the format requires: evidence
+of a connection in `_connection` of its entries, and evidence of the load in `_fastopen` of its page.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the document of a load, with the addresses of its hosts, without requests never begun."""
+    """Return a load's document, without requests that never began. `addresses` maps hosts to addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)
     connections = {one["id"]: one for one in record["connections"]}
-    # Runs from before lookups were recorded lack the key.
+    # Old runs, which did not record lookups, lack the key.
     lookups = {
         one["host"]: (one["asked_ns"], one["answered_ns"])
         for one in record.get("lookups", ())
@@ -80,13 +80,13 @@ def _entry(
     return {
         "pageref": PAGE,
         "startedDateTime": _date(started_unix_ms, _started_ns(request)),
-        # `connect` contains the time of TLS.
+        # `connect` includes `ssl`.
         "time": round(sum(value for key, value in timings.items() if value >= 0 and key != "ssl"), 6),
         "request": _request(resource, http),
         "response": _response(resource, request, http),
         "cache": {},
         "timings": timings,
-        # No load event waits for `fetch()`, and no other field of a HAR identifies it.
+        # The load event does not wait for `fetch()`. No other field of a HAR shows this.
         "_resourceType": "fetch" if resource.phase == "async" else resource.type,
         "_initiator": _initiator(page, resource),
         **({"_fromCache": "disk"} if request.get("cache") == "fresh" else {}),
@@ -94,7 +94,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time of queueing, or for a load seen at the origins, the first known time."""
+    """Return the time at which a request was queued, or for a load seen at origins, its first known time."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -102,14 +102,14 @@ def _started_ns(request: Mapping[str, Any]) -> Any:
 def _timings(
     request: Mapping[str, Any], tls: Mapping[str, Any] | None, looked_up: tuple[int, int] | None
 ) -> dict[str, float]:
-    """Return the timings in milliseconds, which add up to the time from queueing to the end. -1: does not
-    apply (HAR 1.2).
+    """Return the timings in milliseconds. They add up to the time from queueing to the end.
 
-    `looked_up` is the time span of the host's lookup, if there was one. `ssl` is a part of `connect`, as the
-    format requires. If TCP Fast Open sends the request in the SYN, `connect` is the time of opening, and the
-    round trip is in `wait`. A connection may have been opened for another request, which then took a free
-    one. Its earlier opening does not count, and the rest of the handshake is waiting, as for any connection.
-    A request in early data did not wait for TLS: `ssl` is 0, and the handshake continued in `wait`.
+    -1 means that a timing does not apply (HAR 1.2). `looked_up` is the time span of the host's lookup, if
+    there was one. `ssl` is part of `connect`, as the format requires. If TCP Fast Open sends the request in
+    the SYN, `connect` is only the time of opening, and `wait` includes the round trip. If the connection was
+    opened earlier, for another request, `connect` does not apply, and the rest of the handshake counts as
+    `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the handshake continued in
+    `wait`.
     """
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
@@ -152,7 +152,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return the response. Without an answer its status is 0, as browsers write it."""
+    """Return the response. Its status is 0 if none arrived, as in HARs of browsers."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -178,12 +178,12 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
         return {}
     address = addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # The format requires an id that is unique to the connection. Browsers write this one too.
+    # HAR requires a unique id of the connection. Browsers write their number of the connection, too.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 
 def _initiator(page: Page, resource: Resource) -> dict[str, str]:
-    """Return the initiator as Chromium writes it, for the column of its network panel."""
+    """Return the initiator as Chromium writes it, for the Initiator column of its network panel."""
     if resource.initiator is None:
         return {"type": "other"}
     asker = page.resources[resource.initiator]
@@ -203,7 +203,7 @@ def _phrase(status: int) -> str:
 
 
 def _date(unix_ms: int, offset_ns: int) -> str:
-    """Return ISO 8601 in UTC, to the microsecond."""
+    """Return a time in ISO 8601, in UTC and to the microsecond."""
     moment = datetime.fromtimestamp(unix_ms / 1000, UTC) + timedelta(microseconds=offset_ns / 1000)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 

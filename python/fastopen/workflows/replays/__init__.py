@@ -1,4 +1,4 @@
-"""Truth: the network that a recording implies, its page as it went over it, and how near a replay comes."""
+"""Replay recordings over the networks that they imply, and measure how well the replays agree."""
 
 from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, told_from_queues
 from fastopen.workflows.replays.causes import Cause, cause_of

@@ -1,9 +1,9 @@
 """Calibrate a recorded page: separate queueing delay from server think time.
 
-A recorded wait is a round trip, what the queues of both directions held, and the server's thinking. Of a
-body only its first and last byte are recorded, not how many had come when the next resource was asked for.
-Where the network is known, loading the page over it tells these apart: what such a load waits for without
-any thinking is the network's, and when it asks shows where in the body the reference stands.
+A recorded wait consists of a round trip, the queueing delays of both directions, and the server think time.
+Of a body, only the times of the first and last byte are recorded, not how much had arrived when the next
+resource was requested. If the network is known, loading the page over it separates these parts: waits without
+any think time come from the network, and the times of requests show the positions of references in bodies.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,14 +17,14 @@ from fastopen.pages import Page, Resource
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
-# How often, at most, the places of references are corrected first, since they decide which request meets
-# which queue, and the think times that are certain. Bytes come by the packet, so that a correction may need
-# others before all are settled.
+# Maximum number of rounds that correct positions of references and certain think times. They come first,
+# because they decide which request meets which queue. Bytes arrive in packets, so a correction may require
+# others.
 PLACING_ROUNDS: Final = 16
-# What part of what is missing each step corrects, from either end of what servers may have thought: all of
-# it at once overshoots, since every think time moves the queues of the others, until little is missing.
+# The share of the error that each step corrects, from the shortest and from the longest think times. All at
+# once would overshoot, because each think time moves other queues, until little is missing.
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
-# No recorder is more exact; nearer than that is not nearer.
+# The resolution of recorders. Smaller errors do not count as better.
 RESOLUTION_US: Final = 100
 # An explanation fits as well if the recording is at most e times less likely under it, or if its mean error
 # is within the resolution of browser clocks, which write milliseconds.
@@ -33,7 +33,7 @@ CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
 
 Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
-"""Yields pages to load over the recorder's network, and takes a record of each; None: time is over."""
+"""Yields pages to load over the recorder's network. Takes a record of each, or None if the time is over."""
 
 
 @dataclass(frozen=True)
@@ -53,24 +53,25 @@ class Misfit:
     """The differences of a load from the recording, by resource."""
 
     waits_us: dict[int, float]
-    """How much longer the recorded wait for the answer was."""
+    """Time by which the recorded wait for the response was longer."""
     asks_bytes: dict[int, float]
-    """By how many bytes of its initiator the recorded request came later."""
+    """Number of body bytes of its initiator by which the recorded request came later."""
     asks_us: dict[int, float]
-    """The same in time."""
+    """Time by which the recorded request came later."""
 
     @property
     def errors_us(self) -> list[float]:
-        """All of them, without signs."""
+        """Return the absolute differences of all waits and all times of requests."""
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
 def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
     """Search for the simplest think times that explain the recording.
 
-    `page` is as it was imported. Behind a queue a server that thinks and one that answers at once look alike,
-    and which requests meet in a queue follows from all think times together. So they are sought from none
-    upwards and from all that was recorded downwards, and what need not be there is left out.
+    `page` is the page as imported. If a queue delays a response, the server's think time cannot be seen, and
+    all think times together determine which requests meet in a queue. So the search approaches the recording
+    from two ends: from no think times upwards, and from the longest possible ones downwards. Then it removes
+    think times that are not needed.
     """
     search = _Search(exchanges)
     complete = True
@@ -96,7 +97,7 @@ def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[
 
 
 class _OutOfTimeError(Exception):
-    """There is no time for more loads."""
+    """Raised if there is no time for more loads."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class _Tried:
 
     @property
     def loss(self) -> float:
-        """The unlikelihood plus a penalty for each server that thinks."""
+        """Return the negative log-likelihood plus a penalty for each think time."""
         return self.unlikely + supposed(self.page)
 
 
@@ -134,11 +135,11 @@ class _Search:
 
     @property
     def best(self) -> _Tried:
-        """The simplest explanation that explains the most so far."""
+        """Return the tried page with the smallest loss."""
         return min(self.tried, key=lambda one: one.loss)
 
     def explained(self) -> Page | None:
-        """Return the best page with the explanations that fit as well, or None if no load was valid."""
+        """Return the best page with the explanations that fit as well; None if no load was valid."""
         if not self.tried or self.best.unlikely == inf:
             return None
         best = self.best
@@ -164,7 +165,7 @@ _Looking = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
 def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
-    """Place the references, then approach the recording from no think time and from all of it."""
+    """Correct the positions of references, then approach the recording from both ends of think times."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.found.waits_us.keys()
@@ -185,7 +186,7 @@ def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
 
 
 def _simplified(search: _Search) -> _Looking:
-    """Remove the think times that explain too little, the shortest first, by bisection."""
+    """Remove by bisection the think times that do not reduce the loss, the shortest first."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = sorted(
@@ -205,23 +206,23 @@ def _simplified(search: _Search) -> _Looking:
 def unlikelihood(found: Misfit) -> float:
     """Return the negative log-likelihood of a recording with these errors, up to a constant.
 
-    Errors are taken to have a Laplace distribution, since a few are large: where two requests changed places
-    in a queue, or a packet was lost.
+    Errors are assumed to have a Laplace distribution, because a few are large: if two requests changed places
+    in a queue, or if a packet was lost.
     """
     errors = found.errors_us
     return unlikelihood_of(sum(errors) / max(1, len(errors)), found)
 
 
 def unlikelihood_of(error_us: float, found: Misfit) -> float:
-    """Return the negative log-likelihood of as many errors with this mean."""
+    """Return the negative log-likelihood of errors with this mean, as many as `found` has."""
     return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
 
 
 def supposed(page: Page) -> int:
-    """Return the number of think times, each a parameter of the explanation.
+    """Return the number of think times that are not 0: the parameters of the explanation.
 
-    It has to explain more of the recording than chance would, and the more, the worse the rest is explained:
-    half of Akaike's criterion (1974, IEEE Transactions on Automatic Control 19:716).
+    As a penalty on the log-likelihood, it is half of Akaike's criterion (1974, IEEE Transactions on Automatic
+    Control 19:716). So a think time must explain more of the recording than chance would.
     """
     return sum(us > 0 for us in _think_times(page).values())
 
@@ -235,7 +236,7 @@ def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
-    """`record` is of a load of the page over the recorder's network."""
+    """Return the differences of the recording from a load of the page over the recorder's network."""
     waits: dict[int, float] = {}
     asks: dict[int, float] = {}
     asks_bytes: dict[int, float] = {}
@@ -258,7 +259,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Whose answer nothing could delay but its server: no other request or response was on the network."""
+    """Return exchanges that only the server can have delayed: nothing else was on the network meanwhile."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -268,18 +269,18 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """The page whose next load comes nearer to the recording, by this part of what waits were off."""
+    """Return the page with corrected references, and think times corrected by `part` of the error."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
-    """With references in their places, and these think times longer or shorter by what their waits were off.
+    """Return the page with the positions of references and the think times in `thinking` corrected.
 
-    `most` bounds each think time by the recorded wait beyond a round trip, in microseconds.
+    Each think time changes by the error of its wait, but stays between 0 and `most`, in microseconds.
 
-    References keep the order in which they were asked for, that of the page's resources: those of one packet
-    were asked for at one moment, but bytes do not come evenly, and each is corrected by itself.
+    References keep the order of their requests, which is the order of the page's resources. Each is
+    corrected by itself, and bytes do not arrive evenly, which could exchange references of one packet.
     """
     resources = page.resources
     changes: dict[int, dict[str, int | None]] = {
@@ -292,7 +293,7 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
         at_bytes = round((resources[index].initiator_at_bytes or 0) + count)
         initiator = _initiator(resources[index])
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
-        # What the last byte reveals is asked for when the body's connection is free.
+        # The end of the response frees its connection before it reveals resources.
         inside = at_bytes < resources[initiator].body_bytes
         changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return _changed(page, changes)

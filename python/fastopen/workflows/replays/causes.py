@@ -1,4 +1,4 @@
-"""Why a replay differs from its recording: the largest difference on the way to its load event."""
+"""Find the cause why a replay differs from its recording: the largest difference on its critical path."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 from fastopen.pages.recording import Recording
 
-# Differences below this are the recorders' clocks.
+# Smaller differences may come from the clocks of recorders.
 WORTH_SAYING_MS: Final = 5.0
 URL_SHOWN: Final = 60
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One step of one resource that took longer or shorter. Times in ms."""
+    """One step of one resource's request, with its recorded and replayed duration in milliseconds."""
 
     url: str
     step: str
@@ -24,7 +24,7 @@ class Cause:
     replayed_ms: float
 
     def sentence(self) -> str:
-        """`receiving http://a.test/x: 171 ms instead of 5`."""
+        """Return the cause in words, such as `receiving http://a.test/x: 171 ms instead of 5`."""
         url = self.url if len(self.url) <= URL_SHOWN else self.url[: URL_SHOWN - 1] + "…"
         return f"{self.step} {url}: {self.replayed_ms:.0f} ms instead of {self.recorded_ms:.0f}"
 
@@ -33,7 +33,7 @@ AnyCause = TypeVar("AnyCause", bound=Cause)
 
 
 class Moments(NamedTuple):
-    """The moments of one request, in ms since the load began."""
+    """The times of one request, in milliseconds since the start of the load."""
 
     asked: float
     sent: float
@@ -44,8 +44,8 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """The step that differs most, of the resources that led to what the load event waited for last."""
-    # Recordings do not tell waiting for a connection from waiting for the answer.
+    """Return the step that differs most on the critical path of the replay, or None as `largest`."""
+    # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
         for index, one in enumerate(recording.exchanges)
@@ -54,7 +54,7 @@ def cause_of(
     requests = {request.resource: request for request in record.requests}
     for index, one in requests.items():
         if one.queued_ns is not None and one.first_byte_ns is not None and one.end_ns is not None:
-            # A client that holds a request has asked for it before.
+            # A held request was revealed before it was queued, earlier by the time for which it was held.
             asked = one.queued_ns / 1e6 - held_ms[index]
             replayed[index] = Moments(asked, asked, one.first_byte_ns / 1e6, one.end_ns / 1e6)
     return largest(
@@ -67,7 +67,7 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield the steps from what made the client ask for a resource to its last byte, with both durations."""
+    """Yield the steps from a resource's reveal to its last byte, with both durations, if both are known."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -82,13 +82,13 @@ def steps(
 
 
 def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
-    """The step that differs most; None where none does by what is worth saying."""
+    """Return the step that differs most; None if no step differs by at least WORTH_SAYING_MS."""
     found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
     return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
 
 
 def way_to_the_load_event(page: Page, requests: Mapping[int, Request]) -> Iterator[int]:
-    """The resource that the load event waited for last, and what led to it."""
+    """Yield the `load` resource that ended last, and then its chain of initiators up to the root."""
     ended = {
         index: request.end_ns
         for index, request in requests.items()

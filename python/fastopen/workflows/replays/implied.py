@@ -1,11 +1,11 @@
-"""The network that a recording implies, and its page as it went over it.
+"""Derive the network that a recording implies, and the page to replay over it.
 
 docs/measurements/replays.md lists the rules.
 
-What the recorder's browser and servers caused stays in the page, as lengths of time: name lookups, handshakes
-with TLS, waits for a connection, thinking, a body that came slower than the network explains. What the
-network causes is left to the replay: round trips, slow start, sharing the link.
-No moment of the recording is in the page, and its load event is not either.
+Delays that the recorder's browser and servers caused stay in the page as durations: name lookups, handshakes
+with TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
+Delays that the network causes are left to the replay: round trips, slow start, sharing of the link. The page
+has no absolute time of the recording, not even that of its load event.
 """
 
 import math
@@ -36,23 +36,23 @@ from fastopen.pages.rates import (
 from fastopen.pages.recording import RecordedExchange, Recording
 
 WINDOW_MAX_SEGMENTS: Final = 1000
-# Sums of a few recorded lengths are off by less.
+# Upper bound of the rounding error in sums of a few recorded durations.
 ROUNDING_MS: Final = 1.0
 # A lookup that is shorter than this was answered by a cache of the recorder's machine.
 CACHED_MS: Final = 1.0
-# In one go: within this part of a round trip nothing can have been acknowledged.
+# A response arrives in one flight if it takes at most this share of a round trip: no acknowledgment fits in.
 AT_ONCE: Final = 0.5
-# Where the time that requests waited for connections is kept as it was recorded: as many as a page can want.
+# Connections per host if the page has the recorded waits for connections: more than any page needs.
 UNLIMITED_CONNECTIONS: Final = 256
-# A world measures its link by handshakes, which are sent again after a second: the rest is the hosts' own.
+# A world measures its link by handshakes, which time out after a second. A longer RTT is extra RTT of hosts.
 LINK_RTT_MAX_US: Final = 500_000
-# Of the load time: on the host, a load with a packet later than this is left out.
+# Tolerated lateness of a packet on engine host, as a share of the load time.
 LATE_SHARE: Final = 0.01
 LATE_MIN_US: Final = 5_000
-# The head of a request has to fit into a SYN, as a connection that stands for an open one sends it at once.
+# The head of a request must fit into a SYN: the arm sends it at once, as if the connection were open.
 HEAD_MAX_BYTES: Final = 1200
 URL_MAX_BYTES: Final = 1000
-# Connections cost no round trip of their own; the recorded handshakes are in the page.
+# An arm whose connections need no round trip, because the page has the times of the recorded handshakes.
 ARM: Final[ArmName] = HEADLINE.name
 
 
@@ -61,30 +61,30 @@ class Rules:
     """The rules that derive facts from a recording. Tests turn single rules off to show their effect."""
 
     window_ms: float | None = WINDOW_MS
-    """For the rate of the link; None: no limit."""
+    """The time window in which the rate of the link is measured; None for a link without a rate."""
     full_link: bool = True
-    """Only where the link was full; else what it achieved limits it, however little that was."""
+    """Derive the rate only from times when the link was full; otherwise use the largest achieved rate."""
     initial_window: bool = True
-    """Responses that came in one go widen the initial window."""
+    """Enlarge the initial window for responses that arrived in one flight."""
     round_trips: bool = True
-    """Bodies of several windows bound the round trip of their host; else its shortest handshake is that."""
+    """Shorten a host's round trip to fit the times of its bodies; otherwise use its shortest handshake."""
     sending: bool = True
-    """Servers that sent slowly do so again."""
+    """Let servers send bodies as slowly as recorded."""
     pushes: bool = True
-    """What a server pushed is asked for when its initiator is; else when that reveals it."""
+    """Request a pushed resource together with its initiator; otherwise when its initiator reveals it."""
     handshakes: bool = True
-    """Handshakes and lookups where they were recorded, and no others; else TCP's own on each connection."""
+    """Use only recorded handshakes and lookups; otherwise each connection has a TCP handshake."""
     versions: bool = True
-    """Hosts that spoke HTTP/2 or 3 do so again; else all speak HTTP/1.1."""
+    """Use HTTP/2 and HTTP/3 for hosts recorded with them; otherwise use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Requests to hosts of HTTP/1.1 wait for connections as recorded; else for one of six."""
+    """Let requests over HTTP/1.1 wait for connections as recorded; otherwise for one of six."""
     names: NameLookup = "none"
-    """Way in which names are looked up through the link; `none`: lookups take as long as recorded."""
+    """The protocol of name lookups through the link. With `none`, lookups take as long as recorded."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The page and the network of a replay."""
+    """The page, the network and the settings of a replay."""
 
     page: Page
     network: Network
@@ -92,15 +92,15 @@ class Replay:
     tcp: Tcp
     origins: Origins
     tls: Tls | None
-    """None: no host speaks HTTP/3, and all speak in cleartext; else those that do have QUIC's TLS."""
+    """The settings of QUIC's TLS for hosts with HTTP/3; None if there are none. Other hosts use cleartext."""
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
-    """By resource: how long it is held before it is queued, for what the recorder's browser waited for."""
+    """For each resource, the recorded wait of the browser for which its request is held before queueing."""
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
-        """The page as it is loaded: URLs are https where QUIC has TLS, others http, on the same ports."""
+        """Return the page with https URLs for hosts with HTTP/3, else http URLs, on the same ports."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
@@ -126,7 +126,7 @@ class Replay:
 
 
 def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
-    """Raises InputError where the recording does not say enough."""
+    """Derive a replay from an imported recording. Raises InputError if the recording lacks timings."""
     page, recording = imported.page, _sufficient(imported)
     rate = _rate(recording, rules)
     window = WINDOW_SEGMENTS
@@ -162,10 +162,9 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """Return the network that a load was recorded over, named or implied by its file.
+    """Return the network over which a load was recorded, as its file names or implies it.
 
-    Return None without either: a file without handshakes implies no round trip, and a link that was never
-    full had no queue.
+    None if neither is known: without handshakes no RTT is known, and a link that was never full had no queue.
     """
     if recording.network is not None:
         try:
@@ -194,9 +193,9 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time between request and sending that the replay does not cause by itself.
+    """Return the time in milliseconds between request and sending that the replay does not cause itself.
 
-    `waits`: include the waits for a connection, which are also the recorder's own if its machine was busy.
+    With `waits`, include recorded waits for a connection, which may also come from a busy recording machine.
     Otherwise the replay itself waits for one of six connections.
     """
     if not rules.handshakes:
@@ -212,10 +211,10 @@ def _sent_together(
     held: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Requests that waited for one shared connection were sent in one go when it stood, in their order.
+    """Return `held` with equal send times for requests that waited for the same shared connection.
 
-    Recordings round each length by itself: a tenth of a millisecond would put another response first into the
-    first window, and what comes behind it a round trip later.
+    Such requests were sent together, in order, when the connection was ready. Recordings round each duration
+    separately. An error of 0.1 ms could put another response first, and delay others by a round trip.
     """
     longer = list(held)
     for host in shared:
@@ -234,8 +233,10 @@ def _sent_together(
 def shared_and_quic_hosts(
     resources: Sequence[Resource], exchanges: Sequence[RecordedExchange]
 ) -> tuple[list[str], list[str]]:
-    """Return the hosts most of whose requests shared a connection with others at once (HTTP/2 or 3), and of
-    these the hosts most of whose shared connections used QUIC (HTTP/3).
+    """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3.
+
+    They are the hosts for which most requests shared a connection with others at the same time, and the ones
+    for which most of these requests used QUIC.
     """
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
@@ -244,18 +245,18 @@ def shared_and_quic_hosts(
 
 
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return the hosts for which more than half is true."""
+    """Return the hosts for which more than half of the values are True."""
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
 def _tls(rules: Rules) -> Tls:
-    """QUIC's early data does what cookies do for TCP: a connection costs no round trip of its own."""
+    """Return the settings of QUIC's TLS. With early data, a connection needs no round trip, as with TFO."""
     session: SessionStart = "early" if rules.handshakes else "none"
     return Tls(security="recorded", session=session, key_share="x25519")
 
 
 def _with_scheme(url: str, scheme: str) -> str:
-    """With the port written out, since another scheme has another one by default."""
+    """Return the URL with another scheme and the same port, written out unless it is the default port."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     default = port == {"http": 80, "https": 443}[scheme]
@@ -264,7 +265,7 @@ def _with_scheme(url: str, scheme: str) -> str:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Within what a world can do; a link that is faster has no limit that would matter."""
+    """Return the link's rate in bit/s, at least a world's lowest; None if unknown or above its highest."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -275,7 +276,7 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 
 
 def _network(recording: Recording, rate: int | None) -> Network:
-    """The nearest host makes the access link's RTT; what others lie further away is their own."""
+    """Return the network: the RTT of the nearest host is the link's, and others have extra RTTs."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
@@ -287,7 +288,7 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Add a resolver as far away as the shortest uncached lookup. Raises InputError if there is none."""
+    """Add a resolver whose RTT is the shortest uncached lookup. Raises InputError if there is none."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -298,18 +299,18 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
 
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
-    """The initial window: the most segments of any response that came in one go, as the replay sends it.
+    """Return the initial window: the largest number of segments of a response that arrived in one flight.
 
-    Content delivery networks begin with more than ten, and a connection that is open already may have more.
-    A response that took longer than the rate explains is paced, and pieces do not fill the head's segment:
-    Linux counts its window in packets, so that it needs one more.
+    Content delivery networks begin with more than ten segments, and an open connection may have a larger
+    window. If a response took longer than the rate explains, the replay paces it. The segment of its head is
+    then not full, and Linux counts the window in packets, so the response needs one more.
     """
 
     def segments(exchange: RecordedExchange) -> int:
         paced = _sending(exchange, 0.0, rate, WINDOW_MAX_SEGMENTS) > 0
         return math.ceil(exchange.received_bytes / SEGMENT_BYTES) + paced
 
-    # A single slow handshake would make much of a host seem to have come at once.
+    # If a host's only handshake was slow, many of its responses would seem to arrive in one flight.
     usual = median_low(recording.round_trip_ms.values())
     at_once = [
         segments(x)
@@ -322,10 +323,10 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 def _with_fitting_trips(
     page: Page, recording: Recording, rate: int | None, window: int
 ) -> tuple[Page, Recording]:
-    """Shorten round trips until slow start explains how fast each body came.
+    """Shorten the hosts' round trips until slow start explains how fast each body arrived.
 
-    A single handshake may have been slow, or the initial window of a host larger than that of others. The
-    difference becomes think time, so that waits keep their length.
+    A host's only handshake may have been slow, or its initial window may be larger than other hosts'. The
+    difference becomes server think time, so that waits keep their length.
     """
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
@@ -349,7 +350,7 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with recorded connections and slow servers. `link`: bit/s, initial window."""
+    """Return the page with recorded delays of connections and servers. `link`: rate in bit/s, window."""
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]
@@ -359,7 +360,7 @@ def _as_recorded(
                 update["server_think_us"] = resource.server_think_us + _us(exchange.tcp + exchange.tls)
             update["request_header_bytes"] = min(resource.request_header_bytes, HEAD_MAX_BYTES)
             if len(resource.url) > URL_MAX_BYTES:
-                # Two URLs may begin alike.
+                # Add the number, because two URLs may have the same start.
                 update["url"] = f"{resource.url[:URL_MAX_BYTES]}~{number}"
         initiator = resource.initiator
         if rules.pushes and exchange.pushed and initiator is not None:
@@ -375,9 +376,9 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the time the body took beyond what the network explains; else 0."""
+    """Return the time in which the body arrived, in milliseconds; 0 if the network explains this time."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
-    # Slow start's rounds after the first (each doubles the window), and the bytes at the link's rate.
+    # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
     return received_ms if received_ms > explained_ms else 0.0
 

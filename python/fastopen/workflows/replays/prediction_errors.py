@@ -1,4 +1,4 @@
-"""Why a prediction errs: the step of the foretold load that differs most from the load that it foretold."""
+"""Find the cause of a prediction's error: the step that differs most from the measured load."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -13,11 +13,11 @@ ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
 
 @dataclass(frozen=True)
 class PredictionError(Cause):
-    """One step: `recorded_ms` as measured, `replayed_ms` as foretold."""
+    """One step of a request: `recorded_ms` was measured, `replayed_ms` was predicted."""
 
     kind: ErrorKind
-    """Whose error it is: asking too late or too soon, waiting for a connection, the page's think time, the
-    queues that the request and its answer went through, or the body."""
+    """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
+    server think time, the queueing of request and response, or the transfer of the body."""
 
 
 _KINDS: Final[dict[str, ErrorKind]] = {
@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, foretold: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """`page` is the import by which a load of `original` was foretold; None where nothing differs."""
+    """Return the step that differs most between the load predicted with `page` and the measured load."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
@@ -52,7 +52,7 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """By resource of the page, the one of the other: the first of the same name that is none's yet."""
+    """Map resources of `page` to resources of `other` with the same method and URL, each used once."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
@@ -62,7 +62,7 @@ def _same_resources(page: Page, other: Page) -> dict[int, int]:
 
 
 def _timed(record: LoadRecord) -> dict[int, Moments]:
-    """Return the moments of requests of which every one is known."""
+    """Return the times of the requests whose times are all known, by resource."""
     found = {}
     for one in record.requests:
         every = (one.queued_ns, one.sent_ns, one.first_byte_ns, one.end_ns)

@@ -1,4 +1,4 @@
-"""The distance of a replay from its recording."""
+"""Compute the errors of replays compared with their recordings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from fastopen.workflows.replays.implied import Replay
 
 @dataclass(frozen=True)
 class ValidatedReplay:
-    """A page that was recorded and replayed."""
+    """A page that was recorded and replayed, with the times of both loads."""
 
     replay: Replay
     replayed_ms: float
     cause: Cause | None
-    """What differs most on the way to the load event; None where nothing does."""
+    """The step on the critical path that differs most; None if no step differs enough."""
     lookups_ms: tuple[tuple[float, float], ...] = ()
-    """Milliseconds that each lookup took when recorded (0: not recorded), and through the link."""
+    """Milliseconds of each lookup: recorded (0 if it was not recorded), and replayed through the link."""
 
     @property
     def page(self) -> str:
@@ -30,7 +30,7 @@ class ValidatedReplay:
 
     @property
     def error_percent(self) -> float:
-        """Signed: a replay that takes longer than the recording is above 0."""
+        """Return the error of the load time in percent, positive if the replay took longer."""
         return 100 * (self.replayed_ms - self.recorded_ms) / self.recorded_ms
 
     def as_json(self) -> dict[str, Any]:
@@ -52,6 +52,6 @@ class ValidatedReplay:
 
 
 def median_error_percent(judged: Iterable[ValidatedReplay]) -> float | None:
-    """The median of the errors without their signs; None of nothing."""
+    """Return the median of the absolute errors in percent; None without any replay."""
     errors = [abs(one.error_percent) for one in judged]
     return round(median(errors), 3) if errors else None
