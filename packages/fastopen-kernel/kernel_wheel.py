@@ -67,7 +67,7 @@ class KernelHook(BuildHookInterface[Any]):
         (Path(self.directory) / "SOURCE.md").unlink(missing_ok=True)
 
     def _source(self, project: Path) -> dict[str, str]:
-        scripts = sorted((project / "python/fastopen/apps/kernels").glob("*.py"))
+        scripts = sorted((project / "python/fastopen").glob("*/kernels/[!_]*.py"))
         return {
             str(project / "kernel"): "fastopen_kernel/source",
             **{str(path): f"fastopen_kernel/source/scripts/{path.name}" for path in scripts},

@@ -138,7 +138,15 @@ def test_the_kernels_wheel_holds_a_kernel_that_can_be_read_and_what_its_licence_
         names = content.namelist()
         (metadata,) = (content.read(name).decode() for name in names if name.endswith("METADATA"))
     source = {name.removeprefix("fastopen_kernel/source/") for name in names}
-    assert {"SOURCE.md", "config", "unused", "headers.h", "trial.c", "scripts/build.py"} <= source
+    assert {
+        "SOURCE.md",
+        "config",
+        "unused",
+        "headers.h",
+        "trial.c",
+        "scripts/build.py",
+        "scripts/recipe.py",
+    } <= source
     assert any(name.startswith("patches/") for name in source)
     assert any(name.endswith("licenses/COPYING") for name in names)
     assert "License-Expression: GPL-2.0-only" in metadata

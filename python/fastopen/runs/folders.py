@@ -56,8 +56,7 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder itself if it holds a run, otherwise the folders in it that do, sorted by name, without
-    hidden ones."""
+    """Return the folder itself if it holds a run, otherwise the folders in it that do and are not hidden."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
