@@ -284,10 +284,11 @@ def _say_done_again(run: ExecutedRun) -> None:
     """Print the number of repeated loads, and loads that workers did not finish."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
-        done = f"{store.loads_done()} of {store.loads_asked()} loads done"
-        kinds = {kind for load in store.loads() if load.superseded for kind, _ in load.invalid}
+        loads = [*store.loads()]
+        valid = f"{sum(load.valid for load in loads)} of {store.loads_asked()} loads are valid"
+        kinds = {kind for load in loads if load.superseded for kind, _ in load.invalid}
         why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
-        print_message(f"{done}; {again} repeated: {why}")
+        print_message(f"{valid}; {again} repeated: {why}")
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
         print_message(f"{tasks} split and sent again, since a worker died")

@@ -146,7 +146,7 @@ def test_an_experiment_that_another_client_cannot_do_is_refused_in_words(tmp_pat
     )
     for client, message in (
         ("wget2", "runs wget2 with HTTP/1.1, not with HTTP/2"),
-        ("lynx", "'lynx' is unknown"),
+        ("lynx", "unknown value 'lynx'"),
     ):
         done = fastopen("reproduce", tmp_path / "one.toml", "--client", client)
         assert done.returncode == 2

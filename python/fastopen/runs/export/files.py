@@ -13,6 +13,7 @@ from fastopen.common.errors import InputError
 from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document
+from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
 from fastopen.runs.tables import TABLES, Flattener, Row
@@ -37,10 +38,7 @@ def export(
     `watch` is called with the number of written loads. The folder appears when it is complete. Raises
     InputError, MachineError.
     """
-    if job is not None and job not in run.jobs():
-        raise InputError(
-            f"has no job {job!r}", run.place, "fastopen export --format csv lists the jobs in loads.csv"
-        )
+    run.check_job(job)
     count, at = 0, ""
     try:
         with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
@@ -49,7 +47,7 @@ def export(
                 write(row, record)
                 watch(count)
     except _UNLIKE_A_RECORD as error:
-        raise InputError(f"damaged: the record of {at}: {error!r}", run.place) from None
+        raise damaged(f"the record of {at}: {error!r}", run.place) from None
     return count
 
 
@@ -67,9 +65,7 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         return
     if form == "png":
         if not any(setup.client.screenshot for setup in run.experiment().setups):
-            raise InputError(
-                "has no screenshots", run.place, "fastopen run --client chromium --screenshots keeps them"
-            )
+            raise InputError("has no screenshots", run.place, "run with --client chromium --screenshots")
         yield _screenshots(place)
         return
     with ExitStack() as files:
