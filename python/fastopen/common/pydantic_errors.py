@@ -12,7 +12,7 @@ from fastopen.common.errors import InputError, InputErrorGroup, any_of, one_line
 MOST_LISTED: Final = 20_000
 MOST_SHOWN: Final = 10
 _PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
-_KINDS: Final = {dict: "an object", list: "a list", tuple: "a list"}
+_KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
 """A list of any length. Without this limit, each `{}` in it would give an error for every missing key."""
@@ -80,10 +80,10 @@ def _plain(problem: Mapping[str, Any]) -> str:
         return f"{shown} is not a whole number"
     if kind in ("greater_than_equal", "less_than_equal"):
         small = "ge" in known
-        words = ("small", known["ge"], "more") if small else ("large", known["le"], "less")
-        return "{} is too {}; use {:n} or {}".format(shown.strip("'"), *words)
+        limit = f"small; use {known['ge']:n} or more" if small else f"large; use {known['le']:n} or less"
+        return shown.strip("'") + f" is too {limit}"
     name, _, newest = str(known.get("expected", "")).strip("'").rpartition("/")
     number = shown.strip("'").removeprefix(f"{name}/")
-    if name and number.isdecimal() and int(number) > int(newest):
+    if name and (number + newest).isdecimal() and int(number) > int(newest):
         return f"{shown} is newer than this fastopen reads ({newest}); update fastopen"
     return f"{shown}: {message[0].lower()}{message[1:]}"

@@ -211,7 +211,7 @@ def test_a_machine_that_cannot_do_it_says_so_and_exits_with_3(fake_world: FakeWo
 def test_a_missing_world_program_says_so_and_exits_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTOPEN_WORLD", "/nowhere")
     done = fastopen("run", "example")
-    assert (done.returncode, "FASTOPEN_WORLD names /nowhere" in done.stderr) == (3, True)
+    assert (done.returncode, "FASTOPEN_WORLD=/nowhere is not executable" in done.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
