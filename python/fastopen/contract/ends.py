@@ -51,7 +51,7 @@ def check_ends(
 
 def _without(version: str, origins: Origins) -> str:
     """Return a remedy against hosts that speak this version of HTTP."""
-    return "--http=1.1" if origins.http == version else f"no --http{version}-hosts"
+    return "--http=1.1" if origins.http == version else f"drop --http{version}-hosts"
 
 
 def _check_quic(tcp: Tcp, tls: Tls | None, otherwise: str) -> None:

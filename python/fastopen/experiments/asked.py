@@ -239,16 +239,8 @@ class Asked:
         """Return the experiment. `others` are settings beside factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
-        try:
+        with self._named():
             return Experiment(**asked, **others)  # type: ignore[arg-type]
-        except ValidationError as error:
-            found = problems_of(error)[0]
-            if found["type"] == "conflict":
-                names = [one.name for one in ASKED if one.toml in found["ctx"]["keys"]]
-                refused = input_error(error, "")
-                raise self.fault(refused.message, names, refused.remedy) from None
-            key = self.source.setting_of(str(next(iter(found["loc"]), "")))
-            raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
         """Return the error of these factors together. Factors that were not requested have their defaults."""
@@ -258,13 +250,15 @@ class Asked:
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error about several factors into an InputError that names them."""
+        """Turn a model's error into an InputError that names the factors, of these parts, or the setting."""
         try:
             yield
         except ValidationError as error:
-            found = input_error(error, "")
-            keys = problems_of(error)[0].get("ctx", {}).get("keys", ())
-            names = [one.name for one in ASKED if one.toml in keys]
+            found, problem = input_error(error, ""), problems_of(error)[0]
+            names = [one.name for one in ASKED if one.toml in problem.get("ctx", {}).get("keys", ())]
+            if not names and not parts:
+                key = self.source.setting_of(str(next(iter(problem["loc"]), "")))
+                raise InputError(found.message, self.source.place(key)) from None
             names = names or [one.name for one in of_part(*parts) if one.name in self.values]
             raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None
         except ValueError as error:

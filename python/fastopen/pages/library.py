@@ -123,7 +123,8 @@ def _load_recordings(
             found += _load_file(file, library, lenient, part_of(progress, number, len(files)))
         except InputError as error:
             if not lenient and len(files) > 1:
-                remedy = error.remedy or "skip damaged files with --lenient"
+                skip = "" if "--lenient" in error.remedy else "skip damaged files with --lenient"
+                remedy = ", or ".join(filter(None, (error.remedy, skip)))
                 raise InputError(error.message, error.place, remedy) from None
             if not lenient:
                 raise
@@ -293,7 +294,7 @@ class Library:
         bare = host.removeprefix("www.")
         near = [k for k in known if (urlsplit(k).hostname or "").removeprefix("www.") == bare]
         near += [k for k in difflib.get_close_matches(keys[0], known, n=3, cutoff=0.75) if k not in near]
-        remedy = "record it, or name its folder with --library"
+        remedy = "record the page, or name its folder with --library"
         if near:
             remedy += f". Similar: {', '.join(near[:3])}"
         if self._unreadable:

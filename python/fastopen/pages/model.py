@@ -314,8 +314,8 @@ def decode_json(text: str, place: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"{place}: line {error.lineno} column {error.colno}"
-        remedy = "fix that place, or write the page file again"
-        raise InputError(f"malformed JSON: {error.msg}", where, remedy) from None
+        fault = f"malformed JSON: {error.msg}"
+        raise InputError(fault, where, "fix that place, or write the file again") from None
     except RecursionError:
         raise InputError("malformed JSON: nested too deeply", place) from None
     except ValueError as error:  # an integer of thousands of digits

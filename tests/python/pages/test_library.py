@@ -52,7 +52,7 @@ def test_a_folder_without_a_page_does_not_hide_the_packaged_page_of_its_name(
 def test_a_damaged_file_of_a_folder_is_named_with_how_to_leave_it_out(tmp_path: Path) -> None:
     (tmp_path / "a.har").write_text(json.dumps(har(entry("http://www.a.test/"))))
     (tmp_path / "b.har").write_text('{"log":')
-    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*; skip damaged files with --lenient"):
+    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*, or skip damaged files with --lenient"):
         load_pages([tmp_path])
     assert len(load_pages([tmp_path / "a.har"])) == 1
 
