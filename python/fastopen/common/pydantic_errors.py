@@ -19,7 +19,7 @@ Items = Annotated[list[Item], FailFast()]
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error about settings that exclude each other, by their keys in a file."""
+    """Return a validator's error about settings with these keys. Its texts name options: `--http=1.1/2`."""
     context = {"message": message, "remedy": remedy, "keys": keys}
     return PydanticCustomError("conflict", "{message}: {remedy}", context)
 

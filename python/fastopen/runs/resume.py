@@ -11,7 +11,7 @@ from fastopen.pages import Page
 from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 
-SHOWN_DIFFERENCES = 4
+SHOWN_DIFFERENCES = 3
 # Texts for people and names of the same pages do not make another experiment.
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
