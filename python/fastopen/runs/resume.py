@@ -42,7 +42,7 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
-    found = list(_differences("", there, here))
+    found = list(dict.fromkeys(_differences("", there, here)))
     kept = [*run.pages().values()]
     for one, page in zip(kept, pages, strict=False):
         if one.digest() != page.digest():
@@ -78,7 +78,7 @@ def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
     """Return the option of a field and its values as users write them; as they are if there is none."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
-        if factor.part == part and rest in factor.fields:
+        if factor.part == part and (rest in factor.fields or rest == factor.setting):
             write = factor.quantity.write
             return factor.flag, *("none" if one is None else write(one) for one in values)
     return field, *values
