@@ -100,7 +100,7 @@ def test_upstream_settings_are_rows_of_their_own() -> None:
 def test_what_is_a_servers_means_nothing_without_one(others: tuple[str, ...]) -> None:
     done = fastopen("run", "example", *others)
     assert done.returncode == 2
-    assert f"error: {others[0]}: needs an external server" in done.stderr
+    assert f"error: {others[0]}: needs --server" in done.stderr
 
 
 def test_a_host_that_no_page_asks_cannot_be_served() -> None:
@@ -113,7 +113,7 @@ def test_a_host_that_no_page_asks_cannot_be_served() -> None:
     ("others", "message"),
     [
         (("--client", "curl"), "--server, --client: fastopen does not run curl against an external server"),
-        (("--tls", "1.3"), "an external server works only in cleartext"),
+        (("--tls", "1.3"), "an external server works only without TLS"),
         (("--server", "nginx 'x"), "No closing quotation"),
         (("--server", ""), "the command line is empty"),
     ],

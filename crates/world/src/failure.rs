@@ -10,10 +10,11 @@ use fastopen_replay::tls;
 use crate::contract::{Fault, Record};
 
 /// The remedy if ordinary users may not create namespaces.
-const ALLOW_NAMESPACES: &str = "run as root: sysctl -w user.max_user_namespaces=15000 \
-    user.max_net_namespaces=15000, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0, on old \
-    Debian kernels also kernel.unprivileged_userns_clone=1; in a container, allow unshare in the seccomp \
-    profile";
+const ALLOW_NAMESPACES: &str = "allow them:\n  \
+    any Linux: sudo sysctl -w user.max_user_namespaces=15000 user.max_net_namespaces=15000\n  \
+    Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0\n  \
+    old Debian: sudo sysctl -w kernel.unprivileged_userns_clone=1\n  \
+    containers: allow unshare in the seccomp profile";
 
 /// The reason why a job could not be done.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -101,8 +102,7 @@ impl From<fastopen_netns::Error> for Failure {
                 Operation::EnterSandbox,
                 Some(Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS | Errno::ENOSYS),
             ) => {
-                let message =
-                    format!("this system does not allow fastopen to make namespaces: {}", error.source);
+                let message = format!("user namespaces are disabled or used up: {}", error.source);
                 (message, ALLOW_NAMESPACES.to_owned())
             }
             (Operation::AddQdisc { kind, .. }, Some(Errno::ENOENT)) => (

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 from pydantic import ValidationError
 
+from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
 from fastopen.experiments import ASKED, Combine, Source, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
@@ -17,6 +18,7 @@ from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine
 
 NAME: Final = "Experiment"
+SOURCE: Final = Source(NAME, lambda factor: factor.argument)
 _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 
@@ -79,10 +81,9 @@ class Experiment:
             "tolerance": dict(tolerance or {}),
             "smallest_effect": dict(smallest_effect or {}),
         }
-        source = Source(NAME, lambda factor: factor.argument)
         self.asked = experiment_of(
             document,
-            source,
+            SOURCE,
             combine=combine,
             named=network,
             factors={_ARGUMENTS[key].name: one for key, one in given.items()},
@@ -114,7 +115,8 @@ class Experiment:
         try:
             made.asked = Asked(**{**dict(self.asked), **settings})
         except ValidationError as error:
-            raise input_error(error, "Experiment") from None
+            found = input_error(error, NAME)
+            raise InputError(SOURCE.text(found.message), found.place, SOURCE.text(found.remedy)) from None
         made.seed_drawn = self.seed_drawn and "seed" not in settings
         if made.seed_drawn and not made.asked.seed:
             made.asked = with_drawn_seed(made.asked, auto_engine(None))

@@ -59,7 +59,7 @@ def _complain(message: str) -> None:
         traceback.print_exc()
     console = errors_console()
     for line in message.splitlines():
-        console.print("error: ", style="bold red", end="")
+        console.print("" if line.startswith(" ") else "error: ", style="bold red", end="")
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

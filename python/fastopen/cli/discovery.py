@@ -5,7 +5,6 @@ which several apps may add commands. A module is imported only when its command 
 needs no figures and no browser.
 """
 
-import difflib
 import shutil
 from collections import UserDict
 from collections.abc import Iterator
@@ -16,12 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
+from pydantic import ValidationError
 from typer.core import TyperGroup
 
 import fastopen
 from fastopen.cli.help import TopicCommand, arrange, show_placeholders, without_types
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, nearest
+from fastopen.common.pydantic_errors import input_error
 
 COMMANDS: Final = "commands"
 # The headings of the help, in their order. A command's module names one of them as its PANEL.
@@ -86,13 +87,17 @@ def _in_one_line() -> Iterator[None]:
             raise
         program = found.ctx.find_root().command_path if found.ctx else ""
         place = found.ctx.command_path.removeprefix(program).strip() if found.ctx else ""
-        asked, known = getattr(found, "option_name", ""), getattr(found, "possibilities", None) or ()
-        if near := difflib.get_close_matches(asked, known, n=1):
-            raise InputError(f"no such option: {asked}", place, f"did you mean {near[0]}?") from None
-        message = found.format_message().rstrip(".").replace("Value error, ", "").partition(", unable to")[0]
-        help_of = " ".join(filter(None, ("fastopen", place, "--help")))
-        message, _, near = message.replace("Input should be", "must be").partition(". Did you mean ")
-        remedy = f"did you mean {near}" if near else f"see {help_of}"
+        option, see = getattr(found, "option_name", ""), " ".join(filter(None, ("fastopen", place, "--help")))
+        if hasattr(found, "possibilities") and option:
+            remedy = nearest(option, found.possibilities or (), f"see {see}")
+            raise InputError(f"no such option: {option}", place, remedy) from None
+        if option:  # with a value too many, or without one
+            fault = "needs a value; add it" if "requires" in found.message else "takes no value; drop it"
+            raise InputError(fault, option) from None
+        if isinstance(error.__context__, ValidationError):
+            raise input_error(error.__context__, found.param.opts[0]) from None
+        message, _, near = found.format_message().rstrip(".").partition(". Did you mean ")
+        remedy = f"did you mean {near}" if near else f"see {see}"
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from typer.core import TyperCommand
 
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, any_of
 from fastopen.common.phrases import listed
 
 HELP: Final = "--help"
@@ -62,7 +62,7 @@ class TopicCommand(TyperCommand):
             topic = next((word.lower() for word in own[at + 1 :][:1] if not word.startswith("-")), "")
             topics = [*(name.lower() for name in TOPICS), ALL]
             if topic and topic not in topics:
-                raise InputError(f"unknown topic {topic!r}", HELP, f"use one of {', '.join(topics)}")
+                raise InputError(f"unknown topic {topic!r}", HELP, f"use {any_of(topics)}")
             ctx.meta[ASKED] = topic
             args = [HELP]
         return super().parse_args(ctx, args)

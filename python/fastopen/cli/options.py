@@ -92,7 +92,8 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:
-        raise input_error(error, "--client") from None
+        message = COMMAND_LINE.text(input_error(error, "").message)
+        raise InputError(message, "--client", "choose another client") from None
     except UnitError as error:
         raise InputError(str(error), "--client") from None
 

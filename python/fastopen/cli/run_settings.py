@@ -212,9 +212,8 @@ class RunSettings:
 
 def _with_control(experiment: Experiment) -> Experiment:
     if BASELINE.name not in experiment.arms:
-        raise InputError(
-            f"needs the transport {BASELINE.name}, which it loads twice", "--aa", "add it to --transports"
-        )
+        message = f"loads the transport {BASELINE.name!r} twice"
+        raise InputError(message, "--aa", f"add {BASELINE.name} to --transports")
     arms: list[ArmName] = [name for name in experiment.arms if name != CONTROL.name]
     arms.insert(arms.index(BASELINE.name) + 1, CONTROL.name)
     return experiment.model_copy(update={"arms": arms})

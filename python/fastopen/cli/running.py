@@ -284,10 +284,12 @@ def _say_done_again(run: ExecutedRun) -> None:
     """Print the number of repeated loads, and loads that workers did not finish."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
-        done = f"{store.loads_done()} of {store.loads_asked()} loads done"
-        kinds = {kind for load in store.loads() if load.superseded for kind, _ in load.invalid}
+        valid, kinds = 0, set[str]()
+        for load in store.loads():
+            valid += load.valid
+            kinds.update(kind for kind, _ in load.invalid if load.superseded)
         why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
-        print_message(f"{done}; {again} repeated: {why}")
+        print_message(f"{valid} of {store.loads_asked()} loads are valid; {again} repeated: {why}")
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
         print_message(f"{tasks} split and sent again, since a worker died")

@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -56,7 +57,7 @@ def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") ->
     """Return a remedy: `did you mean` with `kind` and the most similar known name, or else `otherwise`."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
-    near = difflib.get_close_matches(asked, names, n=1) or (begun if len(begun) == 1 else [])
+    near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
     return f"did you mean {kind}{near[0]}?" if near else otherwise
 
 
@@ -80,13 +81,14 @@ def one_line(text: str, limit: int = 500) -> str:
 class MachineError(Exception):
     """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
-    `message` names the missing thing. `remedy` is a way to get it, or empty if there is none.
+    `message` names the missing thing. `remedy` is a way to get it, or empty if there is none. It may have
+    several lines, the first of which introduces the others.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
         self.message = one_line(message)
-        self.remedy = one_line(remedy)
+        self.remedy = "\n  ".join(map(one_line, remedy.splitlines()))
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -99,6 +101,9 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
     """Return the error for a file or folder that cannot be written: MachineError if the disk is full."""
     message = f"cannot be written: {error.strerror or error}"
+    folder = os.path.dirname(str(path))
+    if error.errno == errno.ENOENT and folder and not os.path.isdir(folder):
+        return InputError("no such folder", folder, "create it or choose another file")
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")
     return InputError(message, str(path))

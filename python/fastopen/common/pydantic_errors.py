@@ -6,34 +6,41 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import FailFast, ValidationError
 from pydantic_core import PydanticCustomError
 
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, InputErrorGroup, any_of, one_line
 
 # The maximum number of errors to list. Each takes 700 bytes.
 MOST_LISTED: Final = 20_000
+MOST_SHOWN: Final = 10
+_PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
+_KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
 """A list whose validation stops at the first error: many `{}` would give an error for each missing key."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error: the settings with these keys in a file exclude each other."""
-    return PydanticCustomError(
-        "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
-    )
+    """Return a validator's error: the settings with these keys exclude each other. Its texts name options:
+    `--http=1.1/2`."""
+    context = {"message": message, "remedy": remedy, "keys": keys}
+    return PydanticCustomError("conflict", "{message}: {remedy}", context)
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return the first problem of `error`, with the number of further ones. `place` is the file or option."""
+    """Return the first problems of `error`, one a line. `place` is the file or option."""
     problems = input_errors(error, place)
-    first, others = problems[0], len(problems) - 1
-    if not others or first.remedy:
-        return first
-    return InputError(first.message, first.place, f"and {others} more problem{'s' if others > 1 else ''}")
+    if len(problems) == 1:
+        return problems[0]
+    if len(problems) > MOST_SHOWN:
+        problems[MOST_SHOWN - 1 :] = [InputError(f"{len(problems) - MOST_SHOWN + 1:,} more problems", place)]
+    return InputErrorGroup(problems)
 
 
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
     """Return every problem of `error`. `place` is the file or option."""
-    return [_input_error(problem, place) for problem in problems_of(error)]
+    problems = problems_of(error)
+    # A wrong item also makes its list too short.
+    own = [one for one in problems if one["type"] != "too_short" or not one["input"]]
+    return [_input_error(problem, place) for problem in own or problems]
 
 
 def problems_of(error: ValidationError) -> list[Any]:
@@ -48,28 +55,36 @@ def _input_error(problem: Mapping[str, Any], place: str) -> InputError:
     if problem["type"] == "conflict":
         found = problem["ctx"]
         return InputError(found["message"], place or ", ".join(found["keys"]), found["remedy"])
+    if problem["type"] == "resource":
+        return InputError(problem["ctx"]["problem"], f"{place}: {problem['ctx']['place']}")
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
     joined = ": ".join(part for part in (place, "".join(parts).lstrip(".")) if part)
     return InputError(_plain(problem), joined)
 
 
 def _plain(problem: Mapping[str, Any]) -> str:
-    kind, value = problem["type"], problem.get("input")
-    if kind == "missing":
-        return "missing"
-    if kind == "extra_forbidden":
-        return "unknown key"
+    kind, value, known = problem["type"], problem.get("input"), problem.get("ctx", {})
+    if kind in _PLAIN:
+        return _PLAIN[kind]
     if kind == "too_short" and not value:
-        return "is empty"
+        return "is empty; list at least one"
     message = str(problem["msg"])
     if kind == "value_error":
-        return message.removeprefix("Value error, ")
+        # Typer lists the words of an option after "is not one of".
+        message, _, words = message.removeprefix("Value error, ").partition(" is not one of ")
+        known_words = any_of(words.rstrip(".").replace("'", "").split(", "))
+        return f"unknown value {message}; use {known_words}" if words else message
     message = message.partition(", unable to parse")[0].replace("Input should be", "must be")
-    shown = (
-        "an object"
-        if isinstance(value, dict)
-        else "a list"
-        if isinstance(value, list | tuple)
-        else repr(value)
-    )
-    return f"{shown if len(shown) <= 80 else shown[:79] + '…'}: {message[0].lower()}{message[1:]}"
+    message = message.replace("a valid integer", "a whole number")
+    shown = one_line(_KINDS.get(type(value)) or repr(value), 80)
+    if kind == "int_parsing":
+        return f"{shown} is not a whole number"
+    if kind in ("greater_than_equal", "less_than_equal"):
+        small = "ge" in known
+        limit = f"small; use {known['ge']:n} or more" if small else f"large; use {known['le']:n} or less"
+        return shown.strip("'") + f" is too {limit}"
+    name, _, newest = str(known.get("expected", "")).strip("'").rpartition("/")
+    number = shown.strip("'").removeprefix(f"{name}/")
+    if name and (number + newest).isdecimal() and int(number) > int(newest):
+        return f"{shown} is newer than this fastopen reads ({newest}); update fastopen"
+    return f"{shown}: {message[0].lower()}{message[1:]}"

@@ -28,7 +28,7 @@ class UnitError(ValueError):
 
 def parse_duration_us(text: str) -> int:
     """Parse `20ms`, `1s`, `0.5ms` or `250us` into microseconds."""
-    return _parse(text, _DURATIONS_US, "a time", "20ms, 0.5ms, 1s", "microsecond")
+    return _parse(text, _DURATIONS_US, "a time", "20ms", "microsecond")
 
 
 def parse_rate_bit_per_s(text: str) -> int | None:
@@ -38,12 +38,8 @@ def parse_rate_bit_per_s(text: str) -> int | None:
     lowered = text.strip().lower()
     if lowered.endswith("bps"):
         # tc(8) reads mbps as megabytes a second, most other programs as megabits.
-        raise UnitError(
-            f"{text!r}: bps is read as bytes by some and as bits by others; write 4mbit or 256kbit"
-        )
-    return _parse(
-        lowered.removesuffix("/s"), _RATES_BIT_PER_S, "a rate", "4mbit, 256kbit, 1gbit, none", "bit/s", text
-    )
+        raise UnitError(f"{text!r} is ambiguous (bits or bytes); write 4mbit for 4 megabits per second")
+    return _parse(lowered.removesuffix("/s"), _RATES_BIT_PER_S, "a rate", "4mbit, or none", "bit/s", text)
 
 
 def parse_size_bytes(text: str) -> int | None:
@@ -52,40 +48,40 @@ def parse_size_bytes(text: str) -> int | None:
         return None
     if text.strip().isdecimal():
         text = text.strip() + "B"
-    return _parse(text, _SIZES_BYTES, "a size", "96kB, 64KiB, 150000, none", "byte")
+    return _parse(text, _SIZES_BYTES, "a size", "96kB or 1500", "byte")
 
 
 def parse_fraction(text: str) -> float:
     """Parse `1%` or `0.1%` into a fraction of one."""
     match = _NUMBER.fullmatch(text)
     if match is None or match[2] not in ("%", None):
-        raise UnitError(f"{text!r} is not a share; accepted: 1%, 0.1%, 0%")
+        raise UnitError(f"{text!r} is not a percentage; write for example 1%")
     value = Decimal(match[1])
     if match[2] is None and value != 0:
-        raise UnitError(f"{text!r} has no unit; accepted: 1%, 0.1%, 0%")
+        raise UnitError(f"{text!r} has no unit; write for example 1%")
     if value > 100:
         raise UnitError(f"{text!r} is more than 100%")
     return float(value / 100)
 
 
 def _parse(
-    text: str, units: Mapping[str, int], what: str, examples: str, base: str, shown: str | None = None
+    text: str, units: Mapping[str, int], what: str, example: str, base: str, shown: str | None = None
 ) -> int:
     shown = text if shown is None else shown
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise UnitError(f"{shown!r} is not {what}; accepted: {examples}")
+        raise UnitError(f"{shown!r} is not {what}; write for example {example}")
     number, unit = match[1], match[2]
     if unit is None:
         if Decimal(number) == 0:
             return 0
-        raise UnitError(f"{shown!r} has no unit; accepted: {examples}")
+        raise UnitError(f"{shown!r} has no unit; write for example {example}")
     if unit not in units:
-        raise UnitError(f"{shown!r}: unknown unit {unit!r} for {what}; accepted: {examples}")
+        raise UnitError(f"{shown!r}: unknown unit {unit!r} for {what}; write for example {example}")
     try:
         value = Decimal(number) * units[unit]
     except InvalidOperation:
-        raise UnitError(f"{shown!r} is not {what}; accepted: {examples}") from None
+        raise UnitError(f"{shown!r} is not {what}; write for example {example}") from None
     if value != value.to_integral_value():
         raise UnitError(f"{shown!r} is finer than one {base}")
     if value >= 2**63:

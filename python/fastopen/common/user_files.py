@@ -50,17 +50,17 @@ def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
     return data
 
 
-def read_text(path: Path, form: str, limit: int = MAX_TEXT_BYTES) -> str:
-    """Read a text in UTF-8. `form` describes the expected format in the error. Raises InputError."""
+def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
+    """Read a text in UTF-8. Raises InputError."""
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", str(path), form) from None
+        raise InputError(f"byte {error.start} is not UTF-8", str(path), "save the file as UTF-8") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML document. Raises InputError."""
-    text = read_text(path, "TOML is UTF-8 text", MAX_TOML_BYTES)
+    text = read_text(path, MAX_TOML_BYTES)
     for parts in _PARTS_OF_A_KEY.finditer(text):
         if parts[0].count(".") >= _MOST_PARTS_OF_A_KEY:
             line = text.count("\n", 0, parts.start()) + 1

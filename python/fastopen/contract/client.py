@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.clients import (
     CLIENTS,
@@ -38,17 +37,17 @@ _NULL_IS_DEFAULT: Final = (
 # Settings that not every client supports, each with the error's message and the end of its remedy.
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
-    "view": ("{} has no cache", " for view repeat"),
-    "fixed_scripts": ("{} runs no scripts", " for fixed_scripts"),
-    "h3_fallback_us": ("{} has its own rule for falling back to TCP", " for h3_fallback"),
-    "request_heads": ("fastopen cannot set the request headers of {}", " for request_heads"),
+    "view": ("{} has no cache", ", or --view=first"),
+    "fixed_scripts": ("{} runs no scripts", ", or --fixed-scripts=off"),
+    "h3_fallback_us": ("{} has its own rule for falling back to TCP", ", or --h3-fallback=none"),
+    "request_heads": ("fastopen cannot set the request headers of {}", ", or --request-heads=own"),
 }
 
 
 def unable(message: str, able: Iterable[ClientType], ending: str, *keys: str) -> PydanticCustomError:
     """Return the error for settings that the client does not support. The remedy names clients that do."""
-    named = any_of(one.label for one in able)
-    return conflict(message, f"use client {named}{ending}", "client.kind", *keys)
+    named = "/".join(one.label for one in able)
+    return conflict(message, f"use --client={named}{ending}", "client.kind", *keys)
 
 
 def _has(client: ClientType, setting: str) -> bool:
@@ -157,5 +156,5 @@ class Client(Part):
     @model_validator(mode="after")
     def _the_load_itself_is_loaded(self) -> Self:
         if "load" not in self.phases:
-            raise conflict("phase load is missing", "add it", "client.phases")
+            raise conflict("the phase load is missing", "add it", "client.phases")
         return self

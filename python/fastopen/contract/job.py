@@ -189,5 +189,5 @@ class Job(Part):
                 continue
             if any(one.url.startswith("https:") != encrypted for one in self.page.resources):
                 message = "recorded bodies name URLs with the schemes that they were recorded with"
-                raise ValueError(f"{place}: {message}: ask for transports recorded and recorded+tfo")
+                raise ValueError(f"{place}: {message}: use transports recorded and recorded+tfo")
         return self

@@ -148,7 +148,7 @@ class Network(Part):
     def _ipv6_has_its_mtu(self) -> Self:
         if self.ip == "6" and self.mtu_bytes < IPV6_MTU_MIN_BYTES:
             message = f"IPv6 needs an MTU of {IPV6_MTU_MIN_BYTES} bytes (RFC 8200 section 5)"
-            raise conflict(message, "ask for a larger MTU, or for ip 4", "network.ip", "network.mtu_bytes")
+            raise conflict(message, "use a larger --mtu, or --ip=4", "network.ip", "network.mtu")
         return self
 
     @model_validator(mode="after")
@@ -156,8 +156,8 @@ class Network(Part):
         for way in self.cross or ():
             limit = self.down if way == "down" else self.up
             if limit.rate_bit_per_s is None and limit.trace_ms is None:
-                message = f"a bulk flow needs a rate limit, and {way} has none"
-                remedy = f"set a rate or a trace for {way}"
+                message = f"a bulk flow needs a rate limit, but --{way} has none"
+                remedy = f"set --{way} or --{way}-trace"
                 raise conflict(message, remedy, "network.cross", f"network.{way}")
         return self
 
@@ -167,7 +167,7 @@ class Network(Part):
         plain = all(way.trace_ms is None and way.jitter is None and way.aqm != "drr" for way in ways)
         plain &= self.resolver_rtt_us in (None, self.rtt_us) and not any(self.host_extra_rtt_us.values())
         if self.link == "kernel" and not plain:
-            keys = ("link", "down_trace", "up_trace", "jitter", "aqm", "extra_rtt", "resolver_rtt_us")
+            keys = ("link", "down_trace", "up_trace", "jitter", "aqm", "extra_rtt", "resolver_rtt")
             message = "the kernel's link supports no traces, jitter, drr or extra RTTs of hosts"
-            raise conflict(message, "use link program", *(f"network.{key}" for key in keys))
+            raise conflict(message, "use --link=program", *(f"network.{key}" for key in keys))
         return self

@@ -108,8 +108,8 @@ class Origins(Part):
     def _streams_need_connections_that_stay(self) -> Self:
         if self.multiplex and not self.keep_alive:
             keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
-            message = f"with http {self.versions[0]} origins keep their connections open"
-            raise conflict(message, "turn keep_alive off for the client instead", *keys)
+            message = f"HTTP/{self.versions[0]} keeps the connections of origins open"
+            raise conflict(message, "use --keep-alive=off instead", *keys)
         return self
 
     @model_validator(mode="after")
@@ -118,8 +118,7 @@ class Origins(Part):
             raise ValueError("the first word of server is empty")
         for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
             if getattr(self, key) and self.server is None:
-                message = "needs an external server"
-                raise conflict(message, "set server, or leave this out", f"origins.{key}", "origins.server")
+                raise conflict("needs --server", "add it, or drop this", f"origins.{key}")
         return self
 
     @model_validator(mode="after")
@@ -200,10 +199,10 @@ class Tls(Part):
         if self.version == "1.3":
             return self
         if self.certificates not in (None, *CLASSICAL):
-            message, remedy = f"{self.certificates} certificates need TLS 1.3", "ask for tls 1.3"
+            message, remedy = f"{self.certificates} certificates need TLS 1.3", "use --tls=1.3"
             raise conflict(message, remedy, "tls.certificates", "tls.version")
         if self.certificate_compression != "none":
-            message, remedy = "compressed certificates need TLS 1.3", "ask for tls 1.3"
+            message, remedy = "compressed certificates need TLS 1.3", "use --tls=1.3"
             raise conflict(message, remedy, "tls.certificate_compression", "tls.version")
         if self.ech != "none":
             message, remedy = "Encrypted ClientHello needs TLS 1.3", "ask for tls 1.3"
@@ -213,10 +212,10 @@ class Tls(Part):
     @model_validator(mode="after")
     def _there_is_a_session_to_begin_with(self) -> Self:
         if self.session != "none" and self.tickets == 0:
-            message, remedy = f"session {self.session} needs a ticket", "use tickets 1 or more"
+            message, remedy = f"--session={self.session} needs session tickets", "use --tickets=1 or more"
             raise conflict(message, remedy, "tls.session", "tls.tickets")
         if self.session == "early" and self.version != "1.3":
-            remedy = "use tls 1.3, or session resumed"
+            remedy = "use --tls=1.3, or --session=resumed"
             raise conflict("early data needs TLS 1.3", remedy, "tls.session", "tls.version")
         return self
 

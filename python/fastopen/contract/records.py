@@ -82,7 +82,5 @@ def parse_record(line: bytes | str) -> Record:
         place = ".".join(str(part) for part in first["loc"])
         raise RecordError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     if isinstance(record, WorldRecord) and record.contract != CONTRACT:
-        raise ContractError(
-            f"the world program speaks contract {record.contract}, this is contract {CONTRACT}"
-        )
+        raise ContractError(f"the world program speaks contract {record.contract}, not {CONTRACT}")
     return record

@@ -20,9 +20,7 @@ def find_program() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
-            raise MachineError(
-                f"{VARIABLE} names {named}, which is not executable", f"unset {VARIABLE} or correct it"
-            )
+            raise MachineError(f"{VARIABLE}={named} is not executable", f"correct it or unset {VARIABLE}")
         return Path(named).absolute()
     package = Path(str(resources.files("fastopen")))
     checkout = package.parents[1]
@@ -60,9 +58,7 @@ def _ask(program: Path, question: str) -> str:
     try:
         answer = output_of([program, question], ANSWER_S)
     except OSError as error:
-        raise MachineError(
-            f"{program} {question} gives no answer: {error}", "build or install it again"
-        ) from None
+        raise MachineError(f"{program} {question} failed: {error}", "build or install it again") from None
     # With --check, the program may print valid results and exit with an error because a check failed.
     if answer.returncode != 0 and not answer.stdout.strip():
         lines = answer.stderr.strip().splitlines()

@@ -161,7 +161,8 @@ class RemoteFiles:
         except ImportError as error:
             raise MachineError(f"{url} cannot be reached: {_said(error)}", NEEDED) from None
         except ValueError as error:
-            raise InputError(_said(error), url, "use a folder, or a URL that fsspec supports") from None
+            fault = _said(error).replace("Protocol not known:", "unknown protocol")
+            raise InputError(fault, url, "use a folder, or a URL such as s3://BUCKET/DIR") from None
         except Exception as error:  # any error of a protocol's implementation
             raise MachineError(f"{url} cannot be reached: {_said(error)}", "check its settings") from None
         self._root = self._root.rstrip("/")

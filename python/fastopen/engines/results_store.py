@@ -166,9 +166,7 @@ class ResultsStore:
         try:
             if not self._is_there():
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
-                    raise InputError(
-                        "is not empty and not a store of results", self.place, "use a new folder"
-                    )
+                    raise InputError("is not empty and not a store", self.place, "use a new folder")
                 self.files.create(MARK, f"{FORMAT}\n".encode())
         except OSError as error:
             raise unwritable(self.place, error) from None
@@ -182,7 +180,8 @@ class ResultsStore:
         except DamagedResultError:
             mark = b"?"
         if mark not in (b"", FORMAT.encode()):
-            raise InputError("is a store of another version of fastopen", self.place, "use a new folder")
+            remedy = "use that version, or a new folder"
+            raise InputError("was written by another version of fastopen", self.place, remedy)
         return True
 
     @staticmethod

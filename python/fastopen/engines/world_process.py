@@ -25,6 +25,7 @@ from fastopen.contract import (
 )
 from fastopen.contract.records import ContractError, RecordError
 from fastopen.engines.base import Event, JobEnded, JobStarted, LoadDone, Packets, TransactionsDone, WorldBuilt
+from fastopen.engines.program import VARIABLE
 
 LINE_LIMIT: Final = 256 * 2**20
 STDERR_KEPT: Final = 8192
@@ -167,7 +168,8 @@ class WorldProcess:
         if self.missing:
             code = self.process.returncode
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            return f"the world program {how} before its loads were done{self._last_line()}"
+            hint = f"; {VARIABLE} must name fastopen-world" if code == 0 and VARIABLE in os.environ else ""
+            return f"the world program {how} before its loads were done{hint}{self._last_line()}"
         return None
 
     def _last_line(self) -> str:

@@ -42,7 +42,9 @@ OF_NAMED: Final = ("rtt", "down", "up")
 # Factors that reduce the cost of large certificates.
 REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
-_NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
+# A setting in the text of a rule: `--tls=1.3`, or with alternatives `--http=1.1/2`.
+_SETTING: Final = re.compile(r"(--[a-z][a-z0-9-]+)(?:=('[^']*'|[\w.,+/-]*[\w+]))?")
+_BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,33 @@ class Source:
     key_of: Callable[[Factor], str]
     setting_of: Callable[[str], str] = lambda name: name
     """Function that returns the source's name for a setting that is not a factor, such as repeats or seed."""
+    is_command_line: bool = False
+
+    def text(self, of_rule: str) -> str:
+        """Return the text of a rule with its settings as this source writes them."""
+        return _SETTING.sub(self._written, of_rule)
+
+    def _written(self, found: re.Match[str]) -> str:
+        flag, values = found.groups()
+        key = self.key_of(_BY_FLAG[flag]) if flag in _BY_FLAG else self.setting_of(flag[2:])
+        if values is None:
+            return key
+        words = values.split("/")
+        if not self.is_command_line:
+            key, words = f"{key} =", [f'"{word}"' for word in values.strip("'").split("/")]
+        return f"{key} {any_of(words)}"
 
     def place(self, *keys: str) -> str:
         """Return the place of an error, such as `my.toml: network.rtt`."""
         return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
 
 
-COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{name.replace('_', '-')}")
+COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{name.replace('_', '-')}", True)
+_IN_FILES: Final = {"combine": "network.combine", "network": "network.named"}
 
 
 def toml_file(path: Path) -> Source:
-    return Source(str(path), lambda factor: factor.toml)
+    return Source(str(path), lambda factor: factor.toml, lambda name: _IN_FILES.get(name, name))
 
 
 @dataclass(frozen=True)
@@ -86,7 +104,7 @@ class Asked:
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
-                raise self.fault("a trace replaces the rate", (way, trace), "leave one of them out")
+                raise self.fault("a trace replaces the rate", (way, trace), "drop one of them")
         asked = list(self._networks())
         self._check_needs(asked)
         with self._named("network"):
@@ -102,9 +120,10 @@ class Asked:
         if self.combine == "zip":
             lengths = {factor.name: len(values) for factor, values in lists.items() if len(values) > 1}
             if len(set(lengths.values())) > 1:
-                counted = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                message = f"lists that combine with zip must be equally long, but {counted} values"
-                raise self.fault(message, tuple(lengths), "give each list the same number of values")
+                counted = ", ".join(
+                    f"{BY_NAME[one].flag} has {count} values" for one, count in lengths.items()
+                )
+                raise self.fault(f"--combine=zip needs lists of equal length, but {counted}", tuple(lengths))
             longest = max(lengths.values(), default=1)
             stretched = (values if len(values) > 1 else values * longest for values in lists.values())
             combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
@@ -141,8 +160,8 @@ class Asked:
         self._check(clients)
         tls, answering = self._settings("tls"), self._settings("origins")
         if {"certificates", "chain_bytes"} <= tls.keys():
-            message, names = "a kind of certificates has a size already", ("certificates", "chain_bytes")
-            raise self.fault(message, names, "leave one of them out")
+            message, names = "a kind of certificates sets the size", ("certificates", "chain_bytes")
+            raise self.fault(message, names, "drop one of them")
         if "server" in answering:
             answering["server"] = _located(answering["server"], self.folder)
         if ALL in words:
@@ -214,53 +233,38 @@ class Asked:
         """Raise an error for network factors that have no effect on any of these networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
-            needed = _needed(factor)
             if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
-                key = self.source.key_of(needed)
-                raise self.fault(
-                    f"has an effect only with {key}", (factor.name,), "add it, or leave this out"
-                )
+                raise self.fault(f"works only with {_needed(factor).flag}", (factor.name,))
 
     def experiment(self, **others: Any) -> Experiment:
         """Return the experiment. `others` are its settings that are not factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
-        try:
+        with self._named():
             return Experiment(**asked, **others)  # type: ignore[arg-type]
-        except ValidationError as error:
-            found = problems_of(error)[0]
-            if found["type"] == "conflict":
-                names = [one.name for one in ASKED if one.toml in found["ctx"]["keys"]]
-                refused = input_error(error, "")
-                raise self.fault(refused.message, names, refused.remedy) from None
-            key = self.source.setting_of(str(next(iter(found["loc"]), "")))
-            raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
         """Return an error that names those of these factors that were requested, or all if none was."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
-        written = {one.name: self.source.key_of(one) for one in ASKED if "_" in one.name}
-        message, remedy = (
-            _NAME.sub(lambda found: written.get(found[0], found[0]), text) for text in (message, remedy)
-        )
-        return InputError(message, self.source.place(*keys), remedy)
+        return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error about several factors into an InputError that names them."""
+        """Turn a model's error into an InputError that names the factors, of these parts, or the setting."""
         try:
             yield
         except ValidationError as error:
-            found = input_error(error, "")
-            keys = problems_of(error)[0].get("ctx", {}).get("keys", ())
-            names = [one.name for one in ASKED if one.toml in keys]
+            found, problem = input_error(error, ""), problems_of(error)[0]
+            names = [one.name for one in ASKED if one.toml in problem.get("ctx", {}).get("keys", ())]
+            if not names and not parts:
+                key = self.source.setting_of(str(next(iter(problem["loc"]), "")))
+                raise InputError(found.message, self.source.place(key)) from None
             names = names or [one.name for one in of_part(*parts) if one.name in self.values]
             raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None
         except ValueError as error:
-            raise self.fault(
-                str(error), ("client", "command"), "such as client command with the command line 'curl {url}'"
-            ) from None
+            remedy = "for example --client=command with --command='curl {url}'"
+            raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
         """Return the requested settings of a part by their names in the contract's model. A factor of which
@@ -277,7 +281,7 @@ class Asked:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
                 message = f"{asked} connections to a host, but {client.profile} opens {total} in total"
-                remedy = f"set at most {total}, or use the profile browser"
+                remedy = f"use at most {total}, or a larger --connections-total"
                 raise self.fault(message, ("connections_per_host", "connections_total"), remedy)
         for factor in of_part("client", "tls"):
             able = [one for one in CLIENTS.values() if factor.setting in one.takes]
@@ -285,9 +289,8 @@ class Asked:
                 continue
             usual = (Tls if factor.part == "tls" else Client).model_fields[factor.setting].default
             if any(value != usual for value in self.values.get(factor.name, ())):
-                remedy = f"use client {any_of(one.label for one in able)}"
-                message = f"has no effect on {any_of({one.label: None for one in clients})}"
-                raise self.fault(message, ("client", factor.name), remedy)
+                message = f"works only with --client={'/'.join(one.label for one in able)}"
+                raise self.fault(message, (factor.name,))
 
 
 def read_asked(
@@ -335,7 +338,7 @@ def _named(written: object, values: Mapping[str, object], source: Source) -> lis
         raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
         if name not in NAMED_NETWORKS:
-            remedy = f"use one of {', '.join(NAMED_NETWORKS)}"
+            remedy = f"use {any_of(NAMED_NETWORKS)}"
             raise InputError(f"unknown network {shown(name)}", place, remedy)
     if names and (taken := [name for name in _OF_THE_LINK if name in values]):
         keys = source.key_of(BY_NAME[taken[0]])
@@ -349,9 +352,11 @@ def _read(factor: Factor, written: object, source: Source) -> list[Any]:
     if factor.several and isinstance(written, list | tuple):
         parts = [(one, f"{key}[{number}]") for number, one in enumerate(written)]
         if not parts:
-            raise InputError("is an empty list", source.place(key), "leave it out, or give a value")
+            raise InputError("is an empty list", source.place(key), "drop it, or give a value")
     elif factor.several and isinstance(written, str):
         parts = [(one, key) for one in written.split(",")]
+        if len(parts) > 1 and not all(one.strip() for one in written.split(",")):
+            raise InputError("has an empty value", source.place(key), "remove the extra comma")
     values: list[Any] = []
     for one, place in parts:
         try:

@@ -48,7 +48,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
             {**given, "name": COMMAND.label if name in CLIENTS else name, "command": words}
         )
     if line is not None:
-        raise ValueError("a command line needs the client command; add --client command")
+        raise ValueError("works only with --client=command")
     if not of.command_line:
         return Client.model_validate(given)
     words = shlex.split(of.command_line)
@@ -59,7 +59,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
 def _words(line: object) -> list[str]:
     words = shlex.split(line) if isinstance(line, str) else line
     if not isinstance(words, list) or not words:
-        raise ValueError("the client command needs a command line")
+        raise ValueError("the client command needs --command")
     if not any(URL in str(word) for word in words) and URLS not in words:
         raise ValueError(f"the command line has neither {URL} nor {URLS}, so it cannot load the page")
     if any(URLS in str(word) and word != URLS for word in words):

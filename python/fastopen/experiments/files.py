@@ -57,8 +57,8 @@ def load_rigs(name_or_path: str) -> RigSpace:
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)
     if not space.properties:
-        remedy = "add [[rig]] tables, see docs/paper.md"
-        raise InputError("declares no rig", str(path), remedy)
+        remedy = "add [[rig]] tables (docs/paper.md)"
+        raise InputError("--explain needs candidate test setups", str(path), remedy)
     return space
 
 

@@ -4,7 +4,6 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.clients import CLIENTS
@@ -66,16 +65,16 @@ class Setup(BaseModel):
         encrypted = self.tls is not None
         check_ends(self.client, self.origins, self.tcp, self.tls, clear=not encrypted, encrypted=encrypted)
         if self.origins.all_quic and self.origins.http2_hosts:
-            remedy = "use http 1.1, or leave http2_hosts out"
+            remedy = "use --http=1.1, or drop --http2-hosts"
             keys = ("origins.http", "origins.http2_hosts")
-            raise conflict("with http 3 all hosts speak HTTP/3", remedy, *keys)
+            raise conflict("with --http=3 all hosts speak HTTP/3", remedy, *keys)
         return self
 
     @model_validator(mode="after")
     def _hosts_agree_on_what_clients_offer(self) -> Self:
         newest = self.origins.versions[0]
         if self.origins.http == "1.0" and newest in ("2", "3"):
-            remedy = f"use http 1.1, or leave http{newest}_hosts out"
+            remedy = f"use --http=1.1, or drop --http{newest}-hosts"
             message = f"if some hosts speak HTTP/{newest}, the others speak HTTP/1.1, not 1.0"
             raise conflict(message, remedy, "origins.http", f"origins.http{newest}_hosts")
         return self
@@ -111,7 +110,7 @@ class Experiment(BaseModel):
         for setup, each in enumerate(self.setups):
             if not self.arms_of(setup):
                 message = f"HTTP/{each.origins.http} runs over QUIC, which has no SYN for TCP Fast Open"
-                remedy = "use transports tls, or http 1.1 or 2"
+                remedy = "use --transports=tls, or --http=1.1/2"
                 raise conflict(message, remedy, "origins.http", "transports")
         return self
 
@@ -126,8 +125,7 @@ class Experiment(BaseModel):
         )
         for key, is_asked in asked:
             if is_asked and not able:
-                remedy = "use http 3 or http3_hosts, or leave it out"
-                raise conflict("no host speaks HTTP/3", remedy, "origins.http", key)
+                raise conflict("needs a host with HTTP/3", "use --http=3 or --http3-hosts, or drop it", key)
         return self
 
     @model_validator(mode="after")
@@ -139,9 +137,7 @@ class Experiment(BaseModel):
         }
         if all(tls.session == "none" for tls in encrypted):
             for key in (key for key, is_asked in asked.items() if is_asked):
-                message = "no connection starts with a session of an earlier visit"
-                remedy = f"use session resumed or early, or leave {key} out"
-                raise conflict(message, remedy, "tls.session", f"tls.{key}")
+                raise conflict("works only with --session=resumed/early", "", f"tls.{key}")
         return self
 
     @model_validator(mode="after")
@@ -149,9 +145,9 @@ class Experiment(BaseModel):
         names = [network.names for network in self.networks if network.names in ENCRYPTED_NAMES]
         clear = [setup.client for setup in self.setups if not setup.client.type.encrypts_lookups]
         if names and clear:
-            able = any_of(one.label for one in CLIENTS.values() if one.encrypts_lookups)
-            message = f"{clear[0].label} sends lookups in cleartext, but names {names[0]} encrypts them"
-            remedy = f"use names do53 or tcp, or client {able}"
+            able = "/".join(one.label for one in CLIENTS.values() if one.encrypts_lookups)
+            message = f"{clear[0].label} sends lookups in cleartext, but --names={names[0]} encrypts them"
+            remedy = f"use --names=do53/tcp, or --client={able}"
             raise conflict(message, remedy, "client.kind", "network.names")
         return self
 
@@ -160,7 +156,7 @@ class Experiment(BaseModel):
         quic = any(setup.origins.quic for setup in self.setups)
         narrow = [one for one in self.networks if one.mtu_bytes < one.quic_mtu_min_bytes]
         if quic and narrow:
-            remedy = "use a larger MTU, or http 1.1 or 2"
+            remedy = "use a larger --mtu, or another version of HTTP"
             least = narrow[0].quic_mtu_min_bytes
             message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {least} bytes"
             raise conflict(message, remedy, "origins.http", "network.mtu")

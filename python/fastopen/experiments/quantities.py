@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from fastopen.common import units
-from fastopen.common.errors import nearest
+from fastopen.common.errors import any_of, nearest
 from fastopen.common.units import UnitError
 from fastopen.contract.part import RTT_MAX_US
 
@@ -67,7 +67,7 @@ def choice(*accepted: str) -> Quantity:
 def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if not isinstance(value, str):
-            raise UnitError(f"{shown(value)} has no unit; write it as text with a unit, such as {example}")
+            raise UnitError(f"expected text with a unit, such as {example}, not {shown(value)}")
         return parse(value)
 
     return read
@@ -79,14 +79,14 @@ def _duration_or_none(value: object) -> int | None:
     try:
         duration: int = DURATION.read(value)
     except UnitError as error:
-        raise UnitError(f"{error}, none") from None
+        raise UnitError(f"{error}, or none") from None
     return duration
 
 
 def _seconds(value: object) -> int:
     us = _with_unit(units.parse_duration_us, '"3600s"')(value)
     if us % 1_000_000:
-        raise UnitError(f"{shown(value)} is not a whole number of seconds; accepted: 1s, 3600s")
+        raise UnitError(f"{shown(value)} is not a whole number of seconds; write for example 60s")
     return int(us // 1_000_000)
 
 
@@ -212,9 +212,9 @@ MANY: Final = 10
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
     """Return the error for an unknown word, with the nearest accepted one."""
-    every = f"accepted: {', '.join(accepted)}"
+    every = f"use {any_of(accepted)}"
     remedy = every if len(accepted) < MANY else nearest(str(value), accepted, every)
-    return UnitError(f"{shown(value)} is unknown; {remedy}")
+    return UnitError(f"unknown value {shown(value)}; {remedy}")
 
 
 def shown(value: object) -> str:

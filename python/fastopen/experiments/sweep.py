@@ -38,7 +38,7 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
     """Return a client for each combination of the settings that are lists; see `client_of`."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
-        raise ValueError("a command line needs the client command")
+        raise ValueError("works only with --client=command")
     return multiplied(
         lambda one: client_of(one if one.get("kind") == COMMAND.label else {**one, "command": None}), settings
     )

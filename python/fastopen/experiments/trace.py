@@ -18,9 +18,7 @@ def read_trace(path: Path | str) -> list[int]:
     try:
         text = read_bytes(path, MAX_BYTES).decode("ascii")
     except UnicodeDecodeError:
-        raise InputError(
-            "is not text", str(path), "a trace has one whole number of milliseconds on each line"
-        ) from None
+        raise InputError("is not text", str(path), "write a number of milliseconds on each line") from None
     times: list[int] = []
     for number, line in enumerate(text.splitlines()[: MAX_LINES + 1], start=1):
         place = f"{path}: line {number}"
@@ -28,11 +26,10 @@ def read_trace(path: Path | str) -> list[int]:
             raise InputError(f"{line.strip()[:40]!r} is not a whole number of milliseconds", place)
         times.append(int(line.strip()))
         if len(times) > 1 and times[-1] < times[-2]:
-            raise InputError(
-                f"{times[-1]} comes after {times[-2]}", place, "sort the lines: times must not decrease"
-            )
+            raise InputError(f"{times[-1]} comes after {times[-2]}", place, "sort the lines by time")
     if not times or times[-1] == 0:
-        raise InputError("the trace is empty", str(path), "the last line must be more than 0")
+        fault = "the trace ends at 0 ms" if times else "the trace is empty"
+        raise InputError(fault, str(path), "its last line must be greater than 0")
     if len(times) > MAX_LINES or times[-1] > MAX_MS:
         raise InputError("the trace is too long", str(path))
     return times

@@ -15,12 +15,13 @@ from typing import IO, Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.temporary import filling
+from fastopen.common.units import format_bytes
 
 # Recordings of the largest pages unpack to some 300 MB, bodies included.
 MAX_UNPACKED_BYTES: Final = 2**30
 # Limit for one JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
-REMEDY: Final = "if you trust the file, raise the limit with --max-unpacked"
+REMEDY: Final = "raise --max-unpacked if you trust the file"
 # Texts are searched for URLs at some GB/s. A search also counts as _SEARCH_BYTES for its fixed cost.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
@@ -109,7 +110,7 @@ def work(steps: int = 1) -> None:
 
 
 def _exceeded(budget: Budget, what: str) -> InputError:
-    message = f"needs more {what} to read than a limit of {mebibytes(budget.limit)} allows"
+    message = f"takes more {what} to read than the limit of {mebibytes(budget.limit)} allows"
     return InputError(message, budget.place, REMEDY)
 
 
@@ -140,5 +141,5 @@ def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
 
 
 def mebibytes(size: int) -> str:
-    """Return a size in bytes as text, such as `64 MiB`."""
-    return f"{size / 2**20:,.0f} MiB"
+    """Return a size in bytes as text, such as `64 MiB`, or `1 kB` if it is less than 1 MiB."""
+    return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else format_bytes(size)

@@ -109,8 +109,10 @@ def load_chosen(
     if not found:
         if not total:
             raise InputError("the inputs contain no page")
-        message = f"no page of {total:,} meets {choice.where!r}"
-        raise InputError(message, "--where", "fastopen page index lists the facts of pages")
+        first = inputs[0]
+        shown = f"see {first}" if is_index(Path(first)) else f"run fastopen page show {first}"
+        message = f"{choice.where!r} matched none of {total:,} pages"
+        raise InputError(message, "--where", f"{shown} for its values")
     if choice.sample is not None and choice.sample < len(found):
         drawn = {id(one) for one in sorted(found, key=lambda one: one.rank(choice.seed))[: choice.sample]}
         found = [one for one in found if id(one) in drawn]

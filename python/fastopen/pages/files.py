@@ -64,7 +64,7 @@ class TextFile(Closing):
             self._ahead = ""  # read() returns what is here first
             more = self.read(_SNIFFED)
             if not more:
-                raise InputError("is empty", str(self._path))
+                raise InputError("the file is empty", str(self._path), "export it again")
             self._ahead = more
         return self._ahead.lstrip()[0]
 

@@ -124,7 +124,8 @@ def _load_recordings(
             found += _load_file(file, library, lenient, part_of(progress, number, len(files)))
         except InputError as error:
             if not lenient and len(files) > 1:
-                remedy = error.remedy or "skip damaged files with --lenient"
+                skip = "" if "--lenient" in error.remedy else "skip damaged files with --lenient"
+                remedy = ", or ".join(filter(None, (error.remedy, skip)))
                 raise InputError(error.message, error.place, remedy) from None
             if not lenient:
                 raise
@@ -285,7 +286,7 @@ class Library:
         try:
             yield
         except InputError as error:
-            self._unreadable.append(str(error))
+            self._unreadable.append(f"{error.place}: {error.message}")
 
     def _not_found(self, url: str, keys: Sequence[str], place: str) -> InputError:
         known = list(self._known)
@@ -293,13 +294,12 @@ class Library:
         bare = host.removeprefix("www.")
         near = [k for k in known if (urlsplit(k).hostname or "").removeprefix("www.") == bare]
         near += [k for k in difflib.get_close_matches(keys[0], known, n=3, cutoff=0.75) if k not in near]
+        remedy = "record the page, or name its folder with --library"
         if near:
-            remedy = f"similar recordings: {', '.join(near[:3])}"
-        else:
-            remedy = f"put its HAR into {self._folders[0]}, or name its folder with --library"
+            remedy += f". Similar: {', '.join(near[:3])}"
         if self._unreadable:
-            remedy += f" (skipped {self._unreadable[0]})"
-        return InputError(f"no recording of {url} found", place, remedy)
+            remedy += f". Skipped {self._unreadable[0]}"
+        return InputError(f"no recording of {url}", place, remedy)
 
 
 def _keys(url: str) -> list[str]:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from fastopen.common import json_memory
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError
-from fastopen.common.pydantic_errors import input_error, problems_of
+from fastopen.common.pydantic_errors import input_error
 from fastopen.common.user_files import read_text
 from fastopen.pages import url as urls
 
@@ -41,6 +41,10 @@ def _checked_url(value: str) -> str:
     if problem is not None:
         raise PydanticCustomError("page_url", "{problem}", {"problem": problem})
     return value
+
+
+def _fault(place: str, problem: str) -> PydanticCustomError:
+    return PydanticCustomError("resource", "{place}: {problem}", {"place": place, "problem": problem})
 
 
 Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
@@ -188,17 +192,10 @@ class Page(BaseModel):
     def _check_resources(self) -> Self:
         for index, resource in enumerate(self.resources):
             for field, problem in _problems(self.resources, index, resource):
-                raise PydanticCustomError(
-                    "resource",
-                    "{place}: {problem}",
-                    {"place": f"resources[{index}].{field}", "problem": problem},
-                )
+                raise _fault(f"resources[{index}].{field}", problem)
         for number, explanation in enumerate(self.explanations):
             if misplaced := _misplaced(self.resources, explanation):
-                place = f"explanations[{number}]"
-                raise PydanticCustomError(
-                    "resource", "{place}: {problem}", {"place": place, "problem": misplaced}
-                )
+                raise _fault(f"explanations[{number}]", misplaced)
         return self
 
     @property
@@ -297,18 +294,16 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 def parse_page(data: object, place: str) -> Page:
     """Return the page in decoded JSON. Raises InputError, which names the file `place`."""
     if not isinstance(data, Mapping):
-        raise InputError(
-            "is not a page: not a JSON object", place, f'a page is an object with "format": "{FORMAT}"'
-        )
+        raise InputError("not a page", place, f'write a JSON object with "format": "{FORMAT}"')
     try:
         return Page.model_validate(data)
     except ValidationError as error:
-        raise _as_input_error(error, place) from None
+        raise input_error(error, place) from None
 
 
 def read_page(path: Path | str) -> Page:
     """Read a `*.page.json` file. Raises InputError if it cannot be read or is not a valid page."""
-    text = read_text(Path(path), "a page file is UTF-8 JSON")
+    text = read_text(Path(path))
     return parse_page(decode_json(text, str(path)), str(path))
 
 
@@ -320,7 +315,8 @@ def decode_json(text: str, place: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"{place}: line {error.lineno} column {error.colno}"
-        raise InputError(f"malformed JSON: {error.msg}", where) from None
+        fault = f"malformed JSON: {error.msg}"
+        raise InputError(fault, where, "fix that place, or write the file again") from None
     except RecursionError:
         raise InputError("malformed JSON: nested too deeply", place) from None
     except ValueError as error:  # such as an integer of thousands of digits
@@ -354,15 +350,3 @@ def _sparse(resource: Resource) -> dict[str, Any]:
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
-
-
-def _as_input_error(error: ValidationError, place: str) -> InputError:
-    """Return the first problem that pydantic found, reworded, with its place in the file."""
-    problems = problems_of(error)
-    first = problems[0]
-    if first["type"] != "resource":
-        return input_error(error, place)
-    more = (
-        f"and {len(problems) - 1} more problem{'s' if len(problems) > 2 else ''}" if len(problems) > 1 else ""
-    )
-    return InputError(first["ctx"]["problem"], f"{place}: {first['ctx']['place']}", more)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from fastopen.common.errors import InputError, nearest
+from fastopen.common.errors import InputError, any_of, nearest
 
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]
@@ -103,7 +103,7 @@ class Where:
                 return "number", lambda facts: work_out(first(facts), second(facts))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return "condition", self._comparison([left, *others], ops)
-        remedy = "use facts, numbers, texts, comparisons, and, or, not, + - * /"
+        remedy = "use page properties, numbers, texts, comparisons, and, or, not, + - * /"
         raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
@@ -129,8 +129,8 @@ class Where:
 
     def _column(self, name: str) -> tuple[Kind, Reader]:
         if name not in self._kinds:
-            remedy = nearest(name.lower(), self._kinds, f"use one of {', '.join(self._kinds)}")
-            raise self._fault(f"pages have no fact {name!r}", remedy)
+            remedy = nearest(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
+            raise self._fault(f"unknown page property {name!r}", remedy)
         return self._kinds[name], lambda facts: facts[name]
 
     def _written(self, node: ast.expr) -> str:

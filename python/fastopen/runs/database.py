@@ -11,15 +11,14 @@ from typing import Final
 
 from fastopen.common.closing import Closing
 from fastopen.common.errors import InputError, MachineError, unwritable
-from fastopen.runs.limits import Limits
+from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
 # The name of a run's file while it is created. If it exists otherwise, a killed process left it, and it holds
 # nothing of value.
 UNFINISHED: Final = FILE + ".new"
-
-
+LIST_THEM: Final = "run fastopen ls to list kept runs"
 WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
@@ -82,7 +81,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """Open a run without changing it. Raises InputError if the folder holds no readable run."""
     path = folder / FILE
     if not path.is_file():
-        raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
+        raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
     if not os.access(path, os.R_OK):
         raise InputError("cannot be read: no permission", str(path))
     with reading(str(path)):
@@ -112,7 +111,7 @@ def reading(place: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise InputError(f"damaged: {error}", place, "run it again into a new folder") from None
+        raise damaged(error, place) from None
 
 
 @contextmanager
@@ -124,7 +123,7 @@ def failing(place: str) -> Iterator[None]:
         message = f"{place}: the run cannot be written: {error}"
         raise MachineError(message, "free some space there, or use another folder") from None
     except sqlite3.DatabaseError as error:  # rows that contradict each other
-        raise InputError(f"damaged: {error}", place) from None
+        raise damaged(error, place) from None
 
 
 class FolderLock(Closing):
@@ -181,7 +180,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
     ((application,),) = limits.rows("PRAGMA application_id")
     ((version,),) = limits.rows("PRAGMA user_version")
     if application != APPLICATION_ID:
-        raise InputError("not a run of fastopen", str(path))
+        raise InputError("not a fastopen run", str(path), LIST_THEM)
     if version > VERSION:
         message = f"was written by a newer fastopen: run store version {version}, here {VERSION}"
         raise InputError(message, str(path), "update fastopen")
@@ -192,7 +191,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
     found = {name: _plain(sql) for name, sql in limits.rows("SELECT name, sql FROM sqlite_schema") if sql}
     for name in sorted({*found, *_TABLES}):
         if found.get(name) != _TABLES.get(name):
-            raise InputError(f"damaged: {name} is not the table that fastopen writes", str(path))
+            raise damaged(f"{name} is not the table that fastopen writes", str(path))
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
@@ -216,9 +215,7 @@ def _claim(folder: Path) -> FolderLock:
         lock = FolderLock(folder)
         try:
             if holds_run(folder):
-                raise InputError(
-                    "another process started a run there", str(folder), "repeat the command to continue it"
-                )
+                raise InputError("another process started a run there", str(folder), "repeat this command")
             # A merge copies packets before the run's file has its final name.
             half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
             names = {path.name for path in folder.iterdir()} - half_merged

@@ -11,7 +11,7 @@ from typing import Final
 
 from fastopen.common.errors import InputError, nearest, unwritable
 from fastopen.experiments import Experiment, Point, varying_factors
-from fastopen.runs.database import FolderLock, holds_run
+from fastopen.runs.database import LIST_THEM, FolderLock, holds_run
 from fastopen.runs.export.folder import SUFFIXES
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.reader import RunReader
@@ -52,7 +52,7 @@ def find_run(text: str | Path) -> Path:
         return kept[str(text)]
     if str(text) == LAST:
         raise InputError("no run is kept yet", str(runs_folder()), "fastopen run INPUT... keeps one")
-    raise InputError("not a kept run", str(text), nearest(str(text), kept, "fastopen ls lists kept runs"))
+    raise InputError("not a kept run", str(text), nearest(str(text), kept, LIST_THEM))
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -140,7 +140,7 @@ def remove_run(folder: Path) -> int:
     Raises InputError if the folder holds no run or also other files, or if the run is being written.
     """
     if not holds_run(folder):
-        raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")
+        raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
     with FolderLock(folder):
         return _remove(folder)
 
@@ -150,9 +150,7 @@ def _remove(folder: Path) -> int:
     for path in files:
         name = path.relative_to(folder)
         if path.is_symlink() or not (path.name.startswith(FILE) or path.suffix in (".html", *SUFFIXES)):
-            raise InputError(
-                f"contains {name}, which is not part of a run", str(folder), "remove it yourself"
-            )
+            raise InputError(f"contains {name}, which is not part of a run", str(folder), "remove it first")
     size = sum(path.stat().st_size for path in files)
     try:
         shutil.rmtree(folder)

@@ -17,6 +17,12 @@ from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.runs.schema import FILE
 
+
+def damaged(fault: object, place: str) -> InputError:
+    """Return the error for content of a run's file that fastopen does not write."""
+    return InputError(f"damaged: {fault}", place, "run the experiment again, or restore a backup")
+
+
 # Steps of SQLite's virtual machine. A query of all loads takes about 100 steps for each load, and a load
 # takes 1000 bytes on the disk.
 STEPS: Final = 2_000_000
@@ -89,17 +95,17 @@ class Limits:
                     self._check_texts(rows[0])
                 yield rows
         except UnicodeDecodeError:  # SQLite's message about a damaged schema
-            raise InputError("damaged: a text in it is not UTF-8", str(self._folder)) from None
+            raise damaged("a text in it is not UTF-8", str(self._folder)) from None
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
-                raise InputError(f"damaged: {error}", str(self._folder)) from None
+                raise damaged(error, str(self._folder)) from None
             # An exception from a signal handler also interrupts the query.
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _check_texts(self, row: tuple[object, ...]) -> None:
         for value in row:
             if isinstance(value, str) and json_memory.is_too_much(value):
-                raise InputError("damaged: a text in it needs more memory than any run's", str(self._folder))
+                raise damaged("a text in it needs too much memory", str(self._folder))
 
     def _size_now(self) -> int:
         """Return the present size in bytes of the run's file and its log, which may grow."""
@@ -110,7 +116,7 @@ class Limits:
         return size
 
     def _endless(self) -> InputError:
-        return InputError("damaged: it gives more data than its file can hold", str(self._folder))
+        return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
         """Decompress the text of a record. Raises InputError if it is damaged or too large."""
@@ -118,12 +124,12 @@ class Limits:
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)
         except zlib.error as error:
-            raise InputError(f"damaged: {error}", str(self._folder)) from None
+            raise damaged(error, str(self._folder)) from None
         self._excess -= max(0, len(text) - USUAL_RATIO * len(packed))
         if unpack.unconsumed_tail or self._excess < 0:
-            raise InputError("damaged: a record is larger than any load's", str(self._folder))
+            raise damaged("a record is larger than any load's", str(self._folder))
         if not unpack.eof:
-            raise InputError("damaged: a record is cut short", str(self._folder))
+            raise damaged("a record is cut short", str(self._folder))
         if json_memory.is_too_much(text):
-            raise InputError("damaged: a record needs more memory than any load's", str(self._folder))
+            raise damaged("a record needs more memory than any load's", str(self._folder))
         return text

@@ -17,6 +17,7 @@ from fastopen.contract.clients import CLIENTS
 from fastopen.experiments import Experiment, Plan, PlannedJob, Shard
 from fastopen.experiments.shard import ranges
 from fastopen.runs import database as files
+from fastopen.runs.limits import damaged
 from fastopen.runs.packets import FOLDER, kept_packets, packets_name
 from fastopen.runs.resume import check_same, planned_anew
 from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
@@ -137,7 +138,7 @@ class _Merging:
         self._parts.append(part)
         for load, made in attempts.items():
             if load[1] not in self._loads[load[0]]:
-                raise InputError(f"damaged: {load[0]} has no load {load[1]}", run.place)
+                raise damaged(f"{load[0]} has no load {load[1]}", run.place)
             before = self._source.get(load)
             if before is not None and (load in self._settled or load not in settled):
                 part.again += load in settled
@@ -152,16 +153,10 @@ class _Merging:
     def _check(self, run: RunStore, jobs: Mapping[str, int]) -> None:
         if run.asked_as_kept() != self._kept:
             check_same(run, self._plan.experiment, self._plan.pages, "merge only shards of one experiment")
-            there, here = (
-                dict.fromkeys(cell.engine for cell in one) for one in (run.cells(), self._plan.cells)
-            )
+            there, here = ({cell.engine: 0 for cell in one} for one in (run.cells(), self._plan.cells))
             if there != here:
-                message = (
-                    f"was planned for engine {', '.join(there)}, but the first run for {', '.join(here)}"
-                )
-                raise InputError(
-                    message, run.place, "run all shards with one engine, such as --engine virtual"
-                )
+                message = f"was planned for engine {', '.join(there)}, the first run for {', '.join(here)}"
+                raise InputError(message, run.place, "run all shards with one --engine")
         if run.options.get("bodies", {}) != self._options.get("bodies", {}):
             raise InputError(
                 "used other recorded bodies than the first run",

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 from fastopen.common.closing import Closing
 from fastopen.common.collector import collector_paused
 from fastopen.common.errors import InputError
-from fastopen.common.pydantic_errors import input_error
+from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import LoadRecord, WorldRecord
 from fastopen.experiments import ARMS, Cell, Comparison, EngineName, Experiment, Shard
 from fastopen.pages import Page
 from fastopen.runs import database as files
 from fastopen.runs.facts import SHAPES
-from fastopen.runs.limits import Limits
+from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.listing import Listing
 from fastopen.runs.rows import LoadRow
 
@@ -89,7 +89,7 @@ class RunReader(Closing):
 
     def _check_jobs(self) -> None:
         for job, page in self._rows(_WITHOUT_CELL):
-            raise InputError(f"damaged: job {job} of {page} belongs to no cell", self.place)
+            raise damaged(f"job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
         self._database.close()
@@ -135,7 +135,7 @@ class RunReader(Closing):
             if not (
                 known and 0 <= network < len(experiment.networks) and 0 <= setup < len(experiment.setups)
             ):
-                raise InputError(f"damaged: cell {index} is not in the experiment", self.place)
+                raise damaged(f"cell {index} is not in the experiment", self.place)
             tls = experiment.setups[setup].tls
             cells.append(Cell(index, page, network, setup, ARMS[arm].over(tls), engine))
         return cells
@@ -182,6 +182,12 @@ class RunReader(Closing):
     def jobs(self) -> dict[str, int]:
         """Map the id of each job to its seed, in the order of planning."""
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
+
+    def check_job(self, job: str | None) -> None:
+        """Raise InputError if there is no such job. None stands for all jobs."""
+        if job is not None and job not in self.jobs():
+            remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
+            raise InputError(f"no job {job!r}", self.place, remedy)
 
     def loads_asked(self) -> int:
         ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
@@ -273,7 +279,7 @@ class RunReader(Closing):
             record = LoadRecord.model_validate_json(text)
         resources = self._resources(job)
         if any(request.resource >= resources for request in record.requests):
-            raise InputError(f"damaged: the record of {job} {load} has requests of another page", self.place)
+            raise damaged(f"the record of {job} {load} has requests of another page", self.place)
         return record
 
     def _resources(self, job: str) -> int:
@@ -319,7 +325,7 @@ class RunReader(Closing):
         for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
             with self._understanding(name):
                 return json.loads(value)
-        raise InputError(f"damaged: it has no {name}", self.place)
+        raise damaged(f"it has no {name}", self.place)
 
     def _document(self, name: str) -> dict[str, Any]:
         with self._understanding(name):
@@ -333,9 +339,9 @@ class RunReader(Closing):
         try:
             yield
         except ValidationError as error:
-            raise InputError(f"damaged: {what}: {input_error(error, '')}", self.place) from None
+            raise damaged(f"{what}: {input_errors(error, '')[0]}", self.place) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(f"damaged: {what}: {error!r}", self.place) from None
+            raise damaged(f"{what}: {error!r}", self.place) from None
 
     def _count_cells(self) -> int:
         self._cell_count = len(self.cells())
@@ -345,7 +351,7 @@ class RunReader(Closing):
         cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < cells:
-            raise InputError(f"damaged: {job} {load} belongs to a missing cell", self.place)
+            raise damaged(f"{job} {load} belongs to a missing cell", self.place)
         # Convert the values, because SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)
         return LoadRow(

@@ -1,15 +1,17 @@
 """Restore the plan of a kept run, and compare the run with the requested experiment."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fastopen.common.errors import InputError
-from fastopen.experiments import Experiment, Plan, make_plan
+from fastopen.experiments import ASKED, Experiment, Plan, make_plan
 from fastopen.pages import Page
+from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 
-SHOWN_DIFFERENCES = 4
+SHOWN_DIFFERENCES = 3
 # Keys that may differ in one experiment: texts for people, and the names of pages, which have digests.
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
@@ -32,7 +34,7 @@ def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
     except InputError as error:
-        raise InputError(f"damaged: {error.message}", run.place) from None
+        raise damaged(error.message, run.place) from None
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
@@ -40,16 +42,17 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
-    found = list(_differences("", there, here))
-    digests = [page.digest() for page in run.pages().values()]
-    for number, page in enumerate(pages):
-        if number >= len(digests) or page.digest() != digests[number]:
-            found.append(f"another page {page.name}")
-    if len(pages) < len(digests):
-        found.append(f"{len(digests)} pages instead of {len(pages)}")
+    found = list(dict.fromkeys(_differences("", there, here)))
+    kept = [*run.pages().values()]
+    for one, page in zip(kept, pages, strict=False):
+        if one.digest() != page.digest():
+            same = one.name == page.name
+            found.append(f"another page {page.name}" if same else f"page {one.name} instead of {page.name}")
+    if len(pages) != len(kept):
+        found.append(f"{len(kept)} pages instead of {len(pages)}")
     if found:
         more = f", and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
-        message = "contains a run of another experiment: " + ", ".join(found[:SHOWN_DIFFERENCES]) + more
+        message = "holds a different experiment: it has " + ", ".join(found[:SHOWN_DIFFERENCES]) + more
         raise InputError(message, run.place, remedy)
 
 
@@ -62,9 +65,20 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
         for number, (one, other) in enumerate(zip(there, here, strict=True)):
             yield from _differences(f"{name}[{number}]", one, other)
     elif there != here:
+        field = re.sub(r"^\w+\[\d+\]\.", "", name)
         if isinstance(there, list) and isinstance(here, list):
-            yield f"{len(there)} {name} instead of {len(here)}"
+            yield f"{len(there)} {field} instead of {len(here)}"
         elif any(isinstance(one, Mapping | list) for one in (there, here)):
-            yield f"another {name}" if there and here else f"{'with' if there else 'without'} {name}"
+            yield f"another {field}" if there and here else f"{'' if there else 'no '}{field}"
         else:
-            yield f"{name} {there} instead of {here}"
+            yield "{} {} instead of {}".format(*_as_option(name, field, there, here))
+
+
+def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
+    """Return the option of a field and its values as users write them; as they are if there is none."""
+    part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
+    for factor in ASKED:
+        if factor.part == part and (rest in factor.fields or rest == factor.setting):
+            write = factor.quantity.write
+            return factor.flag, *("none" if one is None else write(one) for one in values)
+    return field, *values

@@ -62,8 +62,8 @@ def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
     """Return the expected PLTs in nanoseconds, keyed as `measured`. Raises InputError if there are none."""
     expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
     if not expected:
-        remedy = "only packaged experiments with published figures have one"
-        raise InputError("has no expected table", experiment.name, remedy)
+        message = "--check works only with packaged experiments that have published figures"
+        raise InputError(message, experiment.name, "drop --check")
     return expected
 
 

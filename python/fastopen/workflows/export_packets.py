@@ -50,9 +50,7 @@ def export_packets(
     """
     found = ExportedPackets()
     with RunReader.open(folder) as run:
-        if job is not None and job not in run.jobs():
-            remedy = "fastopen export --format csv lists the jobs in loads.csv"
-            raise InputError(f"has no job {job!r}", run.place, remedy)
+        run.check_job(job)
         rows = [row for row in run.loads() if job is None or row.job == job]
         with atomic_folder(place, replace=replace_export) as unfinished:
             owed: list[LoadRow] = []

@@ -220,15 +220,10 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
     except units.UnitError as error:
         raise InputError(str(error), "--until-ci") from None
     if percent == 0:
-        raise InputError(
-            "no number of repeats gives an interval of width 0", "--until-ci", "use a share such as 1%"
-        )
+        raise InputError("no interval has the width 0%", "--until-ci", "write for example 1%")
     if max_repeats < repeats:
-        raise InputError(
-            f"{max_repeats} is less than {repeats}, the repeats to begin with",
-            "--max-repeats",
-            "use more, or fewer --repeats",
-        )
+        fault = f"{max_repeats} is below --repeats ({repeats})"
+        raise InputError(fault, "--max-repeats", "raise it or lower --repeats")
     return UntilInterval(percent, max_repeats)
 
 
@@ -318,7 +313,7 @@ def _check_same(
             own += ["vary", "repeats"]
         experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
-        remedy = "use a new folder, or continue that run with fastopen resume"
+        remedy = f"use a new folder, or run fastopen resume {store.place}"
         check_same(store, experiment, plan.pages, remedy)
         if store.shard != options.shard:
             there, here = (f"shard {one}" if one else "a whole run" for one in (store.shard, options.shard))

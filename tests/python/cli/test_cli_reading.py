@@ -69,10 +69,7 @@ def test_what_unpacks_to_more_than_is_allowed_is_refused_with_the_option_that_al
     path.write_bytes(gzip.compress(b"#" * 3_000_000 + b"\nhttp://nowhere.test/"))
     small = fastopen(*command, path, "--max-unpacked", "2MB")
     assert small.returncode == 2
-    assert (
-        "unpacks to more than 2 MiB; if you trust the file, raise the limit with --max-unpacked"
-        in small.stderr
-    )
+    assert "unpacks to more than 2 MiB; raise --max-unpacked if you trust the file" in small.stderr
     for enough in ("4MB", "none"):
         assert (
             "no recording of http://nowhere.test/"
@@ -83,7 +80,7 @@ def test_what_unpacks_to_more_than_is_allowed_is_refused_with_the_option_that_al
 def test_what_is_no_size_is_no_bound() -> None:
     done = fastopen("page", "show", "example", "--max-unpacked", "plenty")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: --max-unpacked: 'plenty' is not a size; accepted: 96kB")
+    assert done.stderr.startswith("error: --max-unpacked: 'plenty' is not a size; write for example 96kB")
 
 
 def loading(*, done_in_6_s: int, expected_s: float, quiet: bool = False) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.common.errors import InputError, MachineError
+from fastopen.common.errors import InputError, MachineError, any_of
 from fastopen.contract import Client, LinkDirection, Network, Origins, Tcp, Tls
 from fastopen.contract.clients import CLIENTS, COMMAND, CONNECTIONS, KEEP_ALIVE, LOADER, ClientType
 from fastopen.engines.client_programs import check_versions, describe_clients
@@ -86,11 +86,11 @@ def test_the_command_is_asked_with_its_kind_alone() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"kind": "netscape"}, f"is unknown; accepted: {', '.join(CLIENTS)}"),
-        ({"kind": "command"}, "needs a command line"),
+        ({"kind": "netscape"}, f"unknown value 'netscape'; use {any_of(CLIENTS)}"),
+        ({"kind": "command"}, "needs --command"),
         ({"kind": "command", "command": "get page"}, "cannot load the page"),
         ({"kind": "command", "command": "get x{urls}y {url}"}, "a word of its own"),
-        ({"kind": "curl", "command": "get {url}"}, "needs the client command"),
+        ({"kind": "curl", "command": "get {url}"}, "works only with --client=command"),
     ],
 )
 def test_what_no_client_can_be_is_said(settings: dict[str, Any], said: str) -> None:
@@ -239,7 +239,7 @@ def test_contents_of_the_hello_are_settings_of_the_loader(changed: dict[str, str
 def test_only_a_browser_is_asked_for_a_picture() -> None:
     clients = clients_of({"kind": ["loader", "curl", "chromium"], "screenshot": True})
     assert [client.screenshot for client in clients] == [False, False, True]
-    with pytest.raises(ValueError, match="draws no pictures: use client chromium"):
+    with pytest.raises(ValueError, match="draws no pictures: use --client=chromium"):
         Client.model_validate({"screenshot": True})
 
 
@@ -266,17 +266,17 @@ def test_an_experiment_is_done_by_other_clients_with_the_settings_that_they_have
     assert curl.command is not None
     assert "Connection: close" in curl.command
     assert [setup.origins.bodies for setup in setups] == ["synthetic", "synthetic", "filler"]
-    with pytest.raises(ValueError, match="needs a command line"):
+    with pytest.raises(ValueError, match="needs --command"):
         with_clients(experiment.setups, ["command"])
 
 
 def test_what_a_client_does_not_speak_is_refused_by_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CLIENTS, LOADER.label, replace(LOADER, http_over_tls=frozenset()))
-    with pytest.raises(ValueError, match="loader does not speak TLS: use another client"):
+    with pytest.raises(ValueError, match="loader does not speak TLS: use another --client"):
         Setup(tls=Tls())
     with_h2_over_tls = replace(LOADER, http_in_the_clear=frozenset({"1.1"}))
     monkeypatch.setitem(CLIENTS, LOADER.label, with_h2_over_tls)
-    with pytest.raises(ValueError, match="loader speaks HTTP/2 only over TLS"):
+    with pytest.raises(ValueError, match="loader needs TLS for HTTP/2"):
         Setup(origins=Origins(http="2"))
     assert Setup(origins=Origins(http="2"), tls=Tls()).client.label == "loader"
 

@@ -63,15 +63,19 @@ def test_the_default_queue_is_256_kb_or_100_ms(rate: int | None, queue: int | No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"20ms"', '"20"', r"network\.rtt\[0\]: '20' has no unit; accepted: 20ms"),
-        ('"20ms"', "20", r"network\.rtt\[0\]: 20 has no unit"),
+        ('"20ms"', '"20"', r"network\.rtt\[0\]: '20' has no unit; write for example 20ms"),
+        ('"20ms"', "20", r"network\.rtt\[0\]: expected text with a unit, such as .*, not 20"),
         ('"20ms"', '"20mbit"', r"network\.rtt\[0\]: .*unknown unit 'mbit'"),
         ('"20ms"', '"61s"', r"network\.rtt\[0\]: '61s' is out of bounds \(0ms to 60s\)"),
-        ('"4mbit"', '"4ms"', r"network\.down: .*accepted: 4mbit"),
+        ('"4mbit"', '"4ms"', r"network\.down: .*write for example 4mbit"),
         ('"4mbit"', '"1kbit"', r"network\.down: '1kbit' is out of bounds \(64kbit to 1gbit\)"),
         ('"4mbit"', '"2gbit"', r"network\.down: '2gbit' is out of bounds"),
         ('"256kbit"', '"256kbit"\nloss = "60%"', r"network\.loss: '60%' is out of bounds \(0% to 50%\)"),
-        ('"256kbit"', '"256kbit"\nloss = 0.01', r"network\.loss: 0\.01 has no unit"),
+        (
+            '"256kbit"',
+            '"256kbit"\nloss = 0.01',
+            r"network\.loss: expected text with a unit, .*, not 0\.01",
+        ),
         ('"256kbit"', '"256kbit"\nqueue = "many"', r"network\.queue"),
         ('"256kbit"', '"256kbit"\nspeed = 1', r"network\.speed: unknown key"),
         (
@@ -213,7 +217,7 @@ def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path
         ("1\n0\n", "line 2"),
         ("x\n", "line 1"),
         ("", "trace is empty"),
-        ("0\n0\n", "trace is empty"),
+        ("0\n0\n", "trace ends at 0 ms"),
         ("1.5\n", "line 1"),
         ("é", "text"),
     ],
@@ -236,7 +240,7 @@ def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
 @pytest.mark.parametrize(
     ("named", "written", "message"),
     [
-        ("5g", {}, "--network: unknown network '5g'; use one of broadband, mobile, 2g, 3g"),
+        ("5g", {}, "--network: unknown network '5g'; use broadband, mobile, 2g, 3g"),
         ("4g", {"rtt": "20ms"}, "--network: a named network sets --rtt itself; remove --rtt, or the name"),
     ],
 )
@@ -264,5 +268,5 @@ def test_a_file_chooses_pages_of_a_corpus_by_its_own_seed_unless_it_names_anothe
 def test_a_condition_of_a_file_that_names_no_fact_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read_experiment(write(tmp_path, f"{SMALL}[corpus]\nwhere = 'host > 9'\n"))
-    words = "small.toml: corpus.where: pages have no fact 'host'; did you mean hosts?"
+    words = "small.toml: corpus.where: unknown page property 'host'; did you mean hosts?"
     assert str(error.value).endswith(words)

@@ -49,10 +49,10 @@ def test_views_are_an_axis_of_chromium() -> None:
 
 @pytest.mark.parametrize("client", ["loader", "curl", "wget2", "chromium,loader"])
 def test_who_keeps_nothing_is_refused_with_the_remedy(client: str) -> None:
-    said = "--client, --view: .* has no cache; use client chromium for view repeat"
+    said = "--client, --view: .* has no cache; use --client chromium, or --view first"
     with pytest.raises(InputError, match=said):
         asked_setups(client, "repeat")
-    with pytest.raises(ValidationError, match="use client chromium for view repeat"):
+    with pytest.raises(ValidationError, match="use --client=chromium, or --view=first"):
         clients_of({"kind": client.split(",")[-1].replace("chromium", "loader"), "view": "repeat"})
 
 
@@ -72,7 +72,7 @@ def test_what_an_experiment_wants_shown_and_kept_stays_with_another_client() -> 
     assert not any(one.client.screenshot for one in with_clients(mixed, ["loader"]))
     views = setups_of(clients_of({"kind": "chromium", "view": ["first", "repeat"]}), [Origins()], [Tcp()])
     assert [one.client.view for one in with_clients(views, ["chromium"])] == ["first", "repeat"]
-    with pytest.raises(ValidationError, match="use client chromium for view repeat"):
+    with pytest.raises(ValidationError, match="use --client=chromium, or --view=first"):
         with_clients(views, ["loader"])
 
 

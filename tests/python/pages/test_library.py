@@ -45,14 +45,14 @@ def test_a_folder_without_a_page_does_not_hide_the_packaged_page_of_its_name(
         (Path(name) / "run.sqlite").write_bytes(b"a run that is kept here")
     (found,) = load_pages(["example"])
     assert found.page.name == "example"
-    with pytest.raises(InputError, match="other: has no HAR"):
+    with pytest.raises(InputError, match="other: the folder holds no HAR"):
         load_pages(["other"])
 
 
 def test_a_damaged_file_of_a_folder_is_named_with_how_to_leave_it_out(tmp_path: Path) -> None:
     (tmp_path / "a.har").write_text(json.dumps(har(entry("http://www.a.test/"))))
     (tmp_path / "b.har").write_text('{"log":')
-    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*; skip damaged files with --lenient"):
+    with pytest.raises(InputError, match=r"b\.har: .*malformed JSON.*, or skip damaged files with --lenient"):
         load_pages([tmp_path])
     assert len(load_pages([tmp_path / "a.har"])) == 1
 
@@ -97,7 +97,7 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
     (tmp_path / "my.pages").write_text("example.com\n")
     assert load_pages([tmp_path / "my.pages"])[0].page.name == "example"
     (tmp_path / "my.pages").write_text("http://b.test\n")
-    with pytest.raises(InputError, match=r"skipped .*broken\.har: line 1"):
+    with pytest.raises(InputError, match=r"Skipped .*broken\.har: line 1"):
         load_pages([tmp_path / "my.pages"])
 
 
@@ -184,7 +184,7 @@ def test_an_archive_of_before_warc_is_named_with_its_remedy(tmp_path: Path, pack
 def test_entries_without_a_log_are_neither_a_har_nor_a_page(tmp_path: Path) -> None:
     path = tmp_path / "entries.json"
     path.write_text('{"entries": []}')
-    with pytest.raises(InputError, match="neither a HAR"):
+    with pytest.raises(InputError, match="not a HAR"):
         load_pages([path])
 
 
@@ -197,5 +197,5 @@ def test_a_har_that_its_recorder_zipped_is_read_under_the_zips_name(tmp_path: Pa
     assert (found.page.name, found.page.url) == ("mine", "http://a.test/")
     with zipfile.ZipFile(path, "w") as container:
         container.writestr("a.css", "a{}")
-    with pytest.raises(InputError, match="neither"):
+    with pytest.raises(InputError, match="holds no archive"):
         load_pages([path])

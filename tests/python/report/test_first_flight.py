@@ -225,13 +225,13 @@ def test_all_arms_are_those_that_clients_and_settings_allow(
     ("written", "words"),
     [
         ({"session": "early", "tls": "1.2"}, "early data needs TLS 1.3"),
-        ({"session": "resumed", "tickets": "0"}, "session resumed needs a ticket"),
+        ({"session": "resumed", "tickets": "0"}, "--session resumed needs session tickets"),
         ({"session": "early", "client": "curl"}, "curl a session of an earlier visit"),
         (
             {"session": "resumed", "client": "wget2"},
-            "use client loader, chromium or command for session resumed",
+            "use --client loader, chromium or command, or --session none",
         ),
-        ({"transport": "all", "session": "early", "client": "curl"}, "use client loader"),
+        ({"transport": "all", "session": "early", "client": "curl"}, "use --client loader"),
         (
             {"transport": "all", "http": "3", "client": "wget2"},
             "runs wget2 with HTTP/1.1, not with HTTP/3",
@@ -253,7 +253,7 @@ def test_the_packaged_experiment_has_each_session_with_and_without_tfo() -> None
 
 def test_arms_are_asked_for_by_their_name_too() -> None:
     refused = fastopen("run", "example", "--arms", "best")
-    assert "'best' is unknown; accepted: off, cold, warm" in refused.stderr
+    assert "unknown value 'best'; use off, cold, warm" in refused.stderr
 
 
 def test_a_run_without_tfo_says_so_in_place_of_a_verdict() -> None:

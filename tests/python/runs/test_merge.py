@@ -239,7 +239,7 @@ def test_shards_of_another_program_or_kernel_are_refused(
 
 def test_shards_of_another_experiment_are_refused_with_what_differs(tmp_path: Path) -> None:
     parts = [shard(tmp_path, plan_of(), 1, 2), shard(tmp_path, plan_of(repeats=5), 2, 2)]
-    with pytest.raises(InputError, match="another experiment: repeats 5 instead of 2"):
+    with pytest.raises(InputError, match="a different experiment: it has repeats 5 instead of 2"):
         merge(parts, tmp_path / "all")
     assert not (tmp_path / "all").exists()
 
@@ -248,7 +248,7 @@ def test_shards_that_were_planned_for_another_engine_are_refused(tmp_path: Path)
     usual = plan_of()
     virtual = make_plan(usual.experiment, usual.pages, "virtual")
     parts = [shard(tmp_path, usual, 1, 2), shard(tmp_path, virtual, 2, 2)]
-    with pytest.raises(InputError, match="was planned for engine virtual, but the first run for host"):
+    with pytest.raises(InputError, match="was planned for engine virtual, the first run for host"):
         merge(parts, tmp_path / "all")
 
 

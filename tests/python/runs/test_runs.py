@@ -253,7 +253,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, small_plan: MakePlan) -> None
     other = tmp_path / "other"
     other.mkdir()
     sqlite3.connect(other / "run.sqlite").execute("CREATE TABLE t (x)").connection.close()
-    with pytest.raises(InputError, match="not a run"):
+    with pytest.raises(InputError, match="not a fastopen run"):
         RunStore.open(other)
     newer = tmp_path / "newer"
     RunStore.create(newer, small_plan(), {}).close()

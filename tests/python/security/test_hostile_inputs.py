@@ -129,7 +129,7 @@ def test_an_archive_is_refused_after_so_much_work_as_its_budget_allows(
     assert load_pages([path], max_unpacked=256 * MIB)
     for mebibytes in (1, 2):
         done = 0
-        with pytest.raises(InputError, match=rf"needs more work .* {mebibytes} MiB allows; .*--max-unpacked"):
+        with pytest.raises(InputError, match=rf"takes more work .* {mebibytes} MiB allows; .*--max-unpacked"):
             load_pages([path], max_unpacked=mebibytes * MIB)
         assert done <= mebibytes * MIB // 512
 
@@ -171,7 +171,7 @@ def test_a_file_of_very_many_things_is_refused_before_all_are_read(what: str, tm
     path = tmp_path / name
     path.write_bytes(data)
     assert load_pages([path], lenient=True, max_unpacked=64 * MIB)
-    with pytest.raises(InputError, match=r"needs more work to read than a limit of 1 MiB"):
+    with pytest.raises(InputError, match=r"takes more work to read than the limit of 1 MiB"):
         load_pages([path], lenient=True, max_unpacked=MIB)
 
 
@@ -213,12 +213,12 @@ MUCH_MEMORY: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "entries together": (
         "x.har.gz",
         lambda: gzip.compress(_ENTRY + b"}" + (b',{"x":[' + b"[]," * 2000 + b"0]}") * 4000 + b"]}}", 1),
-        "needs more memory to read than a limit of 1,024 MiB",
+        "takes more memory to read than the limit of 1,024 MiB",
     ),
     "headers together": (
         "x.har",
         lambda: har_of_headers(5, 100_000),
-        "needs more memory to read than a limit of 1,024 MiB",
+        "takes more memory to read than the limit of 1,024 MiB",
     ),
 }
 

@@ -36,7 +36,7 @@ def test_draws_that_a_report_implies_are_no_other_experiment(tmp_path: Path) -> 
 
 def test_draws_that_were_asked_for_are_another_experiment(tmp_path: Path) -> None:
     folder, experiment = kept(tmp_path, **DRAWN)
-    with pytest.raises(InputError, match="another experiment"):
+    with pytest.raises(InputError, match="a different experiment"):
         run_experiment(experiment, [ImportedPage(PAGE)], RunOptions(output=folder), not_started)
 
 

@@ -28,5 +28,5 @@ def test_a_packaged_experiment_gives_its_expected_table(name: str) -> None:
 
 
 def test_an_experiment_without_an_expected_table_is_refused() -> None:
-    with pytest.raises(InputError, match="broken-paths: has no expected table"):
+    with pytest.raises(InputError, match="broken-paths: --check works only with packaged experiments"):
         first_difference(load_experiment("broken-paths"), {})

@@ -14,7 +14,7 @@ from typing import Final
 
 from fastopen.analysis.audit.first_flights import FIRST_FLIGHTS, FirstFlight
 from fastopen.analysis.audit.own import is_own, printed_rows
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, any_of
 from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
@@ -88,7 +88,7 @@ class PrintedTable:
 def read_table(path: Path) -> PrintedTable:
     """Return the rows of a file in order. Raises InputError, naming file, line and column."""
     place = str(path)
-    rows = _rows(read_text(path, "save the table as UTF-8"), place)
+    rows = _rows(read_text(path), place)
     first, columns = next(rows, (0, list[str]()))
     own, ignored = is_own(columns), list[str]()
     if first and not own:
@@ -172,9 +172,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FirstFlight:
     word = fields.get(name) or usual
     if word not in FIRST_FLIGHTS:
-        raise InputError(
-            f"unknown first flight {word!r}", f"{place}: {name}", f"use one of {', '.join(FIRST_FLIGHTS)}"
-        )
+        raise InputError(f"unknown first flight {word!r}", f"{place}: {name}", f"use {any_of(FIRST_FLIGHTS)}")
     return FIRST_FLIGHTS[word]
 
 

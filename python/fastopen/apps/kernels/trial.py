@@ -58,14 +58,10 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
     # Patch 0005: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
     counted = int(facts["counted_ns"])
     if not SLEPT_NS <= counted <= slept:
-        raise MachineError(
-            f"the kernel was built but the processor's counter is not virtual: 600 s took {counted} ns"
-        )
+        raise MachineError(f"the built kernel's processor counter is not virtual: 600 s took {counted} ns")
     second = _boot(kernel, arguments, program, work, log)
     if first != second:
-        raise MachineError(
-            "the kernel was built, but two boots of it differ", "compare their output in the log"
-        )
+        raise MachineError("two boots of the built kernel differ", "compare their output in the log")
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:

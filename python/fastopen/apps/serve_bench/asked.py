@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from fastopen.common.errors import InputError
-from fastopen.common.pydantic_errors import conflict, input_error
+from fastopen.common.errors import InputError, raise_all
+from fastopen.common.pydantic_errors import conflict, input_errors
 from fastopen.common.resources import packaged_folder
 from fastopen.common.units import parse_duration_us, parse_size_bytes
 from fastopen.common.user_files import read_toml
@@ -50,7 +50,7 @@ def _flood(value: object) -> object:
     cookies, _, rate = value.partition(":")
     named = {"plain": "none", "invalid": "invalid", "valid": "valid"}
     if cookies not in named or not rate.isdecimal():
-        raise ValueError(f"{value!r} is unknown; accepted: none, plain:RATE, invalid:RATE, valid:RATE")
+        raise ValueError(f"unknown value {value!r}; use none, plain:RATE, invalid:RATE or valid:RATE")
     return {"rate_per_s": int(rate), "cookies": named[cookies]}
 
 
@@ -124,7 +124,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
     if name_or_path is not None:
         path = packaged_benches().get(name_or_path)
         if path is None and not name_or_path.endswith(SUFFIX):
-            remedy = f"use one of {', '.join(packaged_benches())}, or the path of a {SUFFIX} file"
+            remedy = f"use {', '.join(packaged_benches())}, or the path of a {SUFFIX} file"
             raise InputError("no packaged benchmark of that name", name_or_path, remedy)
         path = path or Path(name_or_path)
         place = path.name
@@ -136,9 +136,12 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
     try:
         return Bench.model_validate(data | given)
     except ValidationError as error:
-        found = input_error(error, place)
-        keys = [key.partition("[")[0] for key in found.place.split(", ")]
-        options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
-        raise InputError(
-            found.message, options if {*keys} <= given.keys() else found.place, found.remedy
-        ) from None
+        raise_all([_at_options(one, given) for one in input_errors(error, place)])
+        raise
+
+
+def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
+    """Return the error at the options of its keys if all were given as options."""
+    keys = [key.partition("[")[0] for key in found.place.split(", ")]
+    options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
+    return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)

@@ -7,7 +7,7 @@ import typer
 
 from fastopen.cli.output import print_line
 from fastopen.cli.shared_options import RunArgument
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, any_of
 from fastopen.runs import RunStore, find_run
 
 PANEL: Final = "Read a result"
@@ -31,14 +31,12 @@ def command(
     asked = [part.strip().lower() for part in formats.split(",")]
     unknown = [name for name in asked if name not in FORMATS]
     if unknown:
-        raise InputError(f"unknown format {unknown[0]!r}", "--format", f"use one of {', '.join(FORMATS)}")
+        raise InputError(f"unknown format {unknown[0]!r}", "--format", f"use {any_of(FORMATS)}")
     folder = find_run(run)
     with RunStore.open(folder) as store:
         source = read_source(store)
     made = [*overview_figures(source), *(load_figures(source) if loads else ())]
     if not made:
-        raise InputError(
-            "has no valid load to draw", str(folder), "fastopen show prints why loads are invalid"
-        )
+        raise InputError("has no valid load to draw", str(folder), "run fastopen show for the reasons")
     written = write_figures(made, output, [form for form in FORMATS if form in asked])
     print_line(f"{len(written)} files in {output}")

@@ -54,9 +54,8 @@ def _parts(folders: Sequence[str]) -> list[Path]:
         folder = find_run(text)
         runs = run_folders(folder)
         if not runs:
-            raise InputError(
-                "contains no run", str(folder), "give the folders that run --shard I/N -o DIR made"
-            )
+            remedy = "pass the folders that fastopen run --shard wrote"
+            raise InputError("contains no run", str(folder), remedy)
         found.update({run.resolve(): run for run in runs})
     return [*found.values()]
 

@@ -33,12 +33,9 @@ def command(
             results.append(collect(store))
     found = list(payoffs(results))
     if not found:
-        remedy = (
-            "load with --path none,drop-syn-data, or another behaviour with none, and without --path-share"
-        )
-        raise InputError(
-            "no page was loaded over both an open path and a broken one", ", ".join(runs), remedy
-        )
+        message = "payoff needs one page over a working and a broken path"
+        remedy = "run again with --path none,drop-syn-data, without --path-share"
+        raise InputError(message, ", ".join(runs), remedy)
     if json:
         print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
         return

@@ -9,6 +9,7 @@ from fastopen.cli.options import Written, with_factors
 from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
+from fastopen.common.errors import InputError
 from fastopen.experiments import ASKED, COMMAND_LINE, NAMED_NETWORKS, Combine, read_asked, with_drawn_seed
 from fastopen.pages import Choice
 from fastopen.pages.corpus import KINDS
@@ -76,6 +77,9 @@ def command(
     written: Written,
 ) -> None:
     """Load pages over networks with TCP Fast Open off and on, and report the time saved."""
+    for one in inputs:
+        if settings.report and one.endswith(".html") and not Path(one).exists():
+            raise InputError("--report takes no path", one, "use --output for the folder of the run")
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
     corpus = _choice(where, sample, seed)
     experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)

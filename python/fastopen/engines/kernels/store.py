@@ -8,12 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.errors import MachineError
+from fastopen.common.errors import MachineError, any_of
 from fastopen.common.resources import cache_folder
 from fastopen.engines.kernels.manifest import MANIFEST, DamagedKernelError, Kernel, read_kernel
 
 VARIABLE: Final = "FASTOPEN_KERNEL"
 BUILD_IT: Final = "fastopen kernel build"
+REBUILD: Final = f"run {BUILD_IT} --force"
 PACKAGE: Final = "fastopen_kernel"
 
 
@@ -55,13 +56,11 @@ def find(name: str | None = None) -> Kernel:
     match, or if its bytes have changed.
     """
     asked = name or os.environ.get(VARIABLE) or None
-    kernel = _at(Path(asked)) if asked and "/" in asked else _named(asked)
+    kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:
         kernel.check()
     except (DamagedKernelError, OSError) as error:
-        raise MachineError(
-            f"the kernel {kernel.name} is damaged: {error}", f"run {BUILD_IT} --force"
-        ) from None
+        raise MachineError(f"the kernel {kernel.name} is damaged: {error}", REBUILD) from None
     return kernel
 
 
@@ -118,9 +117,7 @@ def _named(asked: str | None) -> Kernel:
     if asked is not None:
         for entry in damaged:
             if entry.folder.name == asked:
-                raise MachineError(
-                    f"the kernel {asked} is damaged: {entry.reason}", f"run {BUILD_IT} --force"
-                )
+                raise MachineError(f"the kernel {asked} is damaged: {entry.reason}", REBUILD)
         by_name = {kernel.name: kernel for kernel in usable}
         return by_name[_only(asked, list(by_name))]
     if not usable:
@@ -137,19 +134,19 @@ def _only(asked: str, names: list[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise MachineError(
-            f"kernel {asked!r} is ambiguous: {', '.join(sorted(meant))}", "write more of the name"
-        )
-    known = f"use one of {', '.join(names)}" if names else f"none is installed: run {BUILD_IT}"
+        raise MachineError(f"kernel {asked!r} is ambiguous", f"use {any_of(sorted(meant))}")
+    known = f"use {any_of(names)}" if names else f"none is installed: run {BUILD_IT}"
     raise MachineError(f"kernel {asked!r} not found", known)
 
 
-def _at(path: Path) -> Kernel:
+def _at(path: Path, *, of_variable: bool) -> Kernel:
     """Return the kernel whose program or folder is at `path`, with the manifest in its folder."""
     folder = path if path.is_dir() else path.parent
     try:
         return read_kernel(folder.absolute())
     except DamagedKernelError as error:
-        raise MachineError(
-            f"{path} is not an installed kernel: {error}", f"run {BUILD_IT}, or correct the path"
-        ) from None
+        fault = f"not an installed kernel: {error}" if path.exists() else "no kernel there"
+        if of_variable:
+            remedy = f"set it to the kernel file, or unset it and run {BUILD_IT}"
+            raise MachineError(f"{VARIABLE}={path}: {fault}", remedy) from None
+        raise MachineError(f"{path}: {fault}", f"correct the path, or run {BUILD_IT}") from None

@@ -50,7 +50,7 @@ def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = s
     except OSError as error:
         raise unreadable(error.filename or folder, error) from None
     raise NoPageError(
-        "has no HAR, WARC or WACZ in it, and is neither a mirror nor a Mahimahi recording",
+        "the folder holds no HAR, WARC or WACZ file, website mirror or Mahimahi recording",
         str(folder),
         "give a recording, a folder of recordings, or a mirror with a folder for each host",
     )

@@ -35,7 +35,7 @@ MAX_LIST_BYTES: Final = 16 * 2**20
 # A HAR without bodies, which `fastopen record` adds to the archive.
 _HAR: Final = "recording.har"
 MAX_HAR_BYTES: Final = 64 * 2**20
-_REMEDY: Final = "fetch or export it again"
+_REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
@@ -50,8 +50,8 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
                 # Some recorders, such as Playwright, zip a HAR with its bodies in separate files.
                 return _har(container, hars[0], str(path), lenient)
             if not names:
-                message = "is a ZIP file with neither archive/*.warc.gz nor exactly one HAR in it"
-                raise InputError(message, str(path), "unpack it, and give the recordings in it")
+                message = "the ZIP holds no archive/*.warc.gz and not exactly one HAR"
+                raise InputError(message, str(path), "unpack it and pass the recordings")
             roots = _listed(container)
             for name in names:
                 _read(archive, container, name, f"{path}: {name}", lenient, progress)
@@ -59,7 +59,8 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
             if _HAR in container.namelist():
                 return _timed(container, archive.exchanges(), name, str(path), lenient)
     except _DAMAGE as error:
-        raise InputError(f"damaged ZIP: {error}", str(path), _REMEDY) from None
+        fault = "" if isinstance(error, zipfile.BadZipFile) else f": {error}"
+        raise InputError(f"not a readable ZIP file{fault}", str(path), _REMEDY) from None
     return archive.pages(name, str(path), roots)
 
 

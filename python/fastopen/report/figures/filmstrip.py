@@ -70,9 +70,7 @@ def export_filmstrips(
             _save_moving(moving(title, films), unfinished / f"{name}.gif")
             watch(count)
         if not count:
-            raise InputError(
-                "has no film strips", str(place), "fastopen run --client chromium --filmstrip keeps them"
-            )
+            raise InputError("has no film strips", str(place), "run with --client chromium --filmstrip")
     return count
 
 
@@ -90,7 +88,7 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
     try:
         pictures = [_picture(frame.jpeg) for frame in browser.frames]
     except (OSError, ValueError, SyntaxError):
-        raise InputError("damaged: a picture of a load is not a JPEG", str(place)) from None
+        raise InputError("a stored picture is damaged", str(place), "load again with --filmstrip") from None
     size = pictures[-1].size
     return Film(
         label=ARMS[arm].label,
@@ -105,9 +103,7 @@ def _picture(jpeg: str) -> Image:
     try:
         from PIL import Image
     except ImportError:
-        raise MachineError(
-            "film strips are drawn with Pillow, which is not installed", pip_install("pillow")
-        ) from None
+        raise MachineError("film strips need Pillow, which is not installed", pip_install("pillow")) from None
     opened = Image.open(io.BytesIO(b64decode(jpeg, validate=True)), formats=["JPEG"])
     if max(opened.size) > SIDE_MAX:
         raise ValueError(f"{opened.width} x {opened.height} pixels")

@@ -14,6 +14,7 @@ from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import atomic_folder
 from fastopen.runs.export.har import har_document
 from fastopen.runs.flat_tables import TABLES, Flattener, Row
+from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
 
@@ -36,10 +37,7 @@ def export(
     With `replace`, an existing export is replaced. `watch` is called with the number of loads written so far.
     The folder appears only when it is complete. Raises InputError, MachineError.
     """
-    if job is not None and job not in run.jobs():
-        raise InputError(
-            f"has no job {job!r}", run.place, "fastopen export --format csv lists the jobs in loads.csv"
-        )
+    run.check_job(job)
     count, at = 0, ""
     try:
         with atomic_folder(folder, replace=replace) as place, _writing(run, place, form) as write:
@@ -48,7 +46,7 @@ def export(
                 write(row, record)
                 watch(count)
     except _UNLIKE_A_RECORD as error:
-        raise InputError(f"damaged: the record of {at}: {error!r}", run.place) from None
+        raise damaged(f"the record of {at}: {error!r}", run.place) from None
     return count
 
 
@@ -67,9 +65,7 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         return
     if form == "png":
         if not any(setup.client.screenshot for setup in run.experiment().setups):
-            raise InputError(
-                "has no screenshots", run.place, "fastopen run --client chromium --screenshots keeps them"
-            )
+            raise InputError("has no screenshots", run.place, "run with --client chromium --screenshots")
         yield _screenshots(place)
         return
     with ExitStack() as files:

@@ -293,7 +293,7 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
     if not lookups:
-        raise InputError(f"has no lookup of {CACHED_MS:g} ms or more", name, "leave out --names")
+        raise InputError(f"no DNS lookup took {CACHED_MS:g} ms or more", name, "drop --names to compare it")
     rtt_us = min(round(1000 * min(lookups)), RTT_MAX_US)
     return network.model_copy(update={"names": rules.names, "resolver_rtt_us": rtt_us})
 

@@ -98,5 +98,5 @@ def test_a_run_without_the_price_of_a_broken_path_is_refused_with_what_to_do(
     networks = [one.model_dump() for one in networks_asked(rtt="20ms", **asked)]
     folder = made_up_run(tmp_path / "run", made_up_plan([made_up_page("p")], networks=networks))
     done = fastopen("payoff", folder)
-    remedy = "--path none,drop-syn-data, or another behaviour with none, and without --path-share"
+    remedy = "run again with --path none,drop-syn-data, without --path-share"
     assert (done.returncode, remedy in " ".join(done.stderr.split())) == (2, True)

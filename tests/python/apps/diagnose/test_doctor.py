@@ -44,7 +44,7 @@ def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.Monke
     monkeypatch.setenv("FASTOPEN_WORLD", "/nowhere")
     done = fastopen("doctor")
     assert done.returncode == 3
-    assert "unset FASTOPEN_WORLD or correct it" in done.stdout
+    assert "correct it or unset FASTOPEN_WORLD" in done.stdout
 
 
 @pytest.mark.e2e

@@ -70,7 +70,9 @@ def test_a_unique_beginning_is_a_name() -> None:
 def test_a_beginning_of_several_names_them_all() -> None:
     install("7.3.4-aaaaaaaa")
     install("7.3.4-bbbbbbbb")
-    with pytest.raises(MachineError, match=r"kernel '7\.3' is ambiguous: 7\.3\.4-aaaaaaaa, 7\.3\.4-bbbbbbbb"):
+    with pytest.raises(
+        MachineError, match=r"kernel '7\.3' is ambiguous; use 7\.3\.4-aaaaaaaa or 7\.3\.4-bbbbbbbb"
+    ):
         kernels.find("7.3")
 
 
@@ -92,7 +94,7 @@ def test_the_environment_names_a_kernel_or_a_path(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("FASTOPEN_KERNEL", str(path))
         assert kernels.find().version == "7.0.1"
     monkeypatch.setenv("FASTOPEN_KERNEL", str(tmp_path / "absent" / "linux"))
-    with pytest.raises(MachineError, match=r"absent/linux is not an installed kernel"):
+    with pytest.raises(MachineError, match=r"absent/linux: no kernel there"):
         kernels.find()
 
 

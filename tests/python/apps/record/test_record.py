@@ -378,7 +378,7 @@ class TestTheFile:
     def test_what_is_no_url_is_refused_before_a_browser_starts(self, url: str, tmp_path: Path) -> None:
         done = record(1, tmp_path / "x.har", url)
         assert done.returncode == 2
-        assert "is neither an http or https URL nor a file" in done.stderr
+        assert "is not a file or web URL" in done.stderr
         assert not (tmp_path / "x.har").exists()
 
     def test_a_recording_that_is_there_is_not_overwritten_without_a_word(self, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_rounds_have_all_cells_in_an_order_of_their_own() -> None:
     [
         ({"rates": None}, "needs rates or clients"),
         ({"arms": "warm,hot"}, "arms"),
-        ({"flood": "valid"}, "none, plain:RATE, invalid:RATE, valid:RATE"),
+        ({"flood": "valid"}, "none, plain:RATE, invalid:RATE or valid:RATE"),
         ({"flood": "valid:20001"}, "--flood: 20001"),
         ({"syncookies": "3"}, "syncookies"),
         ({"rates": "10000", "duration": "10s"}, "100,000 cold transactions need as many client addresses"),
@@ -78,7 +78,7 @@ def test_options_come_before_the_keys_of_a_file(tmp_path: Path) -> None:
     file.write_text("speed = 1\n")
     with pytest.raises(InputError, match=r"mine\.toml: speed: unknown key"):
         read_bench(str(file), {"rates": "1"})
-    with pytest.raises(InputError, match="use one of radhakrishnan2011-server, server-load"):
+    with pytest.raises(InputError, match="use radhakrishnan2011-server, server-load"):
         read_bench("sever-load", {})
 
 
@@ -181,4 +181,4 @@ def test_a_server_that_is_none_is_refused_in_words() -> None:
         done = fastopen("serve-bench", "--rates", "1", "--server", words)
         assert done.returncode == 2
         assert said in done.stderr
-    assert "needs --server" in fastopen("serve-bench", "--rates", "1", "--server-listen").stderr
+    assert "works only with --server" in fastopen("serve-bench", "--rates", "1", "--server-listen").stderr

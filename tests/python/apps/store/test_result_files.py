@@ -116,7 +116,7 @@ def test_a_store_is_looked_over_pruned_and_verified(place: str) -> None:
 
 def test_what_is_no_store_is_left_alone(place: str) -> None:
     files_at(place).create("my/file", b"mine")
-    with pytest.raises(InputError, match="is not empty and not a store of results"):
+    with pytest.raises(InputError, match="is not empty and not a store"):
         ResultsStore(place)
 
 

@@ -352,7 +352,7 @@ def test_a_pipe_in_a_store_is_no_result_and_nobody_waits_for_it(tmp_path: Path) 
 @pytest.mark.parametrize("mark", ["fastopen-result/1" + "9" * 1000, "\N{SNOWMAN}"])
 def test_a_store_with_a_damaged_mark_is_refused(mark: str, tmp_path: Path) -> None:
     (tmp_path / module.MARK).write_text(mark, encoding="utf-8")
-    with pytest.raises(InputError, match="of another version of fastopen"):
+    with pytest.raises(InputError, match="by another version of fastopen"):
         ResultsStore(tmp_path)
 
 
@@ -441,13 +441,13 @@ def test_a_slow_store_says_what_it_took(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="is not empty and not a store of results"):
+    with pytest.raises(InputError, match="is not empty and not a store"):
         ResultsStore(tmp_path)
     with pytest.raises(InputError, match="not a store of results"):
         open_store(tmp_path / "nothing")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / module.MARK).write_text("fastopen-result/9\n")
-    with pytest.raises(InputError, match="of another version of fastopen"):
+    with pytest.raises(InputError, match="by another version of fastopen"):
         ResultsStore(tmp_path / "new")
 
 

@@ -220,7 +220,7 @@ class TestErrors:
             ([], "not a HAR"),
             ({"log": []}, "not a HAR"),
             ({"log": {}}, "log.entries is not a list"),
-            ({"log": {"entries": []}}, "no request in it crossed the network"),
+            ({"log": {"entries": []}}, "the HAR lists no requests"),
             (har(ROOT, 7), "my.har: log.entries[1]: is not an object"),
             (har(ROOT, {"x": 1}), "my.har: log.entries[1].request: missing"),
             (har(ROOT, ROOT | {"request": {}}), "my.har: log.entries[1].request.url: missing"),

@@ -193,7 +193,7 @@ def test_what_was_read_before_memory_is_measured_is_measured_too(share: float, r
     room = int(json_memory.taken_by(document) * share)
     with budget.budget_for("f", 8 * room):
         assert budget.room() == room
-        with pytest.raises(InputError, match="needs more memory") if refused else nullcontext():
+        with pytest.raises(InputError, match="takes more memory") if refused else nullcontext():
             read_json(scanner, "f", lambda found: found, Notes(), lenient=False)
 
 

@@ -132,7 +132,7 @@ def test_a_file_of_which_nothing_crossed_the_network_has_its_reasons() -> None:
     failed, socket = entry("http://a.test/", response={"status": 0}), entry("wss://a.test/")
     with pytest.raises(InputError) as raised:
         import_har(har(failed, socket), "my.har")
-    assert "1 failed or got no final answer, 1 opened a WebSocket" in str(raised.value)
+    assert "1 failed or got no final response, 1 opened a WebSocket" in str(raised.value)
     assert "empty cache" not in str(raised.value)
     with pytest.raises(InputError, match="no entry has a start time or timings"):
         import_har(har({"request": ROOT["request"], "response": ROOT["response"]}), "my.har")

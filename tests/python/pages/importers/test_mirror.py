@@ -137,7 +137,7 @@ def test_a_url_is_found_in_a_mirror_that_is_given_as_library(tmp_path: Path) -> 
 
 def test_a_folder_of_something_else_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
     write(tmp_path, "notes.txt", b"hello")
-    with pytest.raises(InputError, match=r"has no HAR.* neither a mirror nor a Mahimahi recording"):
+    with pytest.raises(InputError, match=r"holds no HAR.* website mirror or Mahimahi recording"):
         load_pages([tmp_path])
 
 

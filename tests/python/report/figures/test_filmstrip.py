@@ -94,5 +94,5 @@ def test_a_run_without_pictures_says_how_to_have_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jpeg", ["", "/9j/2Q==", "no base64", picture("red", 4000)])
 def test_a_picture_that_no_world_wrote_is_an_error_in_one_line(tmp_path: Path, jpeg: str) -> None:
     run = kept(tmp_path / "kept", [(0, jpeg)])
-    with pytest.raises(InputError, match="damaged: a picture of a load"):
+    with pytest.raises(InputError, match="a stored picture is damaged"):
         export(run)

@@ -56,8 +56,8 @@ def conform_kernel(
     Exit codes: 0 passed; 1 a script fails or evidence disagrees; 2 no packetdrill; 3 not on this machine.
     """
     if packetdrill is None:
-        remedy = "git clone https://github.com/google/packetdrill, then add --packetdrill FOLDER"
-        raise InputError("missing: fastopen has no scripts of its own", "--packetdrill", remedy)
+        remedy = "run git clone https://github.com/google/packetdrill, then add --packetdrill packetdrill"
+        raise InputError("needs Google's packetdrill scripts", "kernel conform", remedy)
     if name is not None and engine is ConformEngine.HOST:
         raise InputError("--engine host tests this machine's kernel", name, "leave one of them out")
     kernel = kernels.find(name) if engine is ConformEngine.VIRTUAL else None

@@ -124,7 +124,5 @@ def _pages(arguments: list[str]) -> list[str]:
 def _url(text: str, place: str) -> str:
     url = text if "://" in text else f"http://{text}"
     if cleaned(url) is None or any(c.isspace() for c in url):
-        raise InputError(
-            f"{text[:80]!r} is neither an http or https URL nor a file", place, "write https://HOST/"
-        )
+        raise InputError(f"{text[:80]!r} is not a file or web URL", place, "write https://HOST/")
     return url

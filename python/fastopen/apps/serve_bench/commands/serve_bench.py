@@ -116,7 +116,7 @@ def command(
     asked = read_bench(bench, changes)
     words = _words(server)
     if server_listen and words is None:
-        raise InputError("needs --server", "--server-listen", "leave it out: the origins have a queue")
+        raise InputError("works only with --server", "--server-listen", "drop it")
     chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
     if engine is BenchEngine.AUTO:
         chosen = auto_engine(kernel)

@@ -26,7 +26,7 @@ _IDLE_MS: Final = 5_000.0
 # Keys of notes on entries that were left out, with words for the error that a file has nothing to load.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
-    "failed": "failed or got no final answer",
+    "failed": "failed or got no final response",
     "websocket": "opened a WebSocket",
     "event_stream": "opened an event stream",
     "scheme": "need no server",
@@ -45,8 +45,7 @@ def read_har(
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
         if "entries" in found and "format" not in found:
-            message = "neither a HAR (it has entries, but no log around them) nor a page"
-            raise InputError(message, place, _EXPORT)
+            raise InputError('not a HAR: the top-level "log" is missing', place, _EXPORT)
         return found
     return pages_of_log(found, place, notes, lenient=lenient)
 
@@ -128,9 +127,10 @@ def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
+    if not reasons:
+        return InputError("the HAR lists no requests", place, "load the page completely and export it again")
     remedy = "record the page with an empty cache" if cached else "record a complete load of the page"
-    message = "no request in it crossed the network"
-    return InputError(f"{message}: {reasons}" if reasons else message, place, remedy)
+    return InputError(f"no request can be loaded again: {reasons}", place, remedy)
 
 
 def _with_documents(

@@ -118,6 +118,7 @@ class Scanner:
         error = DamageError(
             f"malformed JSON: {fault.removesuffix(' starting at')}",
             f"{self._place}: line {self._lines + lines + 1} column {column}",
+            "fix that place, or write the file again",
         )
         error.ended = self._whole and at >= len(self._text.rstrip())
         error.ended |= self._whole and fault.startswith("Unterminated")
