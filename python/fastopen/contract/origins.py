@@ -205,7 +205,7 @@ class Tls(Part):
             message, remedy = "compressed certificates need TLS 1.3", "use --tls=1.3"
             raise conflict(message, remedy, "tls.certificate_compression", "tls.version")
         if self.ech != "none":
-            message, remedy = "Encrypted ClientHello needs TLS 1.3", "ask for tls 1.3"
+            message, remedy = "Encrypted ClientHello needs TLS 1.3", "use --tls=1.3"
             raise conflict(message, remedy, "tls.ech", "tls.version")
         return self
 
