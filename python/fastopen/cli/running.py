@@ -25,14 +25,12 @@ from fastopen.cli.output import (
 )
 from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
 from fastopen.common.phrases import plural
-from fastopen.common.terminal import plain
 from fastopen.contract import InvalidKind
 from fastopen.contract.client_types import LOADER
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
-from fastopen.report.summary import verdict_line
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
@@ -184,20 +182,8 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
     with run:
         print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
-        if code != EXIT_INTERRUPTED and not (printing.quiet or printing.json or run.store.shard):
-            _conclude(run)
     if code:
         raise typer.Exit(code)
-
-
-def _conclude(run: ExecutedRun) -> None:
-    """The verdict in a line, and where to look for what it rests on; nothing where nothing was loaded."""
-    if not any(cell.loads for cell in run.results.cells):
-        return
-    name = _name(run.store)
-    where = "" if name is None else f" Where the time went: fastopen report {shlex.quote(name)}"
-    verdict = plain(verdict_line(run.results))
-    print_message(f"verdict: {verdict}{where}")
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:
@@ -239,6 +225,9 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if name is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "already finished, in"
         print_message(f"{kept} {run.store.place}")
+        loaded = any(cell.loads for cell in run.results.cells)
+        if loaded and not (printing.quiet or printing.json or printing.report or run.store.shard):
+            print_message(f"where the time went: fastopen report {shlex.quote(name)}")
     if options.watched.packets and run.store.folder is not None:
         print_message(f"packets in {run.store.folder / PACKETS}")
     if run.outcome is not None and run.outcome.packets_dropped:

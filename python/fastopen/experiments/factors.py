@@ -259,7 +259,7 @@ _ORIGINS_AND_TLS: Final = (
         "security", "tls", ("security",), q.TEXT,
         "URLs served over TLS: tls (all) or recorded (https URLs).",
         example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
-        phrase="security {}", natural=lambda point: (None if point.setup.tls is None else "recorded",),
+        phrase="security {}", words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"}, natural=lambda point: (None if point.setup.tls is None else "recorded",),
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,

@@ -8,37 +8,32 @@ from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
 # By whether all URLs are encrypted, and whether any is.
-_WHERE: Final = {
-    (True, True): "Over HTTPS",
-    (False, False): "In cleartext",
-    (False, True): "Over HTTPS and cleartext",
-}
+_WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
+Spoken = tuple[bool, str, bool | None]
+"""Whether a request was encrypted, its version of HTTP, and if that is recorded, whether for this request."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return what these cells loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
-    schemes: set[bool] = set()
-    versions: set[str] = set()
-    of_recording = named = False
-    for page, network, setup in {(c.cell.page, c.cell.network, c.cell.setup) for c in cells}:
-        chosen = results.experiment.setups[setup]
-        origins = as_recorded(chosen, results.pages[page], results.experiment.networks[network])
-        resources = [one for one in results.pages[page].resources if one.phase in chosen.client.phases]
-        tls = chosen.tls
-        schemes |= {tls is not None and (one.encrypted or tls.security == "tls") for one in resources}
-        versions |= {origins.http_at(one.url, chosen.tls) for one in resources}
-        if chosen.origins.http == "recorded":
-            named |= any(one.http is not None for one in resources)
-            of_recording |= chosen.tls is not None and chosen.tls.security == "recorded"
-    if not schemes:
+    """Return what these cells loaded, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty for no cell."""
+    spoken = _spoken(results, cells)
+    if not spoken:
         return ""
-    spoken = listed([f"HTTP/{version}" for version in sorted(versions)])
-    where = _WHERE[min(schemes), max(schemes)]
-    join = " over " if schemes == {False} else ", " if len(schemes) + len(versions) > 2 else " and "
-    recording = ", as recorded" if of_recording else ""
-    if of_recording and True in schemes and not named:
-        recording = " (the recording names no version)"
-    return f"{where}{join}{spoken}{recording}"
+    schemes = {encrypted for encrypted, _, _ in spoken}
+    assumed = {named for encrypted, _, named in spoken if encrypted} == {False}
+    unnamed = ", since the recording names no version" if assumed else ""
+    return f"{_WHERE[min(schemes), max(schemes)]}, {_versions(spoken)}{unnamed}"
+
+
+def http_of_rows(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return a warning if cells in cleartext and over TLS use different versions of HTTP; else empty."""
+    setups = results.experiment.setups
+    clear = [cell for cell in cells if setups[cell.cell.setup].tls is None]
+    of_clear, of_tls = (
+        _versions(_spoken(results, some)) for some in (clear, [cell for cell in cells if cell not in clear])
+    )
+    if not of_clear or not of_tls or of_clear == of_tls:
+        return ""
+    return f"Cleartext rows use {of_clear} and TLS rows {of_tls}, so do not compare their load times."
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
@@ -47,10 +42,26 @@ def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
 
 
 def _of_quic(results: Results, result: CellResult) -> bool:
-    cell = result.cell
-    setup = results.experiment.setups[cell.setup]
-    if setup.origins.all_quic or setup.origins.http != "recorded":
-        return setup.origins.all_quic
-    page = results.pages[cell.page]
-    origins = as_recorded(setup, page, results.experiment.networks[cell.network])
-    return all(origins.http_at(one.url, setup.tls) == "3" for one in page.resources)
+    origins = results.experiment.setups[result.cell.setup].origins
+    if origins.all_quic or origins.http != "recorded":
+        return origins.all_quic
+    return {version for _, version, _ in _spoken(results, [result])} == {"3"}
+
+
+def _versions(spoken: set[Spoken]) -> str:
+    names = sorted({f"HTTP/{version}" for _, version, _ in spoken})
+    return listed(names) if names else ""
+
+
+def _spoken(results: Results, cells: Sequence[CellResult]) -> set[Spoken]:
+    found: set[Spoken] = set()
+    for page, network, setup in {(c.cell.page, c.cell.network, c.cell.setup) for c in cells}:
+        chosen = results.experiment.setups[setup]
+        origins = as_recorded(chosen, results.pages[page], results.experiment.networks[network])
+        tls, of_recording = chosen.tls, chosen.origins.http == "recorded"
+        for one in results.pages[page].resources:
+            if one.phase in chosen.client.phases:
+                encrypted = tls is not None and (one.encrypted or tls.security == "tls")
+                named = one.http is not None if of_recording else None
+                found.add((encrypted, origins.http_at(one.url, tls), named))
+    return found

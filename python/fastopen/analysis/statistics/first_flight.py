@@ -31,7 +31,7 @@ class FirstFlight:
     """The first flights of one load; None for facts that it lacks."""
 
     client_hello_bytes: int | None
-    """The smallest of those over TCP: data in the SYN saves a round trip only if all of it fits."""
+    """On the connection of the document, or the smallest one over TCP if that has none."""
     secured_connections: int
     """With TLS."""
     most_to_a_host: int
@@ -75,7 +75,7 @@ def _first_flight(record: LoadRecord, network: Network, document: Resource) -> F
     request = next((one for one in record.requests if one.resource == 0), None)
     carrier = next((one for one in record.connections if request and one.id == request.connection), None)
     return FirstFlight(
-        client_hello_bytes=min((one.hello_bytes for one in handshakes if one.hello_bytes), default=None),
+        client_hello_bytes=_hello_bytes(record, carrier),
         secured_connections=len(handshakes),
         most_to_a_host=max(to_host.values(), default=0),
         resumed_connections=sum(one.resumed for one in handshakes),
@@ -100,6 +100,12 @@ def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> It
 def _with_early_data(tls: TlsSession) -> int:
     """Return the bytes of a ClientHello and of the early data behind it."""
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
+
+
+def _hello_bytes(record: LoadRecord, carrier: Connection | None) -> int | None:
+    own = 0 if carrier is None or carrier.tls is None else carrier.tls.hello_bytes
+    sizes = [one.tls.hello_bytes for one in record.connections if one.tls is not None and one.tls.hello_bytes]
+    return own or min(sizes, default=None)
 
 
 def _client_bytes(document: Resource, connection: Connection | None) -> int | None:

@@ -10,7 +10,7 @@ from fastopen.analysis.statistics.bound import BEYOND_BOUND_NOTE, LOSS_NOTE
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.analysis.statistics.cells import CellResult, summarise
 from fastopen.analysis.statistics.corpus import Distribution, distributions
-from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights
+from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving, flight_savings
 from fastopen.analysis.statistics.listeners import ServerUse, server_use
 from fastopen.common.grouping import grouped
@@ -86,6 +86,15 @@ class Results:
         """Return True if its network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
+
+    def hello_beyond_syn(self, cell: CellResult) -> bool:
+        """Return True if every SYN carried data, but none of them a whole ClientHello."""
+        flight = self.first_flights.get(cell.cell.index)
+        hello = None if flight is None else flight.client_hello_bytes
+        full = cell.connections > 0 and cell.syn_data_connections == cell.connections
+        return (
+            full and hello is not None and hello > syn_data_max(self.experiment.networks[cell.cell.network])
+        )
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
         """Return the meaning of the mark of savings that exceed their bound; empty if none does."""

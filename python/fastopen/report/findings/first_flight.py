@@ -2,22 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.common.phrases import capitalised, listed, plural, span
+from fastopen.common.phrases import capitalised, listed, percent, plural, span
 from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
-RANK: Final = 10
+RANK: Final = 65
 SEVERITY: Final = "answer"
 
 Key = tuple[str, str, str]
 """Version of HTTP, session and arm."""
 Flights = Mapping[Key, CellResult]
 """The cells of a row by their first flights."""
-Gain = tuple[float, float | None]
-"""Percent saved, and the bound on that, if there is one."""
+Gain = tuple[float, Flights]
+"""Percent saved, and the row."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -63,30 +64,38 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 
 
 def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
-    """Yield the fastest first flight, and its saving over the plainest one.
+    """Yield the fastest first flight, and its largest saving over the plainest one that tables name.
 
     With `versions`, rows have several versions of HTTP, which the sentences name.
     """
     wins: dict[Key, list[Gain]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
-        wins[best].append(_gain(results, row[_plain(row)], row[best]))
-    plain = _plain(rows[0])
-    over = f"{http_words(plain[0])} and " if versions else ""
-    over += f"{SESSION_WORDS[plain[1]]} {rows[0][plain].cell.arm.words}"
-    what = "over all versions of HTTP" if versions else "first flight"
+        wins[best].append((_saving(row[_plain(row, best)], row[best]) or 0.0, row))
     exact = versions or all(one.deterministic for row in rows for one in row.values())
     sure = "" if exact else " (medians of loads that are not paired)"
     for best, gains in wins.items():
-        arm = next(row[best].cell.arm for row in rows if best in row)
-        name = f"{SESSION_WORDS[best[1]]} {arm.words}"
-        if versions:
-            # QUIC has no SYN to go without TFO.
-            tfo = "" if best[0] == "3" else f" {arm.words}"
-            name = f"{http_words(best[0])} with {SESSION_WORDS[best[1]]}{tfo}"
+        saving, row = max(gains, key=itemgetter(0))
+        plain = _plain(row, best)
+        name, over = (_name(row, key, versions=versions) for key in (best, plain))
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
-        gain = "" if best == plain else f", which saves {_gains(gains)} compared with {over}"
-        yield f"Best {what}{where}: {name}{gain}{sure}."
+        place = f" ({_place(results, row[best])})" if len(rows) > 1 else ""
+        gain = "" if best == plain else f"; {percent(saving)} faster than {over}{place}"
+        fastest = "Fastest over all versions of HTTP" if versions else "Fastest"
+        yield f"{fastest}{where}: {name}{gain}{sure}."
+
+
+def _name(row: Flights, key: Key, *, versions: bool) -> str:
+    http, session, _ = key
+    # QUIC has no SYN to go without TFO.
+    cookies = row[key].cell.arm.cookies
+    tfo = "" if http == "3" else f" with TFO and {cookies} cookies" if cookies else " without TFO"
+    return f"{f'{http_words(http)} with ' if versions else ''}{SESSION_WORDS[session]}{tfo}"
+
+
+def _place(results: Results, cell: CellResult) -> str:
+    factors = results.factors
+    return factors.name_by(cell.cell, [one for one in factors.varying if not one.question])
 
 
 def _added(rows: Sequence[Flights]) -> Iterator[str]:
@@ -96,28 +105,18 @@ def _added(rows: Sequence[Flights]) -> Iterator[str]:
         for session in SESSION_WORDS
         if (savings := [one for row in rows if (one := _tfo_adds(row, session)) is not None])
     }
-    if added:
+    if len({span(savings, "%") for savings in added.values()}) > 1:
         parts = [f"{span(savings, '%')} with {SESSION_WORDS[session]}" for session, savings in added.items()]
         yield f"TFO with {HEADLINE.cookies} cookies saves {listed(parts)}."
 
 
-def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """The bound is none where the best has another to be compared with, which has its version of HTTP."""
-    bound = results.flight_savings.get(best.cell.index)
-    known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
-    return _saving(plain, best) or 0.0, known
-
-
-def _gains(gains: Sequence[Gain]) -> str:
-    """`33.3 % (at most 33.4 %)`."""
-    most = [bound for _, bound in gains if bound is not None]
-    at_most = f" (at most {span(most, '%')})" if len(most) == len(gains) else ""
-    return f"{span([saving for saving, _ in gains], '%')}{at_most}"
-
-
-def _plain(row: Flights) -> Key:
-    """The plainest first flight: the oldest HTTP, the first session of SESSIONS, its first arm."""
-    return min(row, key=lambda key: (key[0], SESSIONS.index(key[1]), row[key].cell.index))
+def _plain(row: Flights, best: Key) -> Key:
+    """Return the plainest first flight over the best one's version of HTTP, for HTTP/3 over HTTP/2."""
+    versions = sorted({http for http, _, _ in row})
+    http = "2" if best[0] == "3" and "2" in versions else best[0]
+    return min(
+        (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)
+    )
 
 
 def _tfo_adds(row: Flights, session: str) -> float | None:
