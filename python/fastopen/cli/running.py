@@ -182,6 +182,9 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
     with run:
         print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
+        unasked = printing.quiet or printing.json or printing.report or run.store.shard
+        if code != EXIT_INTERRUPTED and not unasked and (name := _name(run.store)):
+            print_message(f"where the time went: fastopen report {shlex.quote(name)}")
     if code:
         raise typer.Exit(code)
 
@@ -225,9 +228,6 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
     if name is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "already finished, in"
         print_message(f"{kept} {run.store.place}")
-        loaded = any(cell.loads for cell in run.results.cells)
-        if loaded and not (printing.quiet or printing.json or printing.report or run.store.shard):
-            print_message(f"where the time went: fastopen report {shlex.quote(name)}")
     if options.watched.packets and run.store.folder is not None:
         print_message(f"packets in {run.store.folder / PACKETS}")
     if run.outcome is not None and run.outcome.packets_dropped:

@@ -259,7 +259,8 @@ _ORIGINS_AND_TLS: Final = (
         "security", "tls", ("security",), q.TEXT,
         "URLs served over TLS: tls (all) or recorded (https URLs).",
         example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
-        phrase="security {}", words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"}, natural=lambda point: (None if point.setup.tls is None else "recorded",),
+        phrase="security {}", words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"},
+        natural=lambda point: (None if point.setup.tls is None else "recorded",),
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,
@@ -398,12 +399,12 @@ _TCP: Final = (
     Factor(
         "client_fastopen", "tcp", ("client_fastopen",), q.TEXT,
         "Sysctl tcp_fastopen of clients with TFO: 0x1 with cookies, 0x5 without.",
-        example="0x1,0x5", header="client\nbits", phrase="client bits {}",
+        example="0x1,0x5", header="client\nbits", phrase="tcp_fastopen {} at clients",
     ),
     Factor(
         "listener_fastopen", "tcp", ("listener_fastopen",), q.TEXT,
         "Sysctl tcp_fastopen of hosts with TFO: 0x2 with cookies, 0x202 without, 0x1 off.",
-        example="0x2,0x202", header="listener\nbits", phrase="listener bits {}",
+        example="0x2,0x202", header="listener\nbits", phrase="tcp_fastopen {} at hosts",
     ),
 )
 ENGINE: Final = Factor(

@@ -33,8 +33,8 @@ from fastopen.contract import Network, RateLimit
 from fastopen.experiments import (
     ARMS,
     BASELINE,
-    SESSION_WORDS,
     RATES_BY_DEFAULT,
+    SESSION_WORDS,
     UNKNOWNS,
     ArmName,
     Comparison,
@@ -158,15 +158,16 @@ def flight_grid(results: Results, page: str) -> Grid | None:
                 beaten.append(of_arm[name])
             figures += _flight_saving(saving)
         entries.append((*(of_factor(factor, point) for factor in factors.varying), *figures))
-    over = {results.cells[saving.over].cell.setup for saving in savings.values()}
-    plain = {tls.session for setup in over if (tls := results.experiment.setups[setup].tls) is not None}
-    quic = (
-        " (of HTTP/3: over HTTP/2)" if any(one.origins.all_quic for one in results.experiment.setups) else ""
-    )
+    setups, over = results.experiment.setups, {saving.over for saving in savings.values()}
+    sessions = {
+        SESSION_WORDS[tls.session]
+        for cell in results.cells
+        if cell.cell.index in over and (tls := setups[cell.cell.setup].tls) is not None
+    }
+    quic = " (of HTTP/3: over HTTP/2)" if any(one.origins.all_quic for one in setups) else ""
     note = (
-        f"Savings in percent of the median PLT with {' or '.join(SESSION_WORDS[one] for one in sorted(plain))}"
-        f" without TFO, over the same version of HTTP{quic}. At most: the time of handshakes in a row that a"
-        " setup avoids."
+        f"Savings in percent of the median PLT with {any_of(sorted(sessions))} without TFO, over the same"
+        f" version of HTTP{quic}. At most: the time of handshakes in a row that a setup avoids."
     )
     return Grid(
         f"Saving of each connection setup of {page}",
@@ -338,7 +339,8 @@ def sensitivity_grid(results: Results) -> Grid | None:
     note = (
         "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
         " input decides, near 0 it has no influence. Rest: the share of the variance of ranks that remains"
-        " for ties between requests and for inputs together. Bold: inputs that explain more than the rest does."
+        " for ties between requests and for inputs together. Bold: inputs that explain"
+        " more than the rest does."
     )
     return Grid("What moves the answer", columns, tuple(rows), note)
 

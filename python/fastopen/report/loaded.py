@@ -27,13 +27,18 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
 def http_of_rows(results: Results, cells: Sequence[CellResult]) -> str:
     """Return a warning if cells in cleartext and over TLS use different versions of HTTP; else empty."""
     setups = results.experiment.setups
-    clear = [cell for cell in cells if setups[cell.cell.setup].tls is None]
     of_clear, of_tls = (
-        _versions(_spoken(results, some)) for some in (clear, [cell for cell in cells if cell not in clear])
+        http_of(results, [cell for cell in cells if (setups[cell.cell.setup].tls is None) is clear])
+        for clear in (True, False)
     )
     if not of_clear or not of_tls or of_clear == of_tls:
         return ""
     return f"Cleartext rows use {of_clear} and TLS rows {of_tls}, so do not compare their load times."
+
+
+def http_of(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return the versions of HTTP that these cells used, such as `HTTP/1.1 and HTTP/2`."""
+    return _versions(_spoken(results, cells))
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:

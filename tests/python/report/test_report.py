@@ -187,8 +187,7 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
         ),
         (
             [(5, (4, 6)), (1, (-1, 2))],
-            f"On a repeat visit to {PAGE}, TFO saves 5.0 % (40 ms) at 20 ms, and has no certain effect at"
-            " 100 ms (intervals: saves -1.0 to 2.0 %).",
+            "TFO saves 5.0 % (40 ms) at 20 ms, and has no certain effect at 100 ms (intervals: saves -1.0",
         ),
         ([(5, (4, 6)), (-9, (-10, -8))], " at 20 ms, and adds 9.0 % (200 ms) at 100 ms."),
         ([(0, (-1, 1)), (1, (-1, 2))], "TFO has no certain effect (intervals: saves -1.0 to 2.0 %)."),

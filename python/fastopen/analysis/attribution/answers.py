@@ -15,8 +15,20 @@ from fastopen.analysis.attribution.content import content_sentences
 from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of, slope
 from fastopen.analysis.attribution.excess import excess_sentence
 from fastopen.analysis.attribution.segments import Kind
-from fastopen.analysis.statistics import Bound, CellResult, Results
-from fastopen.common.phrases import NBSP, change, gain, interval, listed, percent, plural, share, signed, time
+from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
+from fastopen.common.phrases import (
+    NBSP,
+    capitalised,
+    change,
+    gain,
+    interval,
+    listed,
+    percent,
+    plural,
+    share,
+    signed,
+    time,
+)
 from fastopen.experiments import Factor, place_word, treatments_of
 from fastopen.experiments.factors import RTT
 
@@ -24,6 +36,10 @@ from fastopen.experiments.factors import RTT
 NAMED_MAX: Final = 4
 # Pieces of the critical path that changed by less are not worth a word.
 CHANGE_MIN_MS: Final = 1.0
+# If so much of a saved TCP handshake is added to TLS's, its time has moved.
+MOVED_MIN: Final = 0.5
+# A saving below this is printed as 0.
+NOTHING_MS: Final = 0.05
 # Below this slope no whole handshake is saved for a round trip.
 HANDSHAKE_MIN: Final = 0.5
 
@@ -65,10 +81,10 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
     curves = curves_of(results, [pair.place for pair in pairs])
     asked = {
         "What does TFO do to the timing?": _timing(pairs),
-        "How does the RTT change that?": _rtt(curves),
+        "How does the RTT change that?": _rtt(results, curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
         "Does the content suit TFO?": content_sentences(results.pages[page], curves[0]),
-        "Is that surprising?": _surprise(results, pairs),
+        "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
     return [answer for answer in answers if answer.sentences]
@@ -85,10 +101,14 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
     for pair, extreme in zip_longest(_ends(pairs), extremes):
         median, paired = ("", "") if pair.headline.pairs == 1 else ("median ", "pair by pair, ")
         of_rows = f", where TFO saves {extreme} of {len(pairs)} rows," if extreme else ""
+        took = time(pair.headline.plt_ms_median or 0)
+        change_of_load = (
+            f"takes {took} instead of {time(pair.baseline.plt_ms_median or 0)};"
+            f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})"
+        )
         yield (
-            f"{pair.headline.cell.arm.condition} the {median}load {pair.place.where}{of_rows} takes"
-            f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
-            f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
+            f"{pair.headline.cell.arm.condition} the {median}load {pair.place.where}{of_rows}"
+            f" {f'does not change ({took})' if round(pair.improvement_percent, 1) == 0 else change_of_load}."
         )
     yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
     # The arms that these sentences are not about, such as a first visit.
@@ -125,26 +145,36 @@ def _where_it_went(place: Place) -> Iterator[str]:
     if before is not None and after is not None and changes:
         several = before.loads > 1 or after.loads > 1
         of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
-        yield (
-            f"On the critical path {place.where} that is"
-            f" {listed([f'{kind} {change(by)}' for kind, by in changes.items()])},"
-            f" {change(after.plt_ms - before.plt_ms)} in all{of_loads}."
-        )
+        in_all_ms = after.plt_ms - before.plt_ms
+        rest_ms = in_all_ms - sum(changes.values())
+        pieces = [f"{kind} {change(by)}" for kind, by in changes.items()]
+        if change(rest_ms) != change(0):
+            pieces.append(f"others {change(rest_ms)}")
+        of_path = f"{listed(pieces)}, {change(in_all_ms)} in all{of_loads}"
+        yield f"On the critical path {place.where} that is {of_path}."
+        shorter_ms = -changes.get(Kind.HANDSHAKE, 0.0)
+        if shorter_ms > 0 and changes.get(Kind.TLS, 0.0) >= MOVED_MIN * shorter_ms:
+            yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
 
 
-def _rtt(curves: list[Curve]) -> Iterator[str]:
+def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
     """Yield the growth of the saving along each row of RTTs; of many rows, the first ones."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
         pairs = _pairs(list(curve.places))
         first, last = pairs[0], pairs[-1]
+        ends_ms = f"{first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT"
+        smallest = results.experiment.smallest_effect
+        if all(effect_of(pair.headline, smallest) is Effect.NONE for pair in pairs):
+            yield f"From {ends_ms}, TFO saves nothing{where}."
+            continue
         per_ms = slope([(pair.place.rtt_ms, pair.saved_ms) for pair in pairs]) or 0.0
         grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
         if per_ms < HANDSHAKE_MIN:
-            grows = "so it hardly depends on the RTT: it saves queueing on the link"
+            grows = "less than a handshake in a row"
         yield (
-            f"From {first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT the saving goes from"
+            f"From {ends_ms} the saving goes from"
             f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"
             f" each millisecond of RTT, {grows}."
         )
@@ -202,10 +232,10 @@ def _other_time(first: Place, last: Place) -> str:
     return f"; transfer and processing, which TFO does not shorten, are {listed(parts)} of it"
 
 
-def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
+def _upper_bound(results: Results, pairs: list[_Pair]) -> Iterator[str]:
     for pair in _ends(pairs):
         if pair.headline.bound is not None:
-            yield _compared_with_bound(pair, pair.headline.bound)
+            yield _compared_with_bound(results, pair, pair.headline.bound)
     for pair in pairs:
         theirs = results.published.get((pair.place.comparison.page, pair.place.comparison.network))
         if theirs is not None:
@@ -216,7 +246,7 @@ def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
             )
 
 
-def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
+def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
     if pair.headline.beats_bound:
         shorter = [
             f"on the critical path {kind} took {time(-by)} less"
@@ -224,11 +254,12 @@ def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
             if kind is not Kind.HANDSHAKE and by < 0
         ]
         return excess_sentence(pair.place.name, pair.baseline, pair.headline, shorter)
-    part = f", {share(pair.saved_ms / bound.ms)} of that" if bound.ms > 0 and pair.saved_ms > 0 else ""
-    return (
-        f"At {pair.place.name} TFO could save at most the {time(bound.ms)} ({percent(bound.percent)}) that"
-        f" handshakes in a row took; it saved {time(pair.saved_ms)}{part}: no surprise."
-    )
+    saved, why = "none", HELLO_BEYOND_SYN if results.hello_beyond_syn(pair.headline) else ""
+    if pair.saved_ms >= NOTHING_MS:
+        saved, why = f"{time(pair.saved_ms)} ({share(pair.saved_ms / bound.ms)})", ""
+    most = f"{time(bound.ms)} ({percent(bound.percent)})"
+    place = capitalised(pair.place.where)
+    return f"{place}, TFO saved {saved} of the {most} that handshakes in a row took{why}."
 
 
 def _against(pair: _Pair, published: float) -> str:

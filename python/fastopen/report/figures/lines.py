@@ -11,6 +11,7 @@ from fastopen.report.figures.encodings import arm_colour, arm_order, arm_shape, 
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.panels import first_panels, title_of
 from fastopen.report.figures.spread import median_span
+from fastopen.report.loaded import http_of_rows
 
 TITLE: Final = "page load time in s"
 
@@ -29,11 +30,12 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
     if not rows:
         return None
     titles = dict.fromkeys(row["panel"] for row in rows)
+    warning = http_of_rows(source.results, source.results.cells) if along.name == "tls" else ""
     return Figure(
         name=f"plt-by-{along.name.replace('_', '-')}",
         title=f"Page load time against {along.title}",
         caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
-        f" are 6 loads or more.{left}",
+        f" are 6 loads or more.{left}{warning and f' {warning}'}",
         alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(titles),
         drawing=Drawing(_chart(rows, along)),
         rows=rows,

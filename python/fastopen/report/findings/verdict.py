@@ -5,6 +5,7 @@ from typing import Final
 
 from fastopen.analysis.statistics import (
     CONFIDENCE,
+    HELLO_BEYOND_SYN,
     CellResult,
     Effect,
     Results,
@@ -40,7 +41,6 @@ LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
 # Of a question whose connections cannot use TFO.
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-TOO_LARGE: Final = ", because the ClientHello does not fit into a SYN"
 OPENINGS: Final = {
     Verdict.WORTH_IT: "TFO is worth turning on",
     Verdict.NO_DIFFERENCE: "TFO makes no difference",
@@ -112,7 +112,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) 
         little = verdict is Verdict.WORTH_IT and best < LITTLE_PERCENT
         opening = "TFO saves little" if little else OPENINGS[verdict]
         large = verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, of_arm[0]))
-        sentences.append(f"{opening}{sure} for {subject}{TOO_LARGE if large else ''}.")
+        sentences.append(f"{opening}{sure} for {subject}{HELLO_BEYOND_SYN if large else ''}.")
     for arm, of_this in zip(arms, of_arm, strict=True):
         effects = {effect_of(cell, results.experiment.smallest_effect) for cell in of_this}
         if effects == {Effect.UNKNOWN} or (
@@ -157,7 +157,7 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
         ends = [end for cell in cells for end in cell.interval or ()]
         return f"has no certain effect{where} (intervals: saves {span(ends, '%')})"
     none = all(round(saving, 1) == 0 for saving in savings)
-    reason = TOO_LARGE if all(map(results.hello_beyond_syn, cells)) else ""
+    reason = HELLO_BEYOND_SYN if all(map(results.hello_beyond_syn, cells)) else ""
     return (
         f"saves nothing{where}{reason}" if none else f"makes no difference{where} ({saves(savings)}){reason}"
     )
