@@ -52,7 +52,7 @@ class RunSettings:
     repeats: Annotated[
         int | None,
         typer.Option(
-            "--repeats", "-n", help="Loads of each cell. (default: 10; 1 if deterministic; 30 with --vary)"
+            "--repeats", "-n", help="Loads of each cell. (default: 10, 30 with --vary, 1 if deterministic)"
         ),
     ] = None
     vary: Annotated[

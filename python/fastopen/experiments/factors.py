@@ -14,7 +14,7 @@ from fastopen.experiments.arms import ARMS
 from fastopen.experiments.clients import KINDS, usual_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
-from fastopen.experiments.named_networks import DEFAULT_NETWORKS, NAMED_NETWORKS, RATES_BY_DEFAULT
+from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.transports import SESSION_WORDS, TRANSPORT_WORDS
 
@@ -46,25 +46,26 @@ def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
 
 
 _RATES: Final = NAMED_NETWORKS[RATES_BY_DEFAULT]
-_NETWORKS: Final = f"of {', '.join(DEFAULT_NETWORKS)}"
+_RTTS: Final = "20ms,100ms,200ms"
 
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", ("rtt_us",), q.DURATION, "Round-trip time of the access link.", example="20ms,100ms",
-    default="20ms,100ms,200ms", otherwise=f"{_NETWORKS}; 20ms,100ms,200ms with --down or --up", header="RTT\nms", phrase="{} ms", full="RTT {} ms", columns=("rtt_ms",),
+    default=_RTTS, otherwise=f"of --network or {_RTTS}", header="RTT\nms", phrase="{} ms",
+    full="RTT {} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", ("down.rate_bit_per_s",), q.RATE, "Rate to the client, or none.",
         example="2mbit,4mbit", default=_RATES.down,
-        otherwise=f"{_NETWORKS}; {_RATES.down} with --rtt or --up", header="down\nMbit/s",
+        otherwise=f"of --network or {_RATES.down}", header="down\nMbit/s",
         phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", ("up.rate_bit_per_s",), q.RATE, "Rate from the client, or none.",
         example="256kbit,1mbit", default=_RATES.up,
-        otherwise=f"{_NETWORKS}; {_RATES.up} with --rtt or --down", header="up\nMbit/s",
+        otherwise=f"of --network or {_RATES.up}", header="up\nMbit/s",
         phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(

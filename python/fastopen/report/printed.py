@@ -36,6 +36,7 @@ STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
 }
 # A measured RTT that is further from the requested one is printed, in virtual time too.
 RTT_OFF_MS: Final = 0.1
+CLOCKS: Final = {"host": "real", "virtual": "virtual"}
 # How many of those that gain most, and least, are named.
 EXTREMES: Final = 3
 
@@ -138,12 +139,12 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 def _closing(results: Results) -> Iterator[str]:
     experiment = results.experiment
-    real_time = any(cell.cell.engine == "host" for cell in results.cells)
+    engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
     rtts_ms = results.measured_rtt_ms.items()
     of_asked = grouped((experiment.networks[index].rtt_us / 1000, rtt) for (_, index), rtt in rtts_ms)
     for asked_ms, rtts in sorted(of_asked.items()):
-        if real_time or max(abs(rtt - asked_ms) for rtt in rtts) > RTT_OFF_MS:
+        if "host" in engines or max(abs(rtt - asked_ms) for rtt in rtts) > RTT_OFF_MS:
             ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
             measured.append(f"{' to '.join(ends)} ms instead of {asked_ms:g} ms")
     if measured:
@@ -153,12 +154,8 @@ def _closing(results: Results) -> Iterator[str]:
         yield from _listeners(results.server_use, other_answers="wrong_bytes" in kinds)
     compared = [result for result in results.cells if result.improvement_percent is not None]
     yield " ".join(column_notes(results))
-    clock = "real and virtual time" if real_time else "virtual time"
-    if all(cell.cell.engine == "host" for cell in results.cells):
-        clock = "real time"
-    yield (
-        f"Client {', '.join(_clients(experiment))}{_servers(experiment)}, {clock}, seed {experiment.seed}."
-    )
+    clock = listed([f"{CLOCKS[name]} time" for name in sorted(engines)])
+    yield f"Client {', '.join(_clients(experiment))}{_servers(experiment)}, {clock}, seed {experiment.seed}."
     if note := spread_note(experiment, results.cells):
         yield note
     if any(result.pairs < FULL_MIN and not result.deterministic for result in compared):

@@ -54,14 +54,6 @@ def test_the_best_first_flight_is_named_with_what_it_saves_of_the_plainest() -> 
     )
 
 
-def test_what_tfo_adds_is_said_of_each_session() -> None:
-    text = said(results(["none", "resumed", "early"]))
-    assert text.endswith(
-        "TFO with warm cookies saves 33.3 % with full handshakes, 34.5 % with resumed sessions and 50.0 %"
-        " with early data."
-    )
-
-
 def test_a_plain_first_flight_that_is_best_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLT_MS, "none", dict.fromkeys(PLT_MS["none"], 90.0))
     assert said(results(["none", "early"])).startswith("Fastest: full handshakes without TFO.")

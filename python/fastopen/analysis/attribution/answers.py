@@ -5,7 +5,6 @@ Every sentence carries the figure that it rests on; a question that the run cann
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from math import inf
 from statistics import mean
 from typing import Final
@@ -20,7 +19,6 @@ from fastopen.common.phrases import (
     NBSP,
     capitalised,
     change,
-    gain,
     interval,
     listed,
     percent,
@@ -29,7 +27,7 @@ from fastopen.common.phrases import (
     signed,
     time,
 )
-from fastopen.experiments import Factor, place_word, treatments_of
+from fastopen.experiments import Factor
 from fastopen.experiments.factors import RTT
 
 # More comparisons of one page than this are summed up by the two ends.
@@ -80,7 +78,9 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         return []
     curves = curves_of(results, [pair.place for pair in pairs])
     asked = {
-        "What does TFO do to the timing?": _timing(pairs),
+        "What does TFO do to the timing?": _timing(
+            max((pair.place for pair in pairs), key=lambda place: place.rtt_ms)
+        ),
         "How does the RTT change that?": _rtt(results, curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
         "Does the content suit TFO?": content_sentences(results.pages[page], curves[0]),
@@ -94,33 +94,6 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     """Return the questions that can be answered by comparing pages."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
-
-
-def _timing(pairs: list[_Pair]) -> Iterator[str]:
-    extremes = ("least", "most") if len(pairs) > NAMED_MAX else ()
-    for pair, extreme in zip_longest(_ends(pairs), extremes):
-        median, paired = ("", "") if pair.headline.pairs == 1 else ("median ", "pair by pair, ")
-        of_rows = f", where TFO saves {extreme} of {len(pairs)} rows," if extreme else ""
-        took = time(pair.headline.plt_ms_median or 0)
-        change_of_load = (
-            f"takes {took} instead of {time(pair.baseline.plt_ms_median or 0)};"
-            f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})"
-        )
-        yield (
-            f"{pair.headline.cell.arm.condition} the {median}load {pair.place.where}{of_rows}"
-            f" {f'does not change ({took})' if round(pair.improvement_percent, 1) == 0 else change_of_load}."
-        )
-    yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
-    # The arms that these sentences are not about, such as a first visit.
-    for arm in treatments_of(dict.fromkeys(name for pair in pairs for name in pair.place.arms)):
-        others = [(pair, pair.place.arms.get(arm.name)) for pair in _ends(pairs)]
-        known = [
-            f"{gain(other.improvement_percent)} {pair.place.where}"
-            for pair, other in others
-            if other is not None and other is not pair.headline and other.improvement_percent is not None
-        ]
-        if known:
-            yield f"On {arm.visit} page load time is {listed(known)}."
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:
@@ -139,22 +112,21 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
     return {kind: by for kind, by in before.changes_ms(after).items() if abs(by) >= CHANGE_MIN_MS}
 
 
-def _where_it_went(place: Place) -> Iterator[str]:
-    """Yield the pieces of the critical path that became shorter or longer."""
+def _timing(place: Place) -> Iterator[str]:
+    """Yield the pieces of the critical path that became shorter or longer; the table has the whole."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
-    if before is not None and after is not None and changes:
-        several = before.loads > 1 or after.loads > 1
-        of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
-        in_all_ms = after.plt_ms - before.plt_ms
-        rest_ms = in_all_ms - sum(changes.values())
-        pieces = [f"{kind} {change(by)}" for kind, by in changes.items()]
-        if change(rest_ms) != change(0):
-            pieces.append(f"others {change(rest_ms)}")
-        of_path = f"{listed(pieces)}, {change(in_all_ms)} in all{of_loads}"
-        yield f"On the critical path {place.where} that is {of_path}."
-        shorter_ms = -changes.get(Kind.HANDSHAKE, 0.0)
-        if shorter_ms > 0 and changes.get(Kind.TLS, 0.0) >= MOVED_MIN * shorter_ms:
-            yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
+    if before is None or after is None or not changes:
+        return
+    several = before.loads > 1 or after.loads > 1
+    of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
+    in_all_ms = after.plt_ms - before.plt_ms
+    pieces = [f"{kind} {change(by)}" for kind, by in changes.items()]
+    rest = change(in_all_ms - sum(changes.values()))
+    of_path = listed(pieces if rest == change(0) else [*pieces, f"others {rest}"])
+    yield f"With TFO the critical path {place.where} has {of_path}, {change(in_all_ms)} in all{of_loads}."
+    shorter_ms = -changes.get(Kind.HANDSHAKE, 0.0)
+    if shorter_ms > 0 and changes.get(Kind.TLS, 0.0) >= MOVED_MIN * shorter_ms:
+        yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
@@ -278,10 +250,9 @@ def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]
         return
     for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
         low, high = min(gains[page]), max(gains[page])
-        places = place_word([pair.place.comparison for pair in of_page[page]])
         yield (
             f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
-            f" {plural(len(gains[page]), places)} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f" {plural(len(gains[page]), 'row')} ({signed(low)} to {signed(high)}{NBSP}%)"
             f"{_because(of_page[page])}."
         )
     middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]

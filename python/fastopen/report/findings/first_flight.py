@@ -1,4 +1,4 @@
-"""The best first flight for a page, and the saving that TFO adds to each."""
+"""The best first flight for a page."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,8 @@ from operator import itemgetter
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.common.phrases import capitalised, listed, percent, plural, span
-from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
+from fastopen.common.phrases import capitalised, percent, plural
+from fastopen.experiments import SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
 RANK: Final = 65
@@ -33,7 +33,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
         if several:
-            yield _finding(question, *_best(results, several), *_added(several))
+            yield _finding(question, *_best(results, several))
     quic = any(setup.origins.all_quic for setup in results.experiment.setups)
     if (quic or flight) and any(factor.name == "http" for factor in results.factors.varying):
         for question, rows in _rows(results, page, [*flight, "http"]).items():
@@ -79,7 +79,9 @@ def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) 
         plain = _plain(row, best)
         name, over = (_name(row, key, versions=versions) for key in (best, plain))
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
-        place = f" ({_place(results, row[best])})" if len(rows) > 1 else ""
+        telling = [factor for factor in results.factors.varying if not factor.question]
+        name_of_row = results.factors.name_by(row[best].cell, telling)
+        place = f" ({name_of_row})" if len(rows) > 1 else ""
         gain = "" if best == plain else f"; {percent(saving)} faster than {over}{place}"
         fastest = "Fastest over all versions of HTTP" if versions else "Fastest"
         yield f"{fastest}{where}: {name}{gain}{sure}."
@@ -93,23 +95,6 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
     return f"{f'{http_words(http)} with ' if versions else ''}{SESSION_WORDS[session]}{tfo}"
 
 
-def _place(results: Results, cell: CellResult) -> str:
-    factors = results.factors
-    return factors.name_by(cell.cell, [one for one in factors.varying if not one.question])
-
-
-def _added(rows: Sequence[Flights]) -> Iterator[str]:
-    """Yield the saving that TFO adds to each session."""
-    added = {
-        session: savings
-        for session in SESSION_WORDS
-        if (savings := [one for row in rows if (one := _tfo_adds(row, session)) is not None])
-    }
-    if len({span(savings, "%") for savings in added.values()}) > 1:
-        parts = [f"{span(savings, '%')} with {SESSION_WORDS[session]}" for session, savings in added.items()]
-        yield f"TFO with {HEADLINE.cookies} cookies saves {listed(parts)}."
-
-
 def _plain(row: Flights, best: Key) -> Key:
     """Return the plainest first flight over the best one's version of HTTP, for HTTP/3 over HTTP/2."""
     versions = sorted({http for http, _, _ in row})
@@ -117,12 +102,6 @@ def _plain(row: Flights, best: Key) -> Key:
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)
     )
-
-
-def _tfo_adds(row: Flights, session: str) -> float | None:
-    of_session = {arm: one for (_, begins, arm), one in row.items() if begins == session}
-    without = next((one for one in of_session.values() if not one.cell.arm.fast_open), None)
-    return _saving(without, of_session.get(HEADLINE.name))
 
 
 def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:

@@ -41,11 +41,8 @@ LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
 # Of a question whose connections cannot use TFO.
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-OPENINGS: Final = {
-    Verdict.WORTH_IT: "TFO is worth turning on",
-    Verdict.NO_DIFFERENCE: "TFO makes no difference",
-    Verdict.HARMFUL: "TFO is not worth turning on",
-}
+# Verdicts that hold for all rows open a text.
+OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
@@ -110,18 +107,15 @@ def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) 
     if verdict in OPENINGS and not one_of_many:
         best = max(abs(cell.improvement_percent or 0.0) for cell in of_arm[0])
         little = verdict is Verdict.WORTH_IT and best < LITTLE_PERCENT
-        opening = "TFO saves little" if little else OPENINGS[verdict]
+        opening = "TFO saves little" if little else str(verdict)
         large = verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, of_arm[0]))
         sentences.append(f"{opening}{sure} for {subject}{HELLO_BEYOND_SYN if large else ''}.")
     for arm, of_this in zip(arms, of_arm, strict=True):
         effects = {effect_of(cell, results.experiment.smallest_effect) for cell in of_this}
-        if effects == {Effect.UNKNOWN} or (
-            sentences and verdict is Verdict.NO_DIFFERENCE and effects == {Effect.NONE}
-        ):
-            continue
-        if sentences:
+        said = verdict is Verdict.NO_DIFFERENCE and effects == {Effect.NONE}
+        if sentences and effects != {Effect.UNKNOWN} and not said:
             sentences.append(f"{_on_visit(results, arm, of_this, subject='it')}.")
-        else:
+        elif not sentences:
             to = "" if known else f" to {subject},"
             sentences.append(f"{_on_visit(results, arm, of_this, to)}{sure}.")
     return " ".join(sentences)
@@ -156,11 +150,10 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
     if effect is Effect.UNCLEAR:
         ends = [end for cell in cells for end in cell.interval or ()]
         return f"has no certain effect{where} (intervals: saves {span(ends, '%')})"
-    none = all(round(saving, 1) == 0 for saving in savings)
     reason = HELLO_BEYOND_SYN if all(map(results.hello_beyond_syn, cells)) else ""
-    return (
-        f"saves nothing{where}{reason}" if none else f"makes no difference{where} ({saves(savings)}){reason}"
-    )
+    if any(round(saving, 1) for saving in savings):
+        return f"makes no difference{where} ({saves(savings)}){reason}"
+    return f"saves nothing{where}{reason}"
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
@@ -171,11 +164,10 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 
     def parted(names: Sequence[str]) -> list[str]:
         """Return the names of the cells found, unless too many or also those of others."""
-        named = dict.fromkeys(
-            name for name, cell in zip(names, cells, strict=True) if cell.cell.index in indices
-        )
-        others = {name for name, cell in zip(names, cells, strict=True) if cell.cell.index not in indices}
-        return [] if len(named) > NAMES_IN_WORDS or others & named.keys() else [*named]
+        of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
+        named = [name for name, flags in of_name.items() if any(flags)]
+        apart = all(all(of_name[name]) for name in named)
+        return named if apart and len(named) <= NAMES_IN_WORDS else []
 
     words = {"rtt": "at", "network": "for"}
     for factor in results.factors.varying:

@@ -84,16 +84,6 @@ def test_without_an_arm_to_compare_with_there_is_no_answer() -> None:
     assert run_answers(results, attribution) == []
 
 
-@pytest.mark.parametrize(
-    ("repeats", "words"), [(1, "the load at 20 ms takes"), (4, "the median load at 20 ms takes")]
-)
-def test_a_single_load_is_no_median(repeats: int, words: str) -> None:
-    results, attribution = taken_apart(made_up_plan(PAGES[:1], (20,), repeats=repeats))
-    said = text_of(page_answers(results, attribution, "small"))
-    assert words in said
-    assert ("pair by pair" in said) == (repeats > 1)
-
-
 def test_pages_are_ranked_by_what_they_gain() -> None:
     results, attribution = taken_apart(made_up_plan(PAGES))
     (answer,) = run_answers(results, attribution)

@@ -46,7 +46,7 @@ class Finding:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Finding]:
-    """Return the findings on the machine, settings and listeners first. `grown` has counters or their growth."""
+    """Return the findings on the machine, settings and listeners first. `grown` has counters or growth."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 
