@@ -281,7 +281,9 @@ def column_notes(results: Results) -> Iterator[str]:
             yield f"Saves: median over paired repeats of (off - on) / off{_spread_words(cells)}."
         yield "At most: time of handshakes in a row without TFO, in % of PLT."
     if any(arm.fast_open for arm in arms):
-        yield "SYN data: connections whose SYN data was acknowledged / all connections."
+        quic = any(one.quic_connections for one in results.first_flights.values())
+        aside = " (HTTP/3 has no SYN)" if quic else ""
+        yield f"SYN data: connections whose SYN data was acknowledged / all connections{aside}."
     yield "n: valid loads."
     clients = [setup.client for setup in results.experiment.setups]
     if any(one.type.kind == "chromium" or (one.type.ours and one.profile == "browser") for one in clients):

@@ -134,17 +134,15 @@ def _active(cells: Sequence[CellResult]) -> str:
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:
         return ""
-    visits = f"connections on {cells[0].cell.arm.visit.partition(' (')[0].removeprefix('a ')}s"
-    if not sent:
-        return f"TFO was not active: none of {connections:,} {visits} sent data in the SYN."
+    visits = f"{cells[0].cell.arm.visit.partition(' (')[0].removeprefix('a ')}s"
     number = f"all {sent:,}" if sent == connections else f"{sent:,} of {connections:,}"
-    return f"TFO was active: {number} {visits} sent data in the SYN."
+    active = "active" if sent else "not active"
+    return f"TFO was {active}: {number} connections on {visits} delivered data in the SYN."
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
     """Savings only where there is one question: a range over several is the answer to none."""
     loads = sum(cell.loads for cell in results.cells)
-    valid = loads - sum(cell.invalid for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]
     if known and one_question:
@@ -154,4 +152,4 @@ def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool
     if connections := sum(cell.connections for cell in known):
         sent = sum(cell.syn_data_connections for cell in known)
         tiles["connections sent data in the SYN"] = f"{sent:,} of {connections:,}"
-    return {**tiles, "loads valid": f"{valid:,} of {loads:,}"}
+    return {**tiles, "loads valid": f"{loads - sum(cell.invalid for cell in results.cells):,} of {loads:,}"}

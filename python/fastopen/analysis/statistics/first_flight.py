@@ -47,6 +47,8 @@ class FirstFlight:
     client_bytes: int | None = None
     """Bytes that the client sends first on the connection of the document over TCP: ClientHello and early
     data, or the request in cleartext."""
+    quic_connections: int = 0
+    """Which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
     """Of each connection whose SYN held the ClientHello but not all early data after it: bytes of both.
     What did not fit came with the client's Finished, so that early data saved nothing."""
@@ -85,6 +87,7 @@ def _first_flight(record: LoadRecord, network: Network, document: Resource) -> F
         early_connections=sum(one.early_bytes > 0 for one in origins),
         first_byte_rtts=_first_byte_rtts(record, network, request, carrier),
         client_bytes=_client_bytes(document, carrier),
+        quic_connections=sum(one.quic is not None for one in record.connections),
         early_beyond_syn_bytes=tuple(_early_beyond_syn(record.connections, network)),
     )
 

@@ -90,11 +90,11 @@ class Results:
     def hello_beyond_syn(self, cell: CellResult) -> bool:
         """Return True if every SYN carried data, but none of them a whole ClientHello."""
         flight = self.first_flights.get(cell.cell.index)
-        hello = None if flight is None else flight.client_hello_bytes
-        full = cell.connections > 0 and cell.syn_data_connections == cell.connections
-        return (
-            full and hello is not None and hello > syn_data_max(self.experiment.networks[cell.cell.network])
-        )
+        if flight is None or flight.client_hello_bytes is None:
+            return False
+        with_syn = cell.connections - (cell.loads - cell.invalid) * flight.quic_connections
+        room = syn_data_max(self.experiment.networks[cell.cell.network])
+        return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
         """Return the meaning of the mark of savings that exceed their bound; empty if none does."""

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.common.phrases import capitalised, percent, plural
+from fastopen.common.phrases import percent, plural
 from fastopen.experiments import SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
@@ -33,16 +33,11 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
         if several:
-            yield _finding(question, *_best(results, several))
+            yield from _best(results, several, question)
     quic = any(setup.origins.all_quic for setup in results.experiment.setups)
     if (quic or flight) and any(factor.name == "http" for factor in results.factors.varying):
         for question, rows in _rows(results, page, [*flight, "http"]).items():
-            yield _finding(question, *_best(results, rows, versions=True))
-
-
-def _finding(question: str, *sentences: str) -> Finding:
-    opening = f"{capitalised(question)}: " if question else ""
-    return Finding("first_flight", opening + " ".join(sentences))
+            yield from _best(results, rows, question, versions=True)
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
@@ -63,7 +58,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
     return found
 
 
-def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
+def _best(
+    results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
+) -> Iterator[Finding]:
     """Yield the fastest first flight, and its largest saving over the plainest one that tables name.
 
     With `versions`, rows have several versions of HTTP, which the sentences name.
@@ -80,11 +77,11 @@ def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) 
         name, over = (_name(row, key, versions=versions) for key in (best, plain))
         where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
         telling = [factor for factor in results.factors.varying if not factor.question]
-        name_of_row = results.factors.name_by(row[best].cell, telling)
-        place = f" ({name_of_row})" if len(rows) > 1 else ""
+        place = f" ({results.factors.name_by(row[best].cell, telling)})" if len(rows) > 1 else ""
         gain = "" if best == plain else f"; {percent(saving)} faster than {over}{place}"
         fastest = "Fastest over all versions of HTTP" if versions else "Fastest"
-        yield f"{fastest}{where}: {name}{gain}{sure}."
+        asked = f" with {question}" if question else ""
+        yield Finding("first_flight", f"{fastest}{asked}{where}: {name}{gain}{sure}.")
 
 
 def _name(row: Flights, key: Key, *, versions: bool) -> str:
