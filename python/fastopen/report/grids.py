@@ -271,7 +271,7 @@ def spread_of(result: CellResult) -> str:
 
 def column_notes(results: Results) -> Iterator[str]:
     """Yield the meanings of the columns of results."""
-    cells, arms = results.cells, treatments_of(results.experiment.arms)
+    cells, arms, setups = results.cells, treatments_of(results.experiment.arms), results.experiment.setups
     stored = {"warm": ", with stored cookies"}
     visits = [f"{arm.name}: {arm.visit.partition(' (')[0]}{stored.get(arm.name, '')}" for arm in arms]
     visit = f" ({'; '.join(visits)})" if visits else ""
@@ -281,11 +281,12 @@ def column_notes(results: Results) -> Iterator[str]:
             yield f"Saves: median over paired repeats of (off - on) / off{_spread_words(cells)}."
         yield "At most: time of handshakes in a row without TFO, in % of PLT."
     if any(arm.fast_open for arm in arms):
-        quic = any(one.quic_connections for one in results.first_flights.values())
+        flights = results.first_flights.values()
+        quic = any(one.quic_connections for one in flights) and any(setup.tls for setup in setups)
         aside = " (HTTP/3 has no SYN)" if quic else ""
         yield f"SYN data: connections whose SYN data was acknowledged / all connections{aside}."
     yield "n: valid loads."
-    clients = [setup.client for setup in results.experiment.setups]
+    clients = [setup.client for setup in setups]
     if any(one.type.kind == "chromium" or (one.type.ours and one.profile == "browser") for one in clients):
         yield "No current browser uses TFO."
 

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import Results
+from fastopen.analysis.statistics.loaded import http_of
 from fastopen.common import units
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
 from fastopen.contract import RateLimit, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
-from fastopen.report.loaded import http_of
 
 # Of more settings only the number is given.
 SETTINGS_NAMED: Final = 6

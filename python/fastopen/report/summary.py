@@ -15,6 +15,7 @@ from fastopen.analysis.statistics import (
     effect_of,
     verdict_on,
 )
+from fastopen.analysis.statistics.loaded import over_quic
 from fastopen.common.phrases import gain, listed, plural, span, times
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.corpus import in_the_middle
@@ -28,7 +29,6 @@ from fastopen.report.findings.verdict import (
     questions_of,
     said_once,
 )
-from fastopen.report.loaded import over_quic
 from fastopen.report.model import Finding
 from fastopen.report.published import agreement
 

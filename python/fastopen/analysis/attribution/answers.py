@@ -36,8 +36,6 @@ NAMED_MAX: Final = 4
 CHANGE_MIN_MS: Final = 1.0
 # If so much of a saved TCP handshake is added to TLS's, its time has moved.
 MOVED_MIN: Final = 0.5
-# A saving below this is printed as 0.
-NOTHING_MS: Final = 0.05
 # Below this slope no whole handshake is saved for a round trip.
 HANDSHAKE_MIN: Final = 0.5
 
@@ -123,8 +121,11 @@ def _timing(place: Place) -> Iterator[str]:
     pieces = [f"{kind} {change(by)}" for kind, by in changes.items()]
     rest = change(in_all_ms - sum(changes.values()))
     of_path = listed(pieces if rest == change(0) else [*pieces, f"others {rest}"])
-    yield f"With TFO the critical path {place.where} has {of_path}, {change(in_all_ms)} in all{of_loads}."
     shorter_ms = -changes.get(Kind.HANDSHAKE, 0.0)
+    grows = shorter_ms > 0 and changes.get(Kind.TRANSFER, 0.0) > 0
+    why = "; transfer grows if requests that begin earlier share the link" if grows else ""
+    in_all = f"{change(in_all_ms)} in all{of_loads}{why}"
+    yield f"With TFO the critical path {place.where} has {of_path}, {in_all}."
     if shorter_ms > 0 and changes.get(Kind.TLS, 0.0) >= MOVED_MIN * shorter_ms:
         yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
 
@@ -227,7 +228,7 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
         ]
         return excess_sentence(pair.place.name, pair.baseline, pair.headline, shorter)
     saved, why = "none", HELLO_BEYOND_SYN if results.hello_beyond_syn(pair.headline) else ""
-    if pair.saved_ms >= NOTHING_MS:
+    if pair.saved_ms > 0 and change(pair.saved_ms) != change(0):
         saved, why = f"{time(pair.saved_ms)} ({share(pair.saved_ms / bound.ms)})", ""
     most = f"{time(bound.ms)} ({percent(bound.percent)})"
     place = capitalised(pair.place.where)

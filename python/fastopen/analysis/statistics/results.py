@@ -90,7 +90,8 @@ class Results:
     def hello_beyond_syn(self, cell: CellResult) -> bool:
         """Return True if every SYN carried data, but none of them a whole ClientHello."""
         flight = self.first_flights.get(cell.cell.index)
-        if flight is None or flight.client_hello_bytes is None:
+        tls = self.experiment.setups[cell.cell.setup].tls
+        if tls is None or flight is None or flight.client_hello_bytes is None:
             return False
         with_syn = cell.connections - (cell.loads - cell.invalid) * flight.quic_connections
         room = syn_data_max(self.experiment.networks[cell.cell.network])

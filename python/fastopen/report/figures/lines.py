@@ -6,12 +6,12 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.analysis.attribution import Curve, Place, Source, curves_of
+from fastopen.analysis.statistics.loaded import http_of_rows
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.encodings import arm_colour, arm_order, arm_shape, arm_tooltip, zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.panels import first_panels, title_of
 from fastopen.report.figures.spread import median_span
-from fastopen.report.loaded import http_of_rows
 
 TITLE: Final = "page load time in s"
 

@@ -17,8 +17,6 @@ Key = tuple[str, str, str]
 """Version of HTTP, session and arm."""
 Flights = Mapping[Key, CellResult]
 """The cells of a row by their first flights."""
-Gain = tuple[float, Flights]
-"""Percent saved, and the row."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -65,7 +63,7 @@ def _best(
 
     With `versions`, rows have several versions of HTTP, which the sentences name.
     """
-    wins: dict[Key, list[Gain]] = defaultdict(list)
+    wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
         wins[best].append((_saving(row[_plain(row, best)], row[best]) or 0.0, row))

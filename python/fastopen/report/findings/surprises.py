@@ -17,11 +17,11 @@ from fastopen.analysis.statistics import (
     slower_in_the_median,
     syn_data_max,
 )
+from fastopen.analysis.statistics.loaded import http_of_rows
 from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
 from fastopen.report.findings.verdict import of_arms, questions_of, said_once, where_of
-from fastopen.report.loaded import http_of_rows
 from fastopen.report.model import Finding
 
 RANK: Final = 60

@@ -13,6 +13,7 @@ from fastopen.analysis.statistics import (
     effect_of,
     verdict_on,
 )
+from fastopen.analysis.statistics.loaded import as_loaded, over_quic
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import (
     NBSP,
@@ -26,7 +27,6 @@ from fastopen.common.phrases import (
     times,
 )
 from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
-from fastopen.report.loaded import as_loaded, over_quic
 from fastopen.report.model import Finding
 
 RANK: Final = 1

@@ -133,7 +133,5 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
         print_line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
     if machine.cookies is not None:
         print_line(f"cookies stored for {plural(machine.cookies, 'server')}")
-    shown = _of_interest(counted)
-    print_line(
-        f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none")
-    )
+    shown = ", ".join(f"{name} {value}" for name, value in _of_interest(counted).items())
+    print_line(f"counters {since}: {shown or 'none'}")

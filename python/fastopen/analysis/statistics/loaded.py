@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fastopen.analysis.statistics import CellResult, Results
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.results import Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
