@@ -187,7 +187,7 @@ def with_warm(results: Results, *figures: tuple[float, tuple[float, float] | Non
         ),
         (
             [(5, (4, 6)), (1, (-1, 2))],
-            "TFO saves 5.0 % (40 ms) at 20 ms, and has no certain effect at 100 ms (intervals: saves -1.0",
+            "TFO saves 5.0 % (40 ms) at 20 ms, and has no certain effect at 100 ms (interval: saves -1.0",
         ),
         ([(5, (4, 6)), (-9, (-10, -8))], " at 20 ms, and adds 9.0 % (200 ms) at 100 ms."),
         ([(0, (-1, 1)), (1, (-1, 2))], "TFO has no certain effect (intervals: saves -1.0 to 2.0 %)."),
@@ -275,11 +275,11 @@ def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     warm = next(cell for cell in results.cells if cell.cell.arm.name == "warm")
     low, high = warm.interval or (0.0, 0.0)
     (verdict,) = page_verdicts(results, "small")
-    assert f"({low:.1f} to {high:.1f} % in 90 % of samples; " in plain(verdict)
+    assert f"({low:.1f} to {high:.1f} % over 90 % of samples; " in plain(verdict)
     spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
     results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
     (verdict,) = page_verdicts(results, "small")
-    assert "TFO has no certain effect (intervals: saves -" in plain(verdict)
+    assert "TFO has no certain effect (interval: saves -" in plain(verdict)
 
 
 def test_what_is_no_claim_has_no_certainty() -> None:

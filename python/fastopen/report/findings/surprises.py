@@ -137,21 +137,19 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Data in every SYN, and nothing saved: what waits for the handshake is the rest of the ClientHello."""
     smallest = results.experiment.smallest_effect
-    large = [one for one in cells if results.hello_beyond_syn(one)]
-    found = [one for one in large if not saves_in_the_median(one, smallest)]
+    found = [one for one in cells if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)]
     if not found:
         return
     hellos = [results.first_flights[one.cell.index].client_hello_bytes or 0 for one in found]
     room = syn_data_max(results.experiment.networks[found[0].cell.network])
-    amount = "little" if len(found) < len(large) else "nothing"
     sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
     clients = [results.experiment.setups[one.cell.setup].client.type for one in found]
     remedy = " Try --key-share x25519." if all("key_share" in client.takes for client in clients) else ""
     yield Finding(
         "hello_beyond_syn",
         f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves"
-        f" {amount}{where_of(results, found, cells)}.{remedy}",
-        {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": amount},
+        f" nothing{where_of(results, found, cells)}.{remedy}",
+        {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": "nothing"},
     )
 
 

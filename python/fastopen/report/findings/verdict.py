@@ -5,6 +5,7 @@ from typing import Final
 
 from fastopen.analysis.statistics import (
     CONFIDENCE,
+    FULL_MIN,
     HELLO_BEYOND_SYN,
     CellResult,
     Effect,
@@ -39,9 +40,7 @@ NAMES_IN_WORDS: Final = 3
 # A user does not notice less than a hundredth of a page load time.
 LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
-# Of a question whose connections cannot use TFO.
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-# Verdicts that hold for all rows open a text.
 OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
@@ -142,14 +141,16 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
         saved_ms = [abs(cell.saved_ms) for cell in cells if cell.saved_ms is not None]
         aside = times(min(saved_ms), max(saved_ms)) if saved_ms else ""
         if len(cells) == 1 and cells[0].varied and cells[0].interval is not None:
-            aside = f"{span(cells[0].interval, '%')} in 90{NBSP}% of samples; {aside}"
+            over = f"90{NBSP}% of" if cells[0].pairs >= FULL_MIN else "all"
+            aside = f"{span(cells[0].interval, '%')} over {over} samples; {aside}"
         amount = f"{percents([*map(abs, savings)])} ({aside})"
         return f"saves {amount}{where}" if effect is Effect.REDUCES else f"adds {amount}{where}"
     if effect is Effect.UNKNOWN:
         return f"has too few valid repeats{where} for a verdict"
     if effect is Effect.UNCLEAR:
         ends = [end for cell in cells for end in cell.interval or ()]
-        return f"has no certain effect{where} (intervals: saves {span(ends, '%')})"
+        intervals = "interval" if len(cells) == 1 else "intervals"
+        return f"has no certain effect{where} ({intervals}: saves {span(ends, '%')})"
     reason = HELLO_BEYOND_SYN if all(map(results.hello_beyond_syn, cells)) else ""
     if any(round(saving, 1) for saving in savings):
         return f"makes no difference{where} ({saves(savings)}){reason}"

@@ -109,7 +109,7 @@ def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
 
 def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]) -> None:
     faults = [finding for finding in findings if finding.fault]
-    found = f"{plural(len(faults), 'problem')} found" if faults else "No problem found"
+    found = f"TFO has {plural(len(faults), 'problem')} here" if faults else "No problem found"
     print_line(f"{found}, by settings, listeners and counters {since}.")
     known: set[str] = {"none"}
     for finding in [*faults, *(finding for finding in findings if not finding.fault)]:
