@@ -64,7 +64,8 @@ def _spoken(results: Results, cells: Sequence[CellResult]) -> set[Spoken]:
     for page, network, setup in {(c.cell.page, c.cell.network, c.cell.setup) for c in cells}:
         chosen = results.experiment.setups[setup]
         origins = as_recorded(chosen, results.pages[page], results.experiment.networks[network])
-        tls, of_recording = chosen.tls, chosen.origins.http == "recorded"
+        tls = chosen.tls
+        of_recording = chosen.origins.http == "recorded" and tls is not None and tls.security == "recorded"
         for one in results.pages[page].resources:
             if one.phase in chosen.client.phases:
                 encrypted = tls is not None and (one.encrypted or tls.security == "tls")
