@@ -73,7 +73,7 @@ def _best(
         saving, row = max(gains, key=itemgetter(0))
         plain = _plain(row, best)
         name, over = (_name(row, key, versions=versions) for key in (best, plain))
-        where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
+        where = "" if 1 in (len(wins), len(gains)) else f" in {plural(len(gains), 'row')}"
         telling = [factor for factor in results.factors.varying if not factor.question]
         place = f" ({results.factors.name_by(row[best].cell, telling)})" if len(rows) > 1 else ""
         gain = "" if best == plain else f"; {percent(saving)} faster than {over}{place}"
