@@ -48,7 +48,7 @@ def with_factors(
             written = {name: value for name, value in given.items() if value not in (None, [], False)}
             command(**options, written={**own_defaults, **written})
 
-        made = [_parameter(factor, own_defaults.get(factor.name, factor.usual)) for factor in listed]
+        made = [_parameter(factor, own_defaults.get(factor.name)) for factor in listed]
         first, *others = (
             one for one in inspect.signature(command).parameters.values() if one.name != "written"
         )
@@ -61,7 +61,7 @@ def with_factors(
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
     """Return the option of a factor as a parameter of a signature, which typer reads."""
-    usual = default or factor.otherwise
+    usual = default or factor.otherwise or factor.usual
     option: Any = typer.Option(
         factor.flag,
         *ALIASES.get(factor.name, ()),

@@ -50,7 +50,10 @@ class RunSettings:
         bool, typer.Option("--aa", help="Load the baseline twice (A/A control) to show the noise.")
     ] = False
     repeats: Annotated[
-        int | None, typer.Option("--repeats", "-n", help="Loads of each cell. (default: 10, or 30 samples)")
+        int | None,
+        typer.Option(
+            "--repeats", "-n", help="Loads of each cell. (default: 10, 30 with --vary, 1 if deterministic)"
+        ),
     ] = None
     vary: Annotated[
         bool | None,

@@ -25,14 +25,12 @@ from fastopen.cli.output import (
 )
 from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
 from fastopen.common.phrases import plural
-from fastopen.common.terminal import plain
 from fastopen.contract import InvalidKind
 from fastopen.contract.clients import LOADER
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage
 from fastopen.report import results_document
-from fastopen.report.summary import verdict_line
 from fastopen.runs import RunOutcome, RunStore, runs_folder
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_engine, slower_now
@@ -184,20 +182,11 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
     with run:
         print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
-        if code != EXIT_INTERRUPTED and not (printing.quiet or printing.json or run.store.shard):
-            _conclude(run)
+        unasked = printing.quiet or printing.json or printing.report or run.store.shard
+        if code != EXIT_INTERRUPTED and not unasked and (name := _name(run.store)):
+            print_message(f"where the time went: fastopen report {shlex.quote(name)}")
     if code:
         raise typer.Exit(code)
-
-
-def _conclude(run: ExecutedRun) -> None:
-    """Print the verdict in one line and the command that explains it; nothing if no load was done."""
-    if not any(cell.loads for cell in run.results.cells):
-        return
-    name = _name(run.store)
-    where = "" if name is None else f" Where the time went: fastopen report {shlex.quote(name)}"
-    verdict = plain(verdict_line(run.results))
-    print_message(f"verdict: {verdict}{where}")
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:

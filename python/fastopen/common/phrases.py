@@ -71,9 +71,11 @@ def nonzero_with_sign(value: float) -> str:
 
 
 def saves(values: Sequence[float]) -> str:
-    """Format the range of savings with signs: `saves -5.1 to +2.8 %`."""
-    ends = dict.fromkeys(with_sign(end) for end in (min(values), max(values)))
-    return f"saves {' to '.join(ends)}{NBSP}%"
+    """Format the range of savings: `saves 1.0 to 2.8 %`, `changes page load time by -2.8 to +5.1 %`."""
+    low, high = round(min(values), 1), round(max(values), 1)
+    if low < 0 < high:
+        return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"
+    return f"{'adds' if low < 0 else 'saves'} {percents([*map(abs, values)])}"
 
 
 def share(fraction: float) -> str:

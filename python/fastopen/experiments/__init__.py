@@ -59,4 +59,4 @@ from fastopen.experiments.sweep import clients_of, setups_of, with_clients
 from fastopen.experiments.trace import read_trace
 from fastopen.experiments.transports import SESSION_WORDS, arms_and_tls
 from fastopen.experiments.variation import DRAWS, UNKNOWNS, Draw, Variation
-from fastopen.experiments.varying import VaryingFactors, place_word, point_of, varying_factors
+from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors

@@ -46,22 +46,26 @@ def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
 
 
 _RATES: Final = NAMED_NETWORKS[RATES_BY_DEFAULT]
+_RTTS: Final = "20ms,100ms,200ms"
 
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", ("rtt_us",), q.DURATION, "Round-trip time of the access link.", example="20ms,100ms",
-    default="20ms,100ms,200ms", header="RTT\nms", phrase="{} ms", full="RTT {} ms", columns=("rtt_ms",),
+    default=_RTTS, otherwise=f"of --network or {_RTTS}", header="RTT\nms", phrase="{} ms",
+    full="RTT {} ms", columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", ("down.rate_bit_per_s",), q.RATE, "Rate to the client, or none.",
-        example="2mbit,4mbit", default=_RATES.down, header="down\nMbit/s",
+        example="2mbit,4mbit", default=_RATES.down,
+        otherwise=f"of --network or {_RATES.down}", header="down\nMbit/s",
         phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", ("up.rate_bit_per_s",), q.RATE, "Rate from the client, or none.",
-        example="256kbit,1mbit", default=_RATES.up, header="up\nMbit/s",
+        example="256kbit,1mbit", default=_RATES.up,
+        otherwise=f"of --network or {_RATES.up}", header="up\nMbit/s",
         phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
@@ -251,7 +255,7 @@ _ORIGINS_AND_TLS: Final = (
     Factor(
         "tls", "tls", ("version",), q.TEXT_OR_NONE,
         "Version of TLS for all origins, or none for cleartext.", example="none,1.3,1.2",
-        otherwise="1.3; none with transports tcp, tfo and with a server", header="TLS",
+        otherwise="1.3 for https URLs; none with transports tcp, tfo or a server", header="TLS",
         natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
         columns=("tls",), question=True,
     ),
@@ -259,7 +263,8 @@ _ORIGINS_AND_TLS: Final = (
         "security", "tls", ("security",), q.TEXT,
         "URLs served over TLS: tls (all) or recorded (https URLs).",
         example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
-        phrase="security {}", natural=lambda point: (None if point.setup.tls is None else "recorded",),
+        phrase="security {}", words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"},
+        natural=lambda point: (None if point.setup.tls is None else "recorded",),
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,
@@ -404,12 +409,12 @@ _TCP: Final = (
     Factor(
         "client_fastopen", "tcp", ("client_fastopen",), q.TEXT,
         "Sysctl tcp_fastopen of clients with TFO: 0x1 with cookies, 0x5 without.",
-        example="0x1,0x5", header="client\nbits", phrase="client bits {}",
+        example="0x1,0x5", header="client\nbits", phrase="tcp_fastopen {} at clients",
     ),
     Factor(
         "listener_fastopen", "tcp", ("listener_fastopen",), q.TEXT,
         "Sysctl tcp_fastopen of hosts with TFO: 0x2 with cookies, 0x202 without, 0x1 off.",
-        example="0x2,0x202", header="listener\nbits", phrase="listener bits {}",
+        example="0x2,0x202", header="listener\nbits", phrase="tcp_fastopen {} at hosts",
     ),
 )
 ENGINE: Final = Factor(

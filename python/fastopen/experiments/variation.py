@@ -70,7 +70,7 @@ class Variation(BaseModel):
                 shares.setdefault(share, []).append(words)
         parts = [f"{', '.join(names)} within {100 * share:g} %" for share, names in shares.items()]
         chance = [words for name, words in BY_CHANCE.items() if getattr(self, name)]
-        return ", ".join([*parts, *([f"{listed(chance)} by chance"] if chance else [])])
+        return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
 
 
 # Names in sentences and tables, for sampled values that are numbers.
@@ -84,8 +84,8 @@ UNKNOWNS: Final = {
 }
 BY_CHANCE: Final = {
     "start_phase": "start phase",
-    "order": "order of equal requests",
-    "explanations": "explanation of waits",
+    "order": "ties between requests",
+    "explanations": "cause of each wait",
 }
 
 

@@ -117,12 +117,6 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
     return len({repr(factor.values(point)) for point in present}) > 1
 
 
-def place_word(places: Sequence[Located]) -> str:
-    """Return `network` if the places differ only in their network, otherwise `setting`."""
-    points = {(at.network, at.setup, at.engine) for at in places}
-    return "network" if len(points) == len({at.network for at in places}) else "setting"
-
-
 def network_labels(experiment: Experiment) -> list[str]:
     """Return a short and unique label of each network for ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]

@@ -34,6 +34,7 @@ from fastopen.experiments import (
     ARMS,
     BASELINE,
     RATES_BY_DEFAULT,
+    SESSION_WORDS,
     UNKNOWNS,
     ArmName,
     Comparison,
@@ -43,6 +44,7 @@ from fastopen.experiments import (
     compared,
     has_usual_rates,
     name_of,
+    treatments_of,
 )
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
@@ -70,8 +72,8 @@ def page_grids(results: Results, page: str) -> list[Grid]:
 def result_grid(results: Results, page: str) -> Grid:
     """Return a page's results with a row for each comparison: times, savings, evidence, number of loads."""
     grid = _results_of(results, [page])
-    initiators = {"inferred": "inferred", "mixed": "partly inferred"}.get(results.pages[page].initiators)
-    made = f"(initiators {initiators})" if initiators else ""
+    initiators = {"inferred": "all", "mixed": "some"}.get(results.pages[page].initiators)
+    made = f"({initiators} request dependencies are inferred)" if initiators else ""
     return replace(grid, title=page, subtitle="  ".join(filter(None, (grid.subtitle, made))))
 
 
@@ -156,13 +158,19 @@ def flight_grid(results: Results, page: str) -> Grid | None:
                 beaten.append(of_arm[name])
             figures += _flight_saving(saving)
         entries.append((*(of_factor(factor, point) for factor in factors.varying), *figures))
+    setups, over = results.experiment.setups, {saving.over for saving in savings.values()}
+    sessions = {
+        SESSION_WORDS[tls.session]
+        for cell in results.cells
+        if cell.cell.index in over and (tls := setups[cell.cell.setup].tls) is not None
+    }
+    quic = " (of HTTP/3: over HTTP/2)" if any(one.origins.all_quic for one in setups) else ""
     note = (
-        "Savings in percent of the median PLT of the plainest first flight without TFO over the same version"
-        " of HTTP (for HTTP/3 over HTTP/2). At most: the parts of its handshakes in a row that a first flight"
-        " saves."
+        f"Savings in percent of the median PLT with {any_of(sorted(sessions))} without TFO, over the same"
+        f" version of HTTP{quic}. At most: the time of handshakes in a row that a setup avoids."
     )
     return Grid(
-        f"First flights of {page}: what each saves",
+        f"Saving of each connection setup of {page}",
         tuple(columns),
         tuple(entries),
         " ".join(filter(None, (note, results.bound_note(beaten)))),
@@ -191,9 +199,9 @@ def syn_grid(results: Results, page: str) -> Grid | None:
         )
         for (sent, room), comparison in sizes.items()
     )
-    headers = ("client sends\nfirst, bytes", "SYN holds\nbytes", "remains\nbytes")
+    headers = ("client sends\nfirst, bytes", "SYN holds\nbytes", "does not\nfit, bytes")
     note = (
-        "ClientHello and early data, or the request in cleartext. TFO saves a round trip if nothing remains."
+        "ClientHello and early data, or the request in cleartext. TFO saves a round trip if all of it fits."
     )
     columns = (*(Column(factor.header, "factor") for factor in deciding), *map(Column, headers))
     return Grid(f"First flights of {page} in a SYN", columns, rows, note).hoist_common_factors()
@@ -260,8 +268,30 @@ def spread_of(result: CellResult) -> str:
     return f"{90 if of_range else round(100 * result.confidence)}{NBSP}%"
 
 
-def spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the meaning of the brackets after savings, as the end of a sentence on the saving."""
+def column_notes(results: Results) -> Iterator[str]:
+    """Yield the meanings of the columns of results."""
+    cells, arms, setups = results.cells, treatments_of(results.experiment.arms), results.experiment.setups
+    stored = {"warm": ", with stored cookies"}
+    visits = [f"{arm.name}: {arm.visit.partition(' (')[0]}{stored.get(arm.name, '')}" for arm in arms]
+    visit = f" ({'; '.join(visits)})" if visits else ""
+    yield f"PLT: median page load time{visit}."
+    if any(cell.improvement_percent is not None for cell in cells):
+        if any(cell.pairs > 1 for cell in cells):
+            yield f"Saves: median over paired repeats of (off - on) / off{_spread_words(cells)}."
+        yield "At most: time of handshakes in a row without TFO, in % of PLT."
+    if any(arm.fast_open for arm in arms):
+        flights = results.first_flights.values()
+        quic = any(one.quic_connections for one in flights) and any(setup.tls for setup in setups)
+        aside = " (HTTP/3 has no SYN)" if quic else ""
+        yield f"SYN data: connections whose SYN data was acknowledged / all connections{aside}."
+    yield "n: valid loads."
+    clients = [setup.client for setup in setups]
+    if any(one.type.kind == "chromium" or (one.type.ours and one.profile == "browser") for one in clients):
+        yield "No current browser uses TFO."
+
+
+def _spread_words(cells: Sequence[CellResult]) -> str:
+    """Return the meaning of the brackets behind savings, as the end of a sentence on the saving."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -285,8 +315,8 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
     if not any(exact):
         return ""
     return (
-        f"{'No' if all(exact) else 'Rows without'} brackets: each is one load, which virtual time repeats to"
-        " the byte. --vary shows how far it moves with slightly different RTTs, rates and think times."
+        f"Each row{'' if all(exact) else ' without brackets'} is one load: loads in virtual time are"
+        " deterministic. Use --vary for a range."
     )
 
 
@@ -311,7 +341,8 @@ def sensitivity_grid(results: Results) -> Grid | None:
     note = (
         "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
         " input decides, near 0 it has no influence. Rest: the share of the variance of ranks that remains"
-        " for the order of equal requests and for inputs together. Marked: inputs that explain more than it."
+        " for ties between requests and for inputs together. Bold: inputs that explain"
+        " more than the rest does."
     )
     return Grid("What moves the answer", columns, tuple(rows), note)
 
@@ -362,7 +393,7 @@ def published_grid(results: Results) -> Grid | None:
             )
         )
     sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
-    note = "At most: share of our page load time in handshakes in a row."
+    note = "At most: time of our handshakes in a row without TFO, in % of our PLT."
     title = "Compared with the published figures"
     return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
 
@@ -381,7 +412,7 @@ def path_grid(source: Source) -> Grid:
     ]
     note = (
         "Means in ms; the kinds add up to the PLT. Ready: time that requests on the path"
-        " waited only for a connection. Handshakes: their number on the path."
+        " waited only for a free connection. Handshakes: their number on the path."
     )
     columns = cell_columns("PLT", *Kind, "ready", "handshakes", "loads")
     return Grid("The critical path in figures", columns, tuple(rows), note)
@@ -411,7 +442,7 @@ def cold_grid(source: Source) -> Grid | None:
 
 def evidence_grid(results: Results) -> Grid:
     """Return the reports of the kernels on each cell, and the measured network."""
-    rows = []
+    rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
         measured = results.measured_rtt_ms.get((cell.page, cell.network))
@@ -423,7 +454,10 @@ def evidence_grid(results: Results) -> Grid:
                 Entry(MISSING if part is None or not cell.arm.fast_open else share(part)),
                 known(measured, "{:.2f}".format),
                 known(result.retransmitted, "{:g}".format),
-                known(result.effect, partial(with_sign, digits=2)),
+                known(
+                    None if effect_of(result, smallest) is Effect.NONE else result.effect,
+                    partial(with_sign, digits=2),
+                ),
                 Entry(str(len(result.outliers))),
                 Entry(f"{result.loads - result.invalid}/{result.loads}", "bad" if result.invalid else ""),
             )
@@ -432,7 +466,8 @@ def evidence_grid(results: Results) -> Grid:
     note = (
         "SYN data: connections whose SYN carried data that the other end acknowledged (TCPI_OPT_SYN_DATA), of"
         " all. Retransmitted: segments a load by both ends, median. Effect: matched-pairs rank-biserial"
-        " correlation, 1 where every pair got faster. Outliers are in every figure."
+        " correlation, 1 if every pair got faster; none below the smallest effect. Outliers are in every"
+        " figure."
     )
     return Grid("Evidence of each cell", cell_columns(*columns), tuple(rows), note)
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from fastopen.analysis.attribution import Source, page_answers, run_answers
 from fastopen.common.grid import Grid
 from fastopen.report.corpus import pages_told
-from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
-from fastopen.report.summary import summarise_run
+from fastopen.report.summary import other_findings, summarise_run
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
@@ -34,7 +33,7 @@ def _lines(source: Source) -> Iterator[str]:
     for grid in all_grids(source):
         yield from table(grid)
         if grid.title in results.pages:
-            yield from (f"\n{escaped(one.sentence)}" for one in page_findings(results, grid.title))
+            yield from (f"\n{escaped(one.sentence)}" for one in other_findings(results, grid.title))
     yield "\n## Answers"
     for page in pages_told(results):
         yield f"\n### {escaped(page)}"

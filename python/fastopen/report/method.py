@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastopen.analysis.attribution import Source
 from fastopen.analysis.statistics import Results
+from fastopen.analysis.statistics.loaded import http_of
 from fastopen.common import units
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
@@ -13,6 +14,8 @@ from fastopen.contract import LinkDirection, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
+# Of more settings only the number is given.
+SETTINGS_NAMED: Final = 6
 # Payload of a TCP segment on Ethernet, with timestamps. QUIC's initial window has as many bytes as TCP's.
 TCP_SEGMENT_BYTES: Final = 1448
 
@@ -192,6 +195,8 @@ def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
     """Return the factor's values at points where it applies: a key share does not apply in cleartext."""
     natural = factor.natural
     having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
+    if factor.words:
+        return _distinct(map(factor.phrase_at, having))
     return factor.phrase.format(_distinct(map(factor.text_at, having)))
 
 
@@ -215,12 +220,9 @@ def _setups(results: Results) -> Iterator[str]:
     for number, ones in enumerate(of_client.values()):
         which = "The" if len(of_client) == 1 else "Another" if number else "One"
         yield f"{which} client was {_client(ones, versions)}."
-    http = _distinct(
-        "the version of HTTP that each host was recorded with"
-        if setup.origins.http == "recorded"
-        else f"HTTP/{setup.origins.http}"
-        for setup in setups
-    )
+    http = http_of(results, results.cells)
+    if any(setup.origins.http == "recorded" for setup in setups):
+        http += " as each host was recorded"
     scales = _distinct(f"{setup.origins.think_scale:g}" for setup in setups)
     others = _unusual(results, ("origins", "tls"), ("http", "think_scale"))
     settings = ", ".join([http, *others])
@@ -231,7 +233,21 @@ def _setups(results: Results) -> Iterator[str]:
         )
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:
-        yield f"Each of these {len(setups)} settings has rows of its own in the tables."
+        yield f"Tables have a row for each of {len(setups)} settings{_named(results)}."
+
+
+def _named(results: Results) -> str:
+    """Return `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2` of few settings."""
+    of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
+    if len(of_setup) > SETTINGS_NAMED:
+        return ""
+    varying = [one for one in results.factors.varying if one.part not in ("network", "engine")]
+    names = []
+    for cells in of_setup.values():
+        phrases = dict.fromkeys(results.factors.phrases(cells[0].cell, varying))
+        http = http_of(results, cells)
+        names.append(", ".join(phrases) + ("" if http in phrases else f" with {http}"))
+    return f": {'; '.join(names)}"
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
@@ -271,7 +287,10 @@ def _repeats(results: Results) -> str:
     """Return the number and order of repeats, as the end of a sentence."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
-    shuffled = f"up to {times} each, in an order shuffled from the seed {experiment.seed}"
+    exactly = {cell.loads for cell in results.cells} == {experiment.repeats}
+    shuffled = (
+        f"{'' if exactly else 'up to '}{times} each, in an order shuffled from the seed {experiment.seed}"
+    )
     if experiment.vary is not None:
         return f"{shuffled}, with values sampled uniformly around those above: {experiment.vary.phrase}."
     once = "once each, since these loads are deterministic: a repeat would give the same bytes"

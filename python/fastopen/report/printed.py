@@ -1,4 +1,4 @@
-"""Print the results of a run in a terminal: tables and sentences by page, then notes on all pages."""
+"""The results of a run as a terminal prints them: the verdict, tables and sentences by page, notes on all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -11,17 +11,17 @@ from fastopen.analysis.attribution import where_slower
 from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
-from fastopen.common.terminal import filled, fitting_table, plain, tabled
+from fastopen.common.terminal import filled, fitting_table, tabled
 from fastopen.experiments import Experiment, treatments_of
 from fastopen.report.certainty import certainty_lines
 from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grids import page_grids, paper_grid, published_grid, spread_note, spread_words
+from fastopen.report.grids import column_notes, page_grids, paper_grid, published_grid, spread_note
 from fastopen.report.model import Severity
 from fastopen.report.published import comparison_sentences
-from fastopen.report.summary import savings_by_name, summarise_run
+from fastopen.report.summary import other_findings, savings_by_name, summarise_run
 
 # More pages are printed as one table, with a row for each page and network.
 PAGES_APART: Final = 8
@@ -34,6 +34,9 @@ STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
     "warning": ("yellow", "  "),
     "detail": ("dim", ""),
 }
+# A measured RTT that is further from the requested one is printed, in virtual time too.
+RTT_OFF_MS: Final = 0.1
+CLOCKS: Final = {"host": "real", "virtual": "virtual"}
 # The number of cells with the largest savings, and with the smallest, that are named.
 EXTREMES: Final = 3
 
@@ -45,6 +48,11 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
         yield Text(f"Nothing was loaded: this run is {results.status}.")
         return
     pages = [page for page in results.pages if page in loaded]
+    summary, published = summarise_run(results), published_grid(results)
+    yield from filled([summary.headline], width, "bold")
+    if published is not None and len(pages) == 1:
+        yield from filled(summary.sentences[:1], width)
+    yield Text()
     if results.distributions:
         yield from _of_corpus(results, width)
     elif len(pages) <= PAGES_APART:
@@ -53,13 +61,10 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     else:
         yield from _of_pages(results, pages, width)
     if len(pages) > 1:
-        summary = summarise_run(results)
-        name = "Both pages" if len(pages) == 2 else f"All {len(pages)} pages"
-        yield Text.assemble((name, "bold"), f"  {plain(summary.headline)}")
+        yield Text("Both pages" if len(pages) == 2 else f"All {len(pages)} pages", "bold")
         yield from filled(summary.sentences, width)
         yield from filled(pages_in_the_clear(results, pages), width)
         yield Text()
-    published = published_grid(results)
     if published is not None:
         yield from tabled(published, width)
         short = fitting_table(published, width)[1].short
@@ -121,42 +126,36 @@ def _extremes(results: Results) -> Iterator[str]:
 
 
 def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType]:
-    for number, grid in enumerate(page_grids(results, page)):
-        yield from tabled(grid, width)
-        if number:  # The first table's note is printed once, below all pages.
-            yield from filled([grid.note], width, "dim")
-    for finding in page_findings(results, page):
+    first, *others = page_grids(results, page)
+    yield from tabled(first, width)
+    for finding in other_findings(results, page):
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
+    for grid in others:  # the note of the first is below all pages
+        yield Text()
+        yield from tabled(grid, width)
+        yield from filled([grid.note], width, "dim")
     yield Text()
 
 
 def _closing(results: Results) -> Iterator[str]:
     experiment = results.experiment
+    engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
     rtts_ms = results.measured_rtt_ms.items()
-    of_asked = grouped((experiment.networks[index].rtt_us, rtt) for (_, index), rtt in rtts_ms)
-    for asked_us, rtts in sorted(of_asked.items()):
-        ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
-        measured.append(f"{' to '.join(ends)} of {asked_us / 1000:g} requested")
+    of_asked = grouped((experiment.networks[index].rtt_us / 1000, rtt) for (_, index), rtt in rtts_ms)
+    for asked_ms, rtts in sorted(of_asked.items()):
+        if "host" in engines or max(abs(rtt - asked_ms) for rtt in rtts) > RTT_OFF_MS:
+            ends = dict.fromkeys(f"{rtt:.2f}" for rtt in (min(rtts), max(rtts)))
+            measured.append(f"{' to '.join(ends)} ms instead of {asked_ms:g} ms")
     if measured:
-        yield f"Measured RTT in ms: {'; '.join(measured)}."
+        yield f"Measured RTT: {'; '.join(measured)}."
     if results.server_use is not None:
         kinds = {reason.kind for cell in results.cells for reason in cell.reasons}
         yield from _listeners(results.server_use, other_answers="wrong_bytes" in kinds)
-    columns = ["PLT: median page load time."]
-    if any(cell.improvement_percent is not None for cell in results.cells):
-        columns += [
-            f"Saves: median over paired repeats of (off - on) / off{spread_words(results.cells)}.",
-            "At most: handshakes in a row, of the PLT without TFO.",
-        ]
-    if any(arm.fast_open for arm in treatments_of(experiment.arms)):
-        columns.append("SYN data: connections that carried data in their SYN, of all.")
-    engines = sorted({result.cell.engine for result in results.cells})
     compared = [result for result in results.cells if result.improvement_percent is not None]
-    yield (
-        f"{' '.join(columns)} n: valid loads. Engine {', '.join(engines)},"
-        f" client {', '.join(_clients(experiment))}{_servers(experiment)}, seed {experiment.seed}."
-    )
+    yield " ".join(column_notes(results))
+    clock = listed([f"{CLOCKS[name]} time" for name in sorted(engines)])
+    yield f"Client {', '.join(_clients(experiment))}{_servers(experiment)}, {clock}, seed {experiment.seed}."
     if note := spread_note(experiment, results.cells):
         yield note
     if any(result.pairs < FULL_MIN and not result.deterministic for result in compared):

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fastopen.analysis.statistics import Discrepancy, Label, Results, slopes
-from fastopen.common.phrases import capitalised, listed, plural
+from fastopen.analysis.statistics import AGREE_POINTS, Discrepancy, Label, Results, slopes
+from fastopen.common.phrases import capitalised, plural
 
 # The number of cells that are named; if there are more, the ones with the largest differences.
 NAMED: Final = 3
@@ -20,9 +20,9 @@ LABELS: Final = {
         "over half",
         "theirs saves more than half, but a request of the same length follows each handshake",
     ),
-    Label.BEYOND: ("too much", "theirs saves more than all of our handshakes in a row took"),
+    Label.BEYOND: ("too much", "theirs saves more than our handshakes in a row took"),
     Label.OURS_BEYOND: ("ours: much", "ours saves more than its handshakes in a row took, see above"),
-    Label.AGREES: ("agrees", "the improvements differ by 3 points at most"),
+    Label.AGREES: ("agrees", ""),
     Label.THEIRS_MORE: ("theirs more", ""),
     Label.OURS_MORE: ("ours more", ""),
 }
@@ -42,11 +42,11 @@ def _name(label: Label, *, short: bool) -> str:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return sentences on the differences from published figures: counts, bounds, round trips, sources."""
+    """Return sentences on the differences from published figures: bounds, round trips, sources."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
-    lines = [_counts(found)]
+    lines: list[str] = []
     for label, (_, meaning) in LABELS.items():
         if label in used and meaning:
             name = _name(label, short=short)
@@ -54,25 +54,24 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
     lines += _beyond(results, found)
     of_page = slopes(found, results)
     pages = dict.fromkeys(one.comparison.page for one in found)
-    lines += [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]
+    times = [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]
+    lines += [*times, *(["Their page, client or server may differ."] if times else [])]
     known = results.experiment.published.known if results.experiment.published is not None else []
     return lines + (["Known about the source:"] if known else []) + [f"- {sentence}" for sentence in known]
 
 
-def _counts(found: list[Discrepancy]) -> str:
+def agreement(found: list[Discrepancy]) -> str:
+    """Return the numbers of cells that agree and differ; empty without published figures."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
-        return "None of our valid loads can be compared with them."
+        return "None of our valid loads can be compared with the published figures." if found else ""
     agree = sum(Label.AGREES in one.labels for one, _ in both)
     more = sum(Label.AGREES not in one.labels and one.theirs.improvement_percent > ours for one, ours in both)
-    parts = []
-    if agree:
-        parts.append(f"{agree} {'agrees' if agree == 1 else 'agree'}")
-    if more:
-        parts.append(f"theirs saves more in {more}")
-    if less := len(both) - agree - more:
-        parts.append(f"ours saves more in {less}")
-    return f"Of {plural(len(both), 'cell')}, {listed(parts)}."
+    less = len(both) - agree - more
+    counts = [f"{who} save more in {count}" for who, count in (("we", less), ("they", more)) if count]
+    matched = f"{agree} of {plural(len(both), 'cell')} {'matches' if agree == 1 else 'match'}"
+    opening = f"{matched} the published savings within {AGREE_POINTS:g} points."
+    return f"{opening} {capitalised(', '.join(counts))}." if counts else opening
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
@@ -100,12 +99,9 @@ def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | 
     known = [ratio for ratio in ratios if ratio is not None]
     if known and (max(known) > OTHER_LOAD or min(known) < 1 / OTHER_LOAD):
         low, high = f"{min(known):.2g}", f"{max(known):.2g}"
-        parts.append(f"theirs takes {low if low == high else f'{low} to {high}'} times as long as ours")
+        parts.append(f"is {low if low == high else f'{low} to {high}'} times ours")
     theirs, ours = slope or (1.0, 1.0)
     if not 1 / OTHER_LOAD <= theirs / max(ours, 0.1) <= OTHER_LOAD:
-        more = "more" if theirs > ours else "fewer"
-        parts.append(
-            f"each ms of RTT adds {theirs:.3g} ms to theirs and {ours:.3g} to ours, so theirs"
-            f" waits for {more} round trips in a row (another page, client or server, or time-outs)"
-        )
-    return f"{page} without TFO: {'; '.join(parts)}." if parts else ""
+        faster = "faster" if theirs > ours else "slower"
+        parts.append(f"grows {faster} with RTT ({theirs:.3g} ms per ms; ours {ours:.3g})")
+    return f"{page}: their load time without TFO {' and '.join(parts)}." if parts else ""

@@ -12,19 +12,18 @@ from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
-from fastopen.report.findings import page_findings
 from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.grids import (
+    column_notes,
     detail_grids,
     fixed_rates,
     page_grids,
     paper_grid,
     published_grid,
-    spread_words,
 )
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences
-from fastopen.report.summary import summarise_run
+from fastopen.report.summary import other_findings, summarise_run
 from fastopen.report.templates import environment
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
@@ -72,7 +71,7 @@ def _results(source: Source) -> dict[str, Any]:
         "sentences": list(sentences_on_pages(results)),
         "pages": pages,
         "common_note": notes.pop() if len(notes) == 1 else "",
-        "spread": spread_words(results.cells),
+        "columns": " ".join(column_notes(results)),
     }
 
 
@@ -125,7 +124,7 @@ def subject(results: Results) -> str:
 
 def _page(results: Results, name: str) -> dict[str, Any]:
     grid = page_grids(results, name)[0].answer_first()
-    return {"name": name, "grid": grid, "findings": list(page_findings(results, name))}
+    return {"name": name, "grid": grid, "findings": list(other_findings(results, name))}
 
 
 def drawn(figure: Figure) -> Drawn:

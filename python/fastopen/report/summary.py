@@ -1,39 +1,44 @@
 """Summarise a run for the beginning of a report: the verdict, the saving, the evidence."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, effect_of, verdict_on
-from fastopen.common.grouping import grouped
-from fastopen.common.phrases import capitalised, decapitalised, gain, listed, percents, plural, saves, times
-from fastopen.experiments import Arm, place_word, treatments_of
+from fastopen.analysis.statistics import (
+    CellResult,
+    Effect,
+    Results,
+    Verdict,
+    discrepancies,
+    effect_of,
+    verdict_on,
+)
+from fastopen.analysis.statistics.loaded import over_quic
+from fastopen.common.phrases import gain, listed, plural, span, times
+from fastopen.experiments import Arm, treatments_of
 from fastopen.report.corpus import in_the_middle
-from fastopen.report.findings.deciding import deciding_of_run
+from fastopen.report.findings import page_findings
+from fastopen.report.findings.deciding import deciding_sentences
 from fastopen.report.findings.verdict import (
-    NO_SYN,
     all_invalid,
-    how_sure,
+    headline,
     invalid_lines,
     of_arms,
     questions_of,
-    savings_of,
-    verdict_words,
+    said_once,
 )
-from fastopen.report.loaded import as_loaded, over_quic
+from fastopen.report.model import Finding
+from fastopen.report.published import agreement
 
-# The label of the tile with the savings.
-SAVED: Final = "of the page load time saved"
-NO_TREATMENT: Final = "No load used TFO."
-# Clauses after "it" with the number of places that have each effect.
+# The numbers of cells by their effect.
 COUNTED: Final = {
-    Effect.REDUCES: "reduces it in {}",
-    Effect.INCREASES: "increases it in {}",
-    Effect.NONE: "makes no difference in {}",
-    Effect.UNCLEAR: "has no certain effect in {}",
-    Effect.UNKNOWN: "has too few valid repeats in {}",
+    Effect.REDUCES: "{} with a gain",
+    Effect.NONE: "{} without a difference",
+    Effect.INCREASES: "{} with a loss",
+    Effect.UNCLEAR: "{} uncertain",
+    Effect.UNKNOWN: "{} with too few valid repeats",
 }
 
 
@@ -46,125 +51,70 @@ class Summary:
     sentences: tuple[str, ...]
     tiles: Mapping[str, str]
     """The figures in large type, by label."""
-    of_questions: tuple[str, ...] = ()
-    """The verdict on each question, such as `HTTP/2: worth turning on.`; empty if all verdicts are equal."""
 
 
 def summarise_run(results: Results) -> Summary:
     """Summarise all pages and networks by the headline arm. Each question is judged separately."""
     arms = treatments_of(results.experiment.arms)
-    if not arms:
-        return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), {})
+    verdict = headline(results, results.cells)
+    published = agreement(discrepancies(results))
+    if not arms or over_quic(results, results.cells):
+        return Summary(published or verdict, "quiet", (verdict,) if published else (), {})
     questions = questions_of(results, results.cells)
-    verdicts = {}
-    sentences: list[str] = []
-    for question, cells in questions.items():
-        judged = of_arms(cells, arms[:1])[0]
-        if over_quic(results, cells):
-            sentences.append(f"{capitalised(question)}: {NO_SYN}" if question else NO_SYN)
-            continue
-        verdicts[question] = verdict_on(judged, results.experiment.smallest_effect)
-        words = decapitalised(verdict_words(verdicts[question], cells))
-        opening = f"{capitalised(question)}: {words}. " if len(questions) > 1 else ""
-        of_question = [*_sentences(results, cells, arms, verdicts[question]), deciding_of_run(results, cells)]
-        sentences.append(opening + " ".join(filter(None, of_question)))
     judged = of_arms(results.cells, arms[:1])[0]
-    if carried := _carried(judged):
-        sentences.append(
-            f"The kernels of both ends prove it: {carried} connections of the loads {arms[0].words} carried"
-            " data in their SYN."
-        )
-    only = next(iter(verdicts.values())) if len(set(verdicts.values())) == 1 else None
-    if not verdicts:
-        return Summary(NO_SYN, "quiet", (), {})
-    if only:
-        headline = f"{verdict_words(only, results.cells)}{how_sure(only, judged)}."
-    else:
-        asking = [f"the {factor.title}" for factor in results.factors.varying if factor.question]
-        headline = f"It depends on {listed(asking)}."
-    if len(questions) == 1:
-        headline = f"{as_loaded(results, results.cells)}: {decapitalised(headline)}"
+    verdicts = {
+        verdict_on(of_arms(cells, arms[:1])[0], results.experiment.smallest_effect)
+        for cells in questions.values()
+        if not over_quic(results, cells)
+    }
+    sentences = [verdict] if published else []
+    if len(results.pages) > 1:
+        said = [
+            (name, line) for name, cells in questions.items() for line in _sentences(results, cells, arms)
+        ]
+        sentences += said_once(said, len(questions))
+    if Verdict.INVALID in verdicts:
+        struck = results.cells if all_invalid(results.cells) else judged
+        sentences += [line for _, _, line in invalid_lines(results, struck)]
+    if active := _active(judged):
+        sentences.append(active)
+    tone = verdicts.pop().tone if len(verdicts) == 1 else "quiet"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
-    of_words = grouped(
-        (decapitalised(verdict_words(verdict, questions[question])), question)
-        for question, verdict in verdicts.items()
-    )
-    return Summary(
-        headline,
-        only.tone if only else "quiet",
-        tuple(filter(None, sentences)),
-        tiles,
-        ()
-        if only
-        else tuple(f"{capitalised('; '.join(named))}: {words}." for words, named in of_words.items()),
-    )
+    return Summary(published or verdict, tone, tuple(sentences), tiles)
 
 
-def verdict_line(results: Results) -> str:
-    """Return the headline, with the savings of each treatment or, if they differ, the verdicts on each
-    question: `Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold
-    cookies -0.3 %.`"""
-    summary = summarise_run(results)
-    if summary.of_questions:
-        return " ".join((summary.headline, *summary.of_questions))
-    unknown = decapitalised(Verdict.UNKNOWN) in decapitalised(summary.headline)
-    if unknown or SAVED not in summary.tiles:
-        return summary.headline
-    arms = treatments_of(results.experiment.arms)
-    clauses: list[str] = []
-    for arm, cells in zip(arms, of_arms(results.cells, arms), strict=True):
-        if known := [cell for cell in cells if cell.saved_ms is not None]:
-            saved = saves(savings_of(known))
-            clauses.append(
-                f"{decapitalised(arm.condition)} {saved.removeprefix('saves ')}"
-                if clauses
-                else f"{arm.condition} TFO {saved} of page load time"
-            )
-    return f"{summary.headline} {', '.join(clauses)}."
+def other_findings(results: Results, page: str) -> Iterator[Finding]:
+    """Yield the findings of a page that the summary of the run does not state."""
+    for one in page_findings(results, page):
+        if one.kind != "verdict" or len(results.pages) > 1:
+            yield one
 
 
-def _sentences(
-    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm], verdict: Verdict
-) -> list[str]:
-    sentences = []
+def _sentences(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[str]:
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
         known = [cell for cell in of_arm if cell.improvement_percent is not None]
         if known:
-            sentences.append(_sentence(results, arm, known))
-        elif verdict is Verdict.INVALID and arm is arms[0]:
-            struck = cells if all_invalid(cells) else of_arm
-            sentences += [line for _, _, line in invalid_lines(results, struck)]
-    return sentences
+            yield _sentence(results, arm, known, named=arm is arms[0])
+    yield from deciding_sentences(results, cells)
 
 
-def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
-    """Return `On a repeat visit (warm cookies) TFO reduces page load time by 3.1 to 18.8 %, ...`."""
-    savings, medians = savings_of(cells), [cell.improvement_percent or 0.0 for cell in cells]
+def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
+    """`On a repeat visit (warm cookies), TFO makes page load time 4.0 % shorter in the median of ...`."""
+    medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
-    on_visit = f"On {arm.visit} TFO"
-    if effects[Effect.NONE] == len(cells):
-        return f"{on_visit} makes no difference ({saves(savings)})."
-    if min(savings) < 0 < max(savings):
-        sentence = f"{on_visit} {saves(savings)} of page load time"
-    else:
-        word = "reduces" if max(savings) > 0 else "increases"
-        sentence = f"{on_visit} {word} page load time by {percents([*map(abs, savings)])}"
-    if len(cells) == 1:
-        return f"{sentence}."
     pages = len({cell.cell.page for cell in cells})
-    one = place_word([cell.cell for cell in cells])
-    combinations = (f"combination of page and {one}", f"combinations of page and {one}")
-    what = ("page",) if pages == len(cells) else combinations if pages > 1 else (one,)
-    places = plural(len(cells), *what)
+    places = plural(len(cells), "page" if pages == len(cells) else "row")
     counts = [
-        words.format("every one" if effects[effect] == len(cells) else effects[effect])
+        words.format("all" if effects[effect] == len(cells) else effects[effect])
         for effect, words in COUNTED.items()
         if effects[effect]
     ]
-    headline = arm is treatments_of(results.experiment.arms)[0]
-    differ = headline and pages > 1 and len({round(saving, 1) for saving in medians}) > 2
+    differ = named and len({round(saving, 1) for saving in medians}) > 2
     middle = f" {in_the_middle(savings_by_name(results, cells))}" if differ else ""
-    return f"{sentence} ({gain(median(medians))} in the median of {places}): it {listed(counts)}.{middle}"
+    return (
+        f"On {arm.visit}, page load time is {gain(median(medians))} with TFO in the median of {places}"
+        f" ({listed(counts)}).{middle}"
+    )
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
@@ -178,22 +128,28 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
     }
 
 
-def _carried(cells: Sequence[CellResult]) -> str:
-    """Return the connections with data in their SYN: `1,000 of 1,000`; empty if there are no connections."""
+def _active(cells: Sequence[CellResult]) -> str:
+    """Return a sentence on the connections of an arm whose data in the SYN was acknowledged; else empty."""
     connections = sum(cell.connections for cell in cells)
-    return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
+    sent = sum(cell.syn_data_connections for cell in cells)
+    if not connections:
+        return ""
+    visits = f"{cells[0].cell.arm.visit.partition(' (')[0].removeprefix('a ')}s"
+    number = f"all {sent:,}" if sent == connections else f"{sent:,} of {connections:,}"
+    active = "active" if sent else "not active"
+    return f"TFO was {active}: {number} connections on {visits} delivered data in the SYN."
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
     """Return figures by label; savings only for one question, because several need separate answers."""
     loads = sum(cell.loads for cell in results.cells)
-    valid = loads - sum(cell.invalid for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]
     if known and one_question:
         saved = [cell.saved_ms or 0.0 for cell in known]
-        tiles[SAVED] = saves(savings_of(known)).removeprefix("saves ")
+        tiles["of the page load time saved"] = span([cell.improvement_percent or 0.0 for cell in known], "%")
         tiles["saved a load, in the median"] = times(min(saved), max(saved))
-    if carried := _carried(known):
-        tiles["connections sent data in the SYN"] = carried
-    return {**tiles, "loads valid": f"{valid:,} of {loads:,}"}
+    if connections := sum(cell.connections for cell in known):
+        sent = sum(cell.syn_data_connections for cell in known)
+        tiles["connections sent data in the SYN"] = f"{sent:,} of {connections:,}"
+    return {**tiles, "loads valid": f"{loads - sum(cell.invalid for cell in results.cells):,} of {loads:,}"}

@@ -35,7 +35,7 @@ NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUIL
 MIDDLEBOX_IS_OURS: Final = (
     "fastopen's program emulates broken paths, since the kernel's link has no middlebox"
 )
-ONE_IS_ENOUGH: Final = "cells without random factors are loaded once"
+ONE_IS_ENOUGH: Final = "results are deterministic, so each case is loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:

@@ -10,7 +10,7 @@ import pytest
 from command_line import fastopen
 from fastopen.analysis.statistics import CellResult, Results, collect
 from fastopen.report.ladder import BLANK, bar, ladder
-from fastopen.report.summary import verdict_line
+from fastopen.report.summary import summarise_run
 from fastopen.runs import RunStore
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -54,13 +54,13 @@ def test_a_cell_without_a_valid_load_has_no_bar(results: Results) -> None:
     assert list(ladder(replace(results, cells=[lost]), 80)) == []
 
 
-def test_the_verdict_fits_a_line(results: Results) -> None:
-    line = verdict_line(results)
-    assert line.startswith("In cleartext over HTTP/1.1: worth turning on (75")
-    assert re.search(r"With warm cookies TFO saves \+.* of page load time, with cold cookies [+-]\d", line)
+def test_the_verdict_has_the_saving_of_each_visit(results: Results) -> None:
+    line = summarise_run(results).headline
+    assert line.startswith("TFO is worth turning on (75")
+    assert re.search(r"On a repeat visit it saves \d.* On a first visit it (saves|adds) \d", line)
 
 
-def test_a_run_ends_with_its_verdict_and_where_to_look(
+def test_a_run_begins_with_its_verdict_and_ends_with_where_to_look(
     fake_world: Callable[..., Path], tmp_path: Path
 ) -> None:
     fake_world()
@@ -68,10 +68,11 @@ def test_a_run_ends_with_its_verdict_and_where_to_look(
     done = fastopen(*command, "-o", tmp_path / "kept")
     assert done.returncode == 0, done.stderr
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("verdict: In cleartext over HTTP/1.1, as recorded: worth turning on")
-    assert "\N{NO-BREAK SPACE}" not in last
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("TFO is worth turning on (75 % sure) for this page (cleartext, HTTP/1.1)")
+    assert "\N{NO-BREAK SPACE}" not in first
     assert last.endswith(f"fastopen report {tmp_path / 'kept'}")
     assert "example: page load time" in done.stdout
     again = fastopen("show", tmp_path / "kept", "--plot")
     assert again.stdout == done.stdout
-    assert "verdict" not in fastopen(*command, "-o", tmp_path / "kept", "--quiet").stderr
+    assert "where the time went" not in fastopen(*command, "-o", tmp_path / "kept", "--quiet").stderr

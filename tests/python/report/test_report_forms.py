@@ -88,7 +88,7 @@ def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
     verdict = text.index('<section id="verdict" class="good">')
     assert verdict < text.index('<section id="results">') < text.index('<section id="figures">')
     assert text.index('<section id="answers">') < text.index('<section id="method">')
-    assert "worth turning on (94\N{NO-BREAK SPACE}% sure)." in text[verdict : verdict + 200]
+    assert "worth turning on (94\N{NO-BREAK SPACE}% sure) for" in text[verdict : verdict + 200]
 
 
 def test_the_first_screen_says_what_was_measured_and_tables_have_the_answer_first(
@@ -142,8 +142,8 @@ def test_the_method_gives_every_value_of_what_varies() -> None:
     clear, encrypted = {"tcp": slow, "tls": None}, {"tcp": fast, "tls": {"key_share": "x25519"}}
     text = method_of({"client": LOADER, **clear}, {"client": LOADER, **encrypted})
     assert "initial window 4 and 10" in text
-    assert "HTTP/1.1, TLS none and 1.3, security tls, key share x25519, and recorded think times" in text
-    assert "Each of these 2 settings has rows of its own" in text
+    assert "HTTP/1.1, TLS none and 1.3, all URLs over TLS, key share x25519, and recorded think times" in text
+    assert "Tables have a row for each of 2 settings: cleartext, " in text
 
 
 def test_the_page_asks_for_nothing_outside_itself(source: Source) -> None:
@@ -195,9 +195,9 @@ def test_invalid_loads_are_listed_with_their_reason(source: Source) -> None:
 def test_a_run_without_a_valid_load_still_has_a_report() -> None:
     plan = made_up_plan(PAGES[:1], (20,), repeats=1, arms=["warm"])
     source = source_of(plan, late=["small@20ms#0"])
-    assert "no load is valid" in summarise_run(source.results).headline
+    assert "No load is valid" in summarise_run(source.results).headline
     assert '<section id="loads">' not in html(source)
-    assert "no load is valid" in markdown.markdown(source)
+    assert "No load is valid" in markdown.markdown(source)
     assert list(csv.DictReader(io.StringIO(csv_text(cells_grid(source)))))
 
 

@@ -5,7 +5,6 @@ Every sentence states the figure that it is based on. Questions that the run can
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from math import inf
 from statistics import mean
 from typing import Final
@@ -15,16 +14,29 @@ from fastopen.analysis.attribution.content import content_sentences
 from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of, slope
 from fastopen.analysis.attribution.excess import excess_sentence
 from fastopen.analysis.attribution.segments import Kind
-from fastopen.analysis.statistics import Bound, CellResult, Results
-from fastopen.common.phrases import NBSP, change, gain, interval, listed, percent, plural, share, signed, time
-from fastopen.experiments import Factor, place_word, treatments_of
+from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
+from fastopen.common.phrases import (
+    NBSP,
+    capitalised,
+    change,
+    interval,
+    listed,
+    percent,
+    plural,
+    share,
+    signed,
+    time,
+)
+from fastopen.experiments import Factor
 from fastopen.experiments.factors import RTT
 
 # A page with more comparisons than this is summed up by the two with the smallest and largest gain.
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# Below this slope (ms saved per ms of RTT), the saving is not attributed to handshakes.
+# If so much of a saved TCP handshake is added to TLS's, its time has moved.
+MOVED_MIN: Final = 0.5
+# Below this slope no whole handshake is saved for a round trip.
 HANDSHAKE_MIN: Final = 0.5
 
 
@@ -64,11 +76,13 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         return []
     curves = curves_of(results, [pair.place for pair in pairs])
     asked = {
-        "What does TFO do to the timing?": _timing(pairs),
-        "How does the RTT change that?": _rtt(curves),
+        "What does TFO do to the timing?": _timing(
+            max((pair.place for pair in pairs), key=lambda place: place.rtt_ms)
+        ),
+        "How does the RTT change that?": _rtt(results, curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
         "Does the content suit TFO?": content_sentences(results.pages[page], curves[0]),
-        "Is that surprising?": _surprise(results, pairs),
+        "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
     return [answer for answer in answers if answer.sentences]
@@ -78,29 +92,6 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     """Return the questions that can be answered by comparing pages, with their answers."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
-
-
-def _timing(pairs: list[_Pair]) -> Iterator[str]:
-    extremes = ("least", "most") if len(pairs) > NAMED_MAX else ()
-    for pair, extreme in zip_longest(_ends(pairs), extremes):
-        median, paired = ("", "") if pair.headline.pairs == 1 else ("median ", "pair by pair, ")
-        of_rows = f", where TFO saves {extreme} of {len(pairs)} rows," if extreme else ""
-        yield (
-            f"{pair.headline.cell.arm.condition} the {median}load {pair.place.where}{of_rows} takes"
-            f" {time(pair.headline.plt_ms_median or 0)} instead of {time(pair.baseline.plt_ms_median or 0)};"
-            f" {paired}that is {gain(pair.improvement_percent)} ({_certainty(pair.headline)})."
-        )
-    yield from _where_it_went(max((pair.place for pair in pairs), key=lambda place: place.rtt_ms))
-    # The treatments other than the headline, such as a first visit.
-    for arm in treatments_of(dict.fromkeys(name for pair in pairs for name in pair.place.arms)):
-        others = [(pair, pair.place.arms.get(arm.name)) for pair in _ends(pairs)]
-        known = [
-            f"{gain(other.improvement_percent)} {pair.place.where}"
-            for pair, other in others
-            if other is not None and other is not pair.headline and other.improvement_percent is not None
-        ]
-        if known:
-            yield f"On {arm.visit} page load time is {listed(known)}."
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:
@@ -119,32 +110,44 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
     return {kind: by for kind, by in before.changes_ms(after).items() if abs(by) >= CHANGE_MIN_MS}
 
 
-def _where_it_went(place: Place) -> Iterator[str]:
-    """Yield a sentence on the parts of the critical path that became shorter or longer."""
+def _timing(place: Place) -> Iterator[str]:
+    """Yield the pieces of the critical path that became shorter or longer; the table has the whole."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
-    if before is not None and after is not None and changes:
-        several = before.loads > 1 or after.loads > 1
-        of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
-        yield (
-            f"On the critical path {place.where} that is"
-            f" {listed([f'{kind} {change(by)}' for kind, by in changes.items()])},"
-            f" {change(after.plt_ms - before.plt_ms)} in all{of_loads}."
-        )
+    if before is None or after is None or not changes:
+        return
+    several = before.loads > 1 or after.loads > 1
+    of_loads = f" (means of {before.loads} and {after.loads} loads)" if several else ""
+    in_all_ms = after.plt_ms - before.plt_ms
+    pieces = [f"{kind} {change(by)}" for kind, by in changes.items()]
+    rest = change(in_all_ms - sum(changes.values()))
+    of_path = listed(pieces if rest == change(0) else [*pieces, f"others {rest}"])
+    shorter_ms = -changes.get(Kind.HANDSHAKE, 0.0)
+    grows = shorter_ms > 0 and changes.get(Kind.TRANSFER, 0.0) > 0
+    why = "; transfer grows if requests that begin earlier share the link" if grows else ""
+    in_all = f"{change(in_all_ms)} in all{of_loads}{why}"
+    yield f"With TFO the critical path {place.where} has {of_path}, {in_all}."
+    if shorter_ms > 0 and changes.get(Kind.TLS, 0.0) >= MOVED_MIN * shorter_ms:
+        yield f"At least {share(MOVED_MIN)} of TCP's handshake time moved to the TLS handshake."
 
 
-def _rtt(curves: list[Curve]) -> Iterator[str]:
+def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
     """Yield sentences on the saving along each series of RTTs; if there are many, on the first only."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
         pairs = _pairs(list(curve.places))
         first, last = pairs[0], pairs[-1]
+        ends_ms = f"{first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT"
+        smallest = results.experiment.smallest_effect
+        if all(effect_of(pair.headline, smallest) is Effect.NONE for pair in pairs):
+            yield f"From {ends_ms}, TFO saves nothing{where}."
+            continue
         per_ms = slope([(pair.place.rtt_ms, pair.saved_ms) for pair in pairs]) or 0.0
         grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
         if per_ms < HANDSHAKE_MIN:
-            grows = "so it hardly depends on the RTT: it saves queueing on the link"
+            grows = "less than a handshake in a row"
         yield (
-            f"From {first.place.rtt_ms:g} to {last.place.rtt_ms:g}{NBSP}ms of RTT the saving goes from"
+            f"From {ends_ms} the saving goes from"
             f" {time(first.saved_ms)} to {time(last.saved_ms)}{where}: {signed(per_ms)}{NBSP}ms for"
             f" each millisecond of RTT, {grows}."
         )
@@ -202,10 +205,10 @@ def _other_time(first: Place, last: Place) -> str:
     return f"; transfer and processing, which TFO does not shorten, are {listed(parts)} of it"
 
 
-def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
+def _upper_bound(results: Results, pairs: list[_Pair]) -> Iterator[str]:
     for pair in _ends(pairs):
         if pair.headline.bound is not None:
-            yield _compared_with_bound(pair, pair.headline.bound)
+            yield _compared_with_bound(results, pair, pair.headline.bound)
     for pair in pairs:
         theirs = results.published.get((pair.place.comparison.page, pair.place.comparison.network))
         if theirs is not None:
@@ -216,7 +219,7 @@ def _surprise(results: Results, pairs: list[_Pair]) -> Iterator[str]:
             )
 
 
-def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
+def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
     if pair.headline.beats_bound:
         shorter = [
             f"on the critical path {kind} took {time(-by)} less"
@@ -224,11 +227,12 @@ def _compared_with_bound(pair: _Pair, bound: Bound) -> str:
             if kind is not Kind.HANDSHAKE and by < 0
         ]
         return excess_sentence(pair.place.name, pair.baseline, pair.headline, shorter)
-    part = f", {share(pair.saved_ms / bound.ms)} of that" if bound.ms > 0 and pair.saved_ms > 0 else ""
-    return (
-        f"At {pair.place.name} TFO could save at most the {time(bound.ms)} ({percent(bound.percent)}) that"
-        f" handshakes in a row took; it saved {time(pair.saved_ms)}{part}: no surprise."
-    )
+    saved, why = "none", HELLO_BEYOND_SYN if results.hello_beyond_syn(pair.headline) else ""
+    if pair.saved_ms > 0 and change(pair.saved_ms) != change(0):
+        saved, why = f"{time(pair.saved_ms)} ({share(pair.saved_ms / bound.ms)})", ""
+    most = f"{time(bound.ms)} ({percent(bound.percent)})"
+    place = capitalised(pair.place.where)
+    return f"{place}, TFO saved {saved} of the {most} that handshakes in a row took{why}."
 
 
 def _against(pair: _Pair, published: float) -> str:
@@ -248,10 +252,9 @@ def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]
         return
     for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
         low, high = min(gains[page]), max(gains[page])
-        places = place_word([pair.place.comparison for pair in of_page[page]])
         yield (
             f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
-            f" {plural(len(gains[page]), places)} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f" {plural(len(gains[page]), 'row')} ({signed(low)} to {signed(high)}{NBSP}%)"
             f"{_because(of_page[page])}."
         )
     middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]

@@ -6,7 +6,7 @@ from typing import Final
 from fastopen.analysis.attribution.breakdown import Breakdown
 from fastopen.analysis.attribution.curves import Curve, Place
 from fastopen.analysis.attribution.segments import Kind
-from fastopen.common.phrases import plural, share, size, time
+from fastopen.common.phrases import capitalised, plural, share, size, time
 from fastopen.pages import Page
 from fastopen.pages.domains import registrable_domain, third_parties
 
@@ -53,8 +53,8 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
     ready_ms, plt_ms = last[1].ready_ms, last[1].plt_ms
     if ready_ms >= READY_MIN * plt_ms:
         yield (
-            f"For {time(ready_ms)} of a load {last[0].where} ({share(ready_ms / plt_ms)}) a request on the"
-            " path only waited for a free connection."
+            f"{capitalised(last[0].where)}, {share(ready_ms / plt_ms)} of the load ({time(ready_ms)}) is"
+            " waiting for a free connection to the host."
         )
 
 

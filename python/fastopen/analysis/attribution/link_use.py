@@ -31,8 +31,8 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
             of_which = "; ".join(_of_which(way, before, after))
             why = f" ({of_which})" if of_which else ""
             return (
-                f"the {name} is busy for {busy} of the load: {size(now)} have to cross it,"
-                f" {size(now - was)} more, which take {time(more_ns / 1e6)}{why}"
+                f"the {name} is busy for {busy} of the load and carries {size(now - was)} more"
+                f" ({size(now)}), which costs {time(more_ns / 1e6)}{why}"
             )
     return ""
 

@@ -42,8 +42,6 @@ class _Carried:
     took_ns: int
     before_bytes: int
     """Bytes that the connection had carried when the request was sent."""
-    syn_data: bool
-    """True if the connection was opened with data in the SYN."""
     syn_sent_again: bool
     """True if the request opened its connection and the SYN had to be retransmitted without data."""
     reused: bool
@@ -226,12 +224,10 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
     """Return a clause if the request got a connection with a smaller congestion window."""
     if now.before_bytes >= LESS_CARRIED * was.before_bytes:
         return ""
-    carried = f"a connection that had carried {size(now.before_bytes)}"
-    got = carried if now.reused else "a new connection"
-    ready = ", opened with data in its SYN and so free sooner" if now.syn_data else ""
+    carried = f"a connection that had carried only {size(now.before_bytes)}"
     return (
-        f"it got {got}{ready}, instead of one that had carried {size(was.before_bytes)} and whose congestion"
-        " window had grown"
+        f"it used {carried if now.reused else 'a fresh connection'} with a small congestion window instead of"
+        f" one that had carried {size(was.before_bytes)}"
     )
 
 
@@ -283,7 +279,6 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         found[request.resource] = _Carried(
             took_ns=span[1] - span[0],
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
-            syn_data=client is not None and client.syn_data_acked,
             syn_sent_again=not earlier
             and client is not None
             and client.fastopen_client_fail == TFO_SYN_RETRANSMITTED,

@@ -13,7 +13,7 @@ from fastopen.analysis.statistics.cells import CellResult, Reason, central, summ
 from fastopen.analysis.statistics.certificate_sizes import Level, levels, round_trips_of_sizes
 from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.analysis.statistics.deciding import Deciding, deciding_factor
-from fastopen.analysis.statistics.first_flight import FirstFlight, syn_data_max
+from fastopen.analysis.statistics.first_flight import HELLO_BEYOND_SYN, FirstFlight, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
 from fastopen.analysis.statistics.judgement import (
     Effect,

@@ -101,13 +101,6 @@ class CellResult:
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
-    @property
-    def stated_percent(self) -> tuple[float, ...]:
-        """Return the savings to state in sentences: both ends of the range of samples, else the median."""
-        if self.varied and self.interval is not None:
-            return self.interval
-        return () if self.improvement_percent is None else (self.improvement_percent,)
-
 
 def summarise(
     cells: Sequence[Cell],

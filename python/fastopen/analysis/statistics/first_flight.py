@@ -20,6 +20,9 @@ HEADER_AND_OPTIONS_BYTES: Final = 20 + 40
 # header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
+# Why TFO saves nothing, as the end of a sentence.
+HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
+
 
 def syn_data_max(network: Network) -> int:
     """Return the number of bytes of data that fit into a SYN."""
@@ -31,7 +34,7 @@ class FirstFlight:
     """The first flights of one load. Facts that the load does not have are None."""
 
     client_hello_bytes: int | None
-    """The smallest ClientHello over TCP. Data in the SYN saves a round trip only if all of it fits."""
+    """On the connection of the document, or the smallest one over TCP if that has none."""
     secured_connections: int
     """The number of connections with TLS."""
     most_to_a_host: int
@@ -44,6 +47,8 @@ class FirstFlight:
     client_bytes: int | None = None
     """Bytes that the client sends first on the document's connection over TCP: ClientHello and early data, or
     the request in cleartext."""
+    quic_connections: int = 0
+    """Which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
     """For each connection whose SYN held the ClientHello but not all of its early data: the bytes of both.
     The rest came with the client's Finished, so the early data saved nothing."""
@@ -75,13 +80,14 @@ def _first_flight(record: LoadRecord, network: Network, document: Resource) -> F
     request = next((one for one in record.requests if one.resource == 0), None)
     carrier = next((one for one in record.connections if request and one.id == request.connection), None)
     return FirstFlight(
-        client_hello_bytes=min((one.hello_bytes for one in handshakes if one.hello_bytes), default=None),
+        client_hello_bytes=_hello_bytes(record, carrier),
         secured_connections=len(handshakes),
         most_to_a_host=max(to_host.values(), default=0),
         resumed_connections=sum(one.resumed for one in handshakes),
         early_connections=sum(one.early_bytes > 0 for one in origins),
         first_byte_rtts=_first_byte_rtts(record, network, request, carrier),
         client_bytes=_client_bytes(document, carrier),
+        quic_connections=sum(one.quic is not None for one in record.connections),
         early_beyond_syn_bytes=tuple(_early_beyond_syn(record.connections, network)),
     )
 
@@ -100,6 +106,12 @@ def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> It
 def _with_early_data(tls: TlsSession) -> int:
     """Return the bytes of a ClientHello and of the early data that follows it."""
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
+
+
+def _hello_bytes(record: LoadRecord, carrier: Connection | None) -> int | None:
+    own = 0 if carrier is None or carrier.tls is None else carrier.tls.hello_bytes
+    sizes = [one.tls.hello_bytes for one in record.connections if one.tls is not None and one.tls.hello_bytes]
+    return own or min(sizes, default=None)
 
 
 def _client_bytes(document: Resource, connection: Connection | None) -> int | None:

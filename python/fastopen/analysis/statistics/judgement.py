@@ -24,13 +24,13 @@ class Effect(StrEnum):
 class Verdict(StrEnum):
     """The verdict on all comparisons of one question. Reports print the values."""
 
-    WORTH_IT = "Worth turning on"
+    WORTH_IT = "TFO is worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
     MIXED = "Worth turning on in some of these cases, not in others"
     MOSTLY_NONE = "No difference in most of these cases"
     """Both reductions and increases occur, but most comparisons show no difference."""
-    HARMFUL = "Not worth turning on: it increases page load time"
-    NO_DIFFERENCE = "No difference"
+    HARMFUL = "TFO is not worth turning on"
+    NO_DIFFERENCE = "TFO makes no difference"
     UNCLEAR = "No certain effect"
     UNKNOWN = "Too few valid repeats to say what TFO does"
     INVALID = "No load with TFO is valid"

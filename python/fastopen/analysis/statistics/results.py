@@ -10,7 +10,7 @@ from fastopen.analysis.statistics.bound import BEYOND_BOUND_NOTE, LOSS_NOTE
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics, browser_metrics
 from fastopen.analysis.statistics.cells import CellResult, summarise
 from fastopen.analysis.statistics.corpus import Distribution, distributions
-from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights
+from fastopen.analysis.statistics.first_flight import FirstFlight, first_flights, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving, flight_savings
 from fastopen.analysis.statistics.listeners import ServerUse, server_use
 from fastopen.common.grouping import grouped
@@ -86,6 +86,16 @@ class Results:
         """Return True if the cell's network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
+
+    def hello_beyond_syn(self, cell: CellResult) -> bool:
+        """Return True if every SYN carried data, but none of them a whole ClientHello."""
+        flight = self.first_flights.get(cell.cell.index)
+        tls = self.experiment.setups[cell.cell.setup].tls
+        if tls is None or flight is None or flight.client_hello_bytes is None:
+            return False
+        with_syn = cell.connections - (cell.loads - cell.invalid) * flight.quic_connections
+        room = syn_data_max(self.experiment.networks[cell.cell.network])
+        return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
         """Return the note on savings that exceed their bound; empty if there are none."""

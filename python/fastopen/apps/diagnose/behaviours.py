@@ -27,7 +27,7 @@ class Behaviour:
     client: frozenset[str]
     server: frozenset[str]
     costs: str
-    """The cost to a connection, such as `a second` or `the saving`."""
+    """The effect on a connection."""
     remedy: str
 
 
@@ -42,20 +42,20 @@ def _row(name: str, does: str, client: str, server: str, costs: str, remedy: str
 
 
 _PATH: Final = "probe the server from another network (fastopen probe HOST), and keep TFO off on such paths"
-_NOTHING: Final = "the saving, and data sent twice"
+_NOTHING: Final = "no saving, and data sent twice"
 BEHAVIOURS: Final = {
     row.name: row
     for row in (
-        _row("none", "nothing breaks it", "A", "P", "nothing", ""),
-        _row("drop-syn-data", "the path drops SYNs with data", "AF SR RS TO", "", "a second", _PATH),
-        _row("drop-option", "the path drops SYNs with the option", "AF SR RS TO", "", "a second", _PATH),
+        _row("none", "nothing breaks it", "A", "P", "none", ""),
+        _row("drop-syn-data", "the path drops SYNs with data", "AF SR RS TO", "", "1 s delay", _PATH),
+        _row("drop-option", "the path drops SYNs with the option", "AF SR RS TO", "", "1 s delay", _PATH),
         _row(
             "drop-synack-option",
             "the path drops SYN-ACKs with the option",
             *(
                 "SR RS TO",
                 "CR SR TO",
-                "a second for each connection, since clients never get a cookie",
+                "1 s delay of each connection, since clients never get a cookie",
                 _PATH,
             ),
         ),
@@ -65,7 +65,7 @@ BEHAVIOURS: Final = {
         _row(
             "strip-synack-option",
             "the path removes the option from SYN-ACKs",
-            *("", "CR", "the saving, since clients never get a cookie", _PATH),
+            *("", "CR", "no saving, since clients never get a cookie", _PATH),
         ),
         _row(
             "break-cookie",
@@ -76,13 +76,13 @@ BEHAVIOURS: Final = {
         _row(
             "rst-syn-data",
             "the path answers SYNs with data with a reset",
-            *("FAIL", "", "the connection", _PATH),
+            *("FAIL", "", "the connection fails", _PATH),
         ),
-        _row("drop-synack", "the path drops SYN-ACKs", "AF SR RS TO", "P", "the connection", _PATH),
+        _row("drop-synack", "the path drops SYN-ACKs", "AF SR RS TO", "P", "the connection fails", _PATH),
         _row(
             "drop-answers",
             "the path drops answers after accepted SYN data",
-            *("A", "P AF", "the connection"),
+            *("A", "P AF", "the connection fails"),
             "as root: sysctl -w net.ipv4.tcp_fastopen_blackhole_timeout_sec=3600",
         ),
         _row(
@@ -99,7 +99,7 @@ BEHAVIOURS: Final = {
         _row(
             "no-queue",
             "the server's listener has no TFO queue: the program did not request one, or it uses MPTCP",
-            *("", "", "the saving, since clients never get a cookie"),
+            *("", "", "no saving, since clients never get a cookie"),
             "let the server request one: setsockopt(TCP_FASTOPEN, 256), nginx fastopen=256, HAProxy tfo",
         ),
     )

@@ -49,7 +49,8 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help=f"Networks by name instead of RTT and rates: {', '.join(NAMED_NETWORKS)}.",
+            help=f"Networks by name: {', '.join(NAMED_NETWORKS)}."
+            " (default: broadband,mobile,4g without --rtt)",
         ),
     ] = None,
     seed: Annotated[

@@ -28,12 +28,14 @@ def cold_distribution(source: Source) -> Figure | None:
     if not rows:
         return None
     left = left_out(len(found))
-    shares = ", ".join(f"{one.share:.0f} % of {len(one.shares)} ({one.place})" for one in found[:PANELS_MAX])
+    shares = ", ".join(
+        f"{one.share:.0f} % in {len(one.shares)} requests ({one.place})" for one in found[:PANELS_MAX]
+    )
     return Figure(
         name="cold-requests",
         title="Handshake share of requests",
         caption="Share of requests that were answered by this time, in the median loads without TFO. Cold:"
-        " those that waited for the handshake of their connection. Median share of the handshake:"
+        " those that waited for the handshake of their connection. Median share of their time that it takes:"
         f" {shares}. Google's logs of 2011 had 8 to 28 % (Radhakrishnan et al., Figure 1).{left}",
         alt_text=f"Distributions of request times. Share of the handshake in cold requests: {shares}.",
         drawing=Drawing(_chart(rows)),

@@ -42,8 +42,8 @@ def cumulative_distribution(source: Source) -> Figure | None:
     return Figure(
         name="distribution",
         title="Cumulative distribution of page load times",
-        caption=f"Share of valid loads that are complete by this time, with outliers. Pages whose loads took"
-        f" the same time are left out.{left_out(count)}",
+        caption="Share of loads finished by each time. Pages without variation are not drawn."
+        f"{left_out(count)}",
         alt_text="Cumulative distributions of page load time, one line for each transport.",
         drawing=Drawing(_chart(rows)),
         rows=rows,

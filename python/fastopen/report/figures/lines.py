@@ -6,6 +6,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.analysis.attribution import Curve, Place, Source, curves_of
+from fastopen.analysis.statistics.loaded import http_of_rows
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.encodings import arm_colour, arm_order, arm_shape, arm_tooltip, zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
@@ -29,11 +30,12 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
     if not rows:
         return None
     titles = dict.fromkeys(row["panel"] for row in rows)
+    warning = http_of_rows(source.results, source.results.cells) if along.name == "tls" else ""
     return Figure(
         name=f"plt-by-{along.name.replace('_', '-')}",
         title=f"Page load time against {along.title}",
         caption="Points: median of the valid loads. Bars: its 95 % interval by order statistics, where there"
-        f" are 6 loads or more.{left}",
+        f" are 6 loads or more.{left}{warning and f' {warning}'}",
         alt_text=f"Charts of page load time against {along.title}, by transport: " + ", ".join(titles),
         drawing=Drawing(_chart(rows, along)),
         rows=rows,

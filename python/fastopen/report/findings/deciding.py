@@ -1,11 +1,11 @@
-"""Report the factor that decides the saving: its values, and the value from which TFO saves nothing."""
+"""The factor that decides the saving: its values, and the values with which nothing is saved."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastopen.analysis.statistics import CellResult, Deciding, Effect, Results, deciding_factor, effect_of
-from fastopen.common.phrases import NBSP, capitalised, listed, with_sign
-from fastopen.report.findings.verdict import questions_of
+from fastopen.analysis.statistics import CellResult, Effect, Results, deciding_factor, effect_of
+from fastopen.common.phrases import NBSP, capitalised, listed, signed
+from fastopen.report.findings.verdict import questions_of, said_once
 from fastopen.report.model import Finding
 
 RANK: Final = 40
@@ -18,34 +18,35 @@ LEVELS_IN_WORDS = 6
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each question of a page, with the question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
-    for question, cells in questions_of(results, of_page).items():
-        found = deciding_factor(results, cells)
-        if found is not None:
-            opening = f"{capitalised(question)}: " if question else ""
-            yield Finding("deciding_factor", f"{opening}{' '.join(_sentences(results, found))}")
+    questions = questions_of(results, of_page)
+    said = [(name, " ".join(deciding_sentences(results, cells))) for name, cells in questions.items()]
+    for line in said_once([(name, text) for name, text in said if text], len(questions)):
+        yield Finding("deciding_factor", line)
 
 
-def _sentences(results: Results, found: Deciding) -> Iterator[str]:
+def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
+    """Yield sentences on the cells of one question; none where nothing decides."""
+    found = deciding_factor(results, cells)
+    if found is None:
+        return
     levels = found.levels
     named = levels if len(levels) <= LEVELS_IN_WORDS else (levels[0], levels[-1])
-    savings = [f"{with_sign(level.saving_percent)}{NBSP}% ({level.phrase})" for level in named]
-    titles = [factor.title for factor in (found.factor, *found.together)]
-    joint = ", which vary together" if found.together else ""
-    yield f"What decides most: {listed(titles)}{joint}. TFO saves {listed(savings)}, medians of rows."
+    title, word = found.factor.title, "at" if found.factor.name == "rtt" else "with"
+    names = {level.phrase: level.phrase.removeprefix(f"{title} ") for level in levels}
+    savings = [f"{signed(level.saving_percent)}{NBSP}% {word} {names[level.phrase]}" for level in named]
+    titles = capitalised(listed([title, *(factor.title for factor in found.together)]))
+    matter = ", which vary together, matter" if found.together else " matters"
+    yield f"{titles}{matter} most: median saving {listed(savings)}."
     smallest = results.experiment.smallest_effect
     gains = [any(effect_of(one, smallest) is Effect.REDUCES for one in level.cells) for level in levels]
-    if gains[0] and not gains[-1]:
-        last = max(number for number, gain in enumerate(gains) if gain)
-        yield f"From {levels[last + 1].phrase} on, no row shows a certain gain."
+    if gains[0] and not gains[-1] and gains == sorted(gains, reverse=True):
+        idle = [names[level.phrase] for level in levels[sum(gains) :]]
+        many = len(idle) > LEVELS_IN_WORDS
+        where = f"From {idle[0]} on," if many else f"{capitalised(word)} {listed(idle)}"
+        yield f"{where} no row gains for certain."
     again = [level.retransmitted for level in levels]
     if again[-1] >= again[0] + 1 and levels[-1].saving_percent < levels[0].saving_percent:
         yield (
             f"Retransmitted segments per load go from {again[0]:g} to {again[-1]:g}: loads then wait for"
             " retransmissions, which TFO does not shorten."
         )
-
-
-def deciding_of_run(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the sentences on the deciding factor of all pages together, for one question; empty if none."""
-    found = deciding_factor(results, cells)
-    return "" if found is None else " ".join(_sentences(results, found))

@@ -1,23 +1,22 @@
-"""Report the best first flight for a page, and the saving that TFO adds to each session."""
+"""The best first flight for a page."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Results
-from fastopen.common.phrases import capitalised, listed, plural, span
-from fastopen.experiments import HEADLINE, SESSION_WORDS, Factor, http_words
+from fastopen.common.phrases import percent, plural
+from fastopen.experiments import SESSION_WORDS, Factor, http_words
 from fastopen.report.model import Finding
 
-RANK: Final = 10
+RANK: Final = 65
 SEVERITY: Final = "answer"
 
 Key = tuple[str, str, str]
 """HTTP version, session and arm."""
 Flights = Mapping[Key, CellResult]
 """The cells of a row by their first flights."""
-Gain = tuple[float, float | None]
-"""The saving in percent, and its upper bound in percent if it is known."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -32,16 +31,11 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
         if several:
-            yield _finding(question, *_best(results, several), *_added(several))
+            yield from _best(results, several, question)
     quic = any(setup.origins.all_quic for setup in results.experiment.setups)
     if (quic or flight) and any(factor.name == "http" for factor in results.factors.varying):
         for question, rows in _rows(results, page, [*flight, "http"]).items():
-            yield _finding(question, *_best(results, rows, versions=True))
-
-
-def _finding(question: str, *sentences: str) -> Finding:
-    opening = f"{capitalised(question)}: " if question else ""
-    return Finding("first_flight", opening + " ".join(sentences))
+            yield from _best(results, rows, question, versions=True)
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
@@ -62,68 +56,47 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
     return found
 
 
-def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
-    """Yield the fastest first flight, and its saving over the simplest one.
+def _best(
+    results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
+) -> Iterator[Finding]:
+    """Yield the fastest first flight, and its largest saving over the plainest one that tables name.
 
     With `versions`, the rows have several HTTP versions, and the sentences name them.
     """
-    wins: dict[Key, list[Gain]] = defaultdict(list)
+    wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
-        wins[best].append(_gain(results, row[_plain(row)], row[best]))
-    plain = _plain(rows[0])
-    over = f"{http_words(plain[0])} and " if versions else ""
-    over += f"{SESSION_WORDS[plain[1]]} {rows[0][plain].cell.arm.words}"
-    what = "over all versions of HTTP" if versions else "first flight"
+        wins[best].append((_saving(row[_plain(row, best)], row[best]) or 0.0, row))
     exact = versions or all(one.deterministic for row in rows for one in row.values())
     sure = "" if exact else " (medians of loads that are not paired)"
     for best, gains in wins.items():
-        arm = next(row[best].cell.arm for row in rows if best in row)
-        name = f"{SESSION_WORDS[best[1]]} {arm.words}"
-        if versions:
-            # QUIC has no SYN, so TFO is not mentioned.
-            tfo = "" if best[0] == "3" else f" {arm.words}"
-            name = f"{http_words(best[0])} with {SESSION_WORDS[best[1]]}{tfo}"
-        where = "" if len(wins) == 1 else f" in {plural(len(gains), 'row')}"
-        gain = "" if best == plain else f", which saves {_gains(gains)} compared with {over}"
-        yield f"Best {what}{where}: {name}{gain}{sure}."
+        saving, row = max(gains, key=itemgetter(0))
+        plain = _plain(row, best)
+        name, over = (_name(row, key, versions=versions) for key in (best, plain))
+        where = "" if 1 in (len(wins), len(gains)) else f" in {plural(len(gains), 'row')}"
+        telling = [factor for factor in results.factors.varying if not factor.question]
+        place = f" ({results.factors.name_by(row[best].cell, telling)})" if len(rows) > 1 else ""
+        gain = "" if best == plain else f"; {percent(saving)} faster than {over}{place}"
+        fastest = "Fastest over all versions of HTTP" if versions else "Fastest"
+        asked = f" with {question}" if question else ""
+        yield Finding("first_flight", f"{fastest}{asked}{where}: {name}{gain}{sure}.")
 
 
-def _added(rows: Sequence[Flights]) -> Iterator[str]:
-    """Yield a sentence on the saving that TFO adds to each session."""
-    added = {
-        session: savings
-        for session in SESSION_WORDS
-        if (savings := [one for row in rows if (one := _tfo_adds(row, session)) is not None])
-    }
-    if added:
-        parts = [f"{span(savings, '%')} with {SESSION_WORDS[session]}" for session, savings in added.items()]
-        yield f"TFO with {HEADLINE.cookies} cookies saves {listed(parts)}."
+def _name(row: Flights, key: Key, *, versions: bool) -> str:
+    http, session, _ = key
+    # QUIC has no SYN to go without TFO.
+    cookies = row[key].cell.arm.cookies
+    tfo = "" if http == "3" else f" with TFO and {cookies} cookies" if cookies else " without TFO"
+    return f"{f'{http_words(http)} with ' if versions else ''}{SESSION_WORDS[session]}{tfo}"
 
 
-def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """Return a saving and its bound; the bound is None if it compares with another cell than `plain`."""
-    bound = results.flight_savings.get(best.cell.index)
-    known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
-    return _saving(plain, best) or 0.0, known
-
-
-def _gains(gains: Sequence[Gain]) -> str:
-    """Return `33.3 % (at most 33.4 %)`."""
-    most = [bound for _, bound in gains if bound is not None]
-    at_most = f" (at most {span(most, '%')})" if len(most) == len(gains) else ""
-    return f"{span([saving for saving, _ in gains], '%')}{at_most}"
-
-
-def _plain(row: Flights) -> Key:
-    """Return the simplest first flight: the oldest HTTP, the first of SESSIONS, the first arm."""
-    return min(row, key=lambda key: (key[0], SESSIONS.index(key[1]), row[key].cell.index))
-
-
-def _tfo_adds(row: Flights, session: str) -> float | None:
-    of_session = {arm: one for (_, begins, arm), one in row.items() if begins == session}
-    without = next((one for one in of_session.values() if not one.cell.arm.fast_open), None)
-    return _saving(without, of_session.get(HEADLINE.name))
+def _plain(row: Flights, best: Key) -> Key:
+    """Return the plainest first flight over the best one's version of HTTP, for HTTP/3 over HTTP/2."""
+    versions = sorted({http for http, _, _ in row})
+    http = "2" if best[0] == "3" and "2" in versions else best[0]
+    return min(
+        (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)
+    )
 
 
 def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:

@@ -17,10 +17,11 @@ from fastopen.analysis.statistics import (
     slower_in_the_median,
     syn_data_max,
 )
+from fastopen.analysis.statistics.loaded import http_of_rows
 from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
-from fastopen.report.findings.verdict import of_arms, questions_of, said_once
+from fastopen.report.findings.verdict import of_arms, questions_of, said_once, where_of
 from fastopen.report.model import Finding
 
 RANK: Final = 60
@@ -44,6 +45,10 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
             of_sentence.setdefault(found.sentence, found)
             said.append((question, found.sentence))
     yield from _in_the_clear(results, page)
+    if warning := http_of_rows(results, of_page):
+        yield Finding("http_differs", warning)
+    for arm in of_arms(of_page, treatments_of(results.experiment.arms)):
+        yield from _hello_does_not_fit(results, arm)
     once = said_once(list(dict.fromkeys(said)), len(questions))
     for found, line in zip(of_sentence.values(), once, strict=True):
         yield replace(found, sentence=line)
@@ -108,7 +113,6 @@ def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Find
     yield from _tickets_run_out(results, cells)
     yield from _early_data_does_not_fit(results, cells)
     for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
-        yield from _hello_does_not_fit(results, of_arm)
         yield from _no_second_connection(results, arm, of_arm)
         yield from _slower_with_tfo(results, arm, of_arm)
     yield from _own_audit(results, cells, arms)
@@ -126,47 +130,27 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
     """Yield the surprises of tables that have no sentences for each page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
-    questions = questions_of(results, of_pages)
-    arms = treatments_of(results.experiment.arms)
-    said = [
-        (question, line)
-        for question, cells in questions.items()
-        for line in dict.fromkeys(
-            found.sentence
-            for of_arm in of_arms(cells, arms)
-            for found in _hello_does_not_fit(results, of_arm)
-        )
-    ]
-    yield from said_once(said, len(questions))
+    for of_arm in of_arms(of_pages, treatments_of(results.experiment.arms)):
+        yield from (found.sentence for found in _hello_does_not_fit(results, of_arm))
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Yield a finding if every SYN had data but saved nothing, because the ClientHello exceeds the SYN."""
     smallest = results.experiment.smallest_effect
-    hellos: list[int] = []
-    room, remedy = 0, ""
-    for result in cells:
-        flight = results.first_flights.get(result.cell.index)
-        hello = None if flight is None else flight.client_hello_bytes
-        most = syn_data_max(results.experiment.networks[result.cell.network])
-        full = result.connections and result.syn_data_connections == result.connections
-        if full and not saves_in_the_median(result, smallest) and hello is not None and hello > most:
-            client = results.experiment.setups[result.cell.setup].client
-            remedy = "; --key-share x25519 makes it fit" if "key_share" in client.type.takes else ""
-            hellos.append(hello)
-            room = room or most
-    if hellos:
-        amount = "little" if any(saves_in_the_median(one, smallest) for one in cells) else "nothing"
-        sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
-        sentence = (
-            f"Every SYN carried data and {amount} is saved: the ClientHello ({sizes} bytes) does not fit into"
-            f" a SYN (at most {room:,} bytes), so the rest of it waits for the handshake{remedy}."
-        )
-        yield Finding(
-            "hello_beyond_syn",
-            sentence,
-            {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": amount},
-        )
+    found = [one for one in cells if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)]
+    if not found:
+        return
+    hellos = [results.first_flights[one.cell.index].client_hello_bytes or 0 for one in found]
+    room = syn_data_max(results.experiment.networks[found[0].cell.network])
+    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
+    clients = [results.experiment.setups[one.cell.setup].client.type for one in found]
+    remedy = " Try --key-share x25519." if all("key_share" in client.takes for client in clients) else ""
+    yield Finding(
+        "hello_beyond_syn",
+        f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves"
+        f" nothing{where_of(results, found, cells)}.{remedy}",
+        {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": "nothing"},
+    )
 
 
 def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
@@ -234,10 +218,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
     # Behind a middlebox, other reasons apply.
     open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
     if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
-        sentence = (
-            f"{arm.condition} no SYN carried data: the first connection to a host only requests the cookie,"
-            " and no later one began with it."
-        )
+        sentence = f"{arm.condition} TFO is idle: no connection opens after its host has sent a cookie."
         yield Finding("no_second_connection", sentence, {"connections": connections})
 
 

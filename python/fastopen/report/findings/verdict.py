@@ -1,10 +1,12 @@
-"""Judge for each question of a page whether TCP Fast Open is worth turning on, in plain sentences."""
+"""The verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import (
     CONFIDENCE,
+    FULL_MIN,
+    HELLO_BEYOND_SYN,
     CellResult,
     Effect,
     Results,
@@ -12,27 +14,34 @@ from fastopen.analysis.statistics import (
     effect_of,
     verdict_on,
 )
+from fastopen.analysis.statistics.loaded import as_loaded, over_quic
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import NBSP, capitalised, decapitalised, listed, percents, plural, saves
-from fastopen.experiments import ARMS, BASELINE, Arm, Factor, treatments_of
-from fastopen.report.loaded import as_loaded, over_quic
+from fastopen.common.phrases import (
+    NBSP,
+    capitalised,
+    decapitalised,
+    listed,
+    percents,
+    plural,
+    saves,
+    span,
+    times,
+)
+from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
 from fastopen.report.model import Finding
 
-RANK: Final = 20
+RANK: Final = 1
 SEVERITY: Final = "answer"
 
 # A sentence on more rows gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
-# The verdict on a question whose connections cannot use TFO.
+# More pages, or values of a factor, than this are counted.
+NAMES_IN_WORDS: Final = 3
+# A user does not notice less than a hundredth of a page load time.
+LITTLE_PERCENT: Final = 1.0
+NO_TREATMENT: Final = "No load used TFO."
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-# Clauses on the effects of TFO, to complete with rows or their number.
-CLAUSES: Final = {
-    Effect.REDUCES: "reduces page load time {}",
-    Effect.INCREASES: "increases page load time {}",
-    Effect.NONE: "makes no difference {}",
-    Effect.UNCLEAR: "has no certain effect {}",
-    Effect.UNKNOWN: "has too few valid repeats {} to say",
-}
+OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
@@ -41,25 +50,135 @@ def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, lis
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
-def savings_of(cells: Iterable[CellResult]) -> list[float]:
-    """Return the savings that sentences state for these cells, in percent."""
-    return [saving for cell in cells for saving in cell.stated_percent]
-
-
 def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
     return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the verdict on each question, with the question if there are several."""
-    of_page = [result for result in results.cells if result.cell.page == page]
-    questions = questions_of(results, of_page)
-    opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
-    said = [(question, _sentences(results, cells)) for question, cells in questions.items()]
-    if opening:
-        said = [(question, opening + decapitalised(text)) for question, text in said if text]
-    for line in said_once([(question, text) for question, text in said if text], len(questions)):
-        yield Finding("verdict", line)
+    """Yield the verdict on a page."""
+    if treatments_of(results.experiment.arms):
+        yield Finding("verdict", headline(results, [one for one in results.cells if one.cell.page == page]))
+
+
+def headline(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return the verdict in words. Questions with the same verdict share a sentence on the headline arm."""
+    arms = treatments_of(results.experiment.arms)
+    if not arms or over_quic(results, cells):
+        return NO_SYN if over_quic(results, cells) else NO_TREATMENT
+    questions = questions_of(results, cells)
+    alike = grouped((_verdict(results, of_question), name) for name, of_question in questions.items())
+    if len(alike) == 1:
+        return _on_all(results, cells, arms)
+    sentences = []
+    for (verdict, _), names in alike.items():
+        together = [cell for name in names for cell in questions[name]]
+        if verdict is None:
+            words = NO_SYN
+        elif verdict in (Verdict.UNKNOWN, Verdict.INVALID):
+            words = f"{verdict_words(verdict, together)}."
+        else:
+            words = f"{_on_visit(results, arms[0], of_arms(together, arms)[0])}."
+        sentences.append(f"{capitalised('; '.join(names))}: {decapitalised(words)}")
+    return " ".join(sentences)
+
+
+def _verdict(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
+    """Return the verdict on a question, None over QUIC, and True if large ClientHellos explain it."""
+    if over_quic(results, cells):
+        return None, False
+    judged = of_arms(cells, treatments_of(results.experiment.arms)[:1])[0]
+    verdict = verdict_on(judged, results.experiment.smallest_effect)
+    return verdict, verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, judged))
+
+
+def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> str:
+    of_arm = of_arms(cells, arms)
+    verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
+    words, sure = verdict_words(verdict, cells), how_sure(verdict, of_arm[0])
+    pages = len({cell.cell.page for cell in cells})
+    # Without recorded versions all pages are loaded in the same way, as the verdict on all of them states.
+    one_of_many = pages < len(results.pages)
+    known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
+    loaded = "" if known else f" ({as_loaded(results, cells)})"
+    if words != str(verdict) or verdict in (Verdict.UNKNOWN, Verdict.INVALID):
+        return f"{words}{sure}{loaded}."
+    subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
+    sentences = []
+    if verdict in OPENINGS and not one_of_many:
+        best = max(abs(cell.improvement_percent or 0.0) for cell in of_arm[0])
+        little = verdict is Verdict.WORTH_IT and best < LITTLE_PERCENT
+        opening = "TFO saves little" if little else str(verdict)
+        large = verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, of_arm[0]))
+        sentences.append(f"{opening}{sure} for {subject}{HELLO_BEYOND_SYN if large else ''}.")
+    for arm, of_this in zip(arms, of_arm, strict=True):
+        effects = {effect_of(cell, results.experiment.smallest_effect) for cell in of_this}
+        said = verdict is Verdict.NO_DIFFERENCE and effects == {Effect.NONE}
+        if sentences and effects != {Effect.UNKNOWN} and not said:
+            sentences.append(f"{_on_visit(results, arm, of_this, subject='it')}.")
+        elif not sentences:
+            to = "" if known else f" to {subject},"
+            sentences.append(f"{_on_visit(results, arm, of_this, to)}{sure}.")
+    return " ".join(sentences)
+
+
+def _on_visit(
+    results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
+) -> str:
+    """Return the effects in the cells of an arm: `On a repeat visit it saves 4.0 % (40 ms) at 20 ms`."""
+    smallest = results.experiment.smallest_effect
+    of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
+    clauses = [
+        _clause(results, effect, of_effect[effect], where_of(results, of_effect[effect], cells))
+        for effect in Effect
+        if effect in of_effect
+    ]
+    visit = arm.visit.partition(" (")[0]
+    return f"On {visit}{to} {subject} {', and '.join(clauses)}"
+
+
+def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where: str) -> str:
+    savings = [cell.improvement_percent for cell in cells if cell.improvement_percent is not None]
+    if effect in (Effect.REDUCES, Effect.INCREASES):
+        saved_ms = [abs(cell.saved_ms) for cell in cells if cell.saved_ms is not None]
+        aside = times(min(saved_ms), max(saved_ms)) if saved_ms else ""
+        if len(cells) == 1 and cells[0].varied and cells[0].interval is not None:
+            over = f"90{NBSP}% of" if cells[0].pairs >= FULL_MIN else "all"
+            aside = f"{span(cells[0].interval, '%')} over {over} samples; {aside}"
+        amount = f"{percents([*map(abs, savings)])} ({aside})"
+        return f"saves {amount}{where}" if effect is Effect.REDUCES else f"adds {amount}{where}"
+    if effect is Effect.UNKNOWN:
+        return f"has too few valid repeats{where} for a verdict"
+    if effect is Effect.UNCLEAR:
+        ends = [end for cell in cells for end in cell.interval or ()]
+        intervals = "interval" if len(cells) == 1 else "intervals"
+        return f"has no certain effect{where} ({intervals}: saves {span(ends, '%')})"
+    reason = HELLO_BEYOND_SYN if all(map(results.hello_beyond_syn, cells)) else ""
+    if any(round(saving, 1) for saving in savings):
+        return f"makes no difference{where} ({saves(savings)}){reason}"
+    return f"saves nothing{where}{reason}"
+
+
+def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
+    """Return a phrase for the cells found: ` at 20 ms`, ` with cubic`, ` in 3 of 9 rows`; empty for all."""
+    if len(found) == len(cells):
+        return ""
+    indices = {cell.cell.index for cell in found}
+
+    def parted(names: Sequence[str]) -> list[str]:
+        """Return the names of the cells found, unless too many or also those of others."""
+        of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
+        named = [name for name, flags in of_name.items() if any(flags)]
+        apart = all(all(of_name[name]) for name in named)
+        return named if apart and len(named) <= NAMES_IN_WORDS else []
+
+    words = {"rtt": "at", "network": "for"}
+    for factor in results.factors.varying:
+        names = parted([factor.phrase_at(results.factors.point(cell.cell)) for cell in cells])
+        if names:
+            return f" {words.get(factor.name, 'with')} {listed(names)}"
+    if names := parted([cell.cell.page for cell in cells]):
+        return f" for {listed(names)}"
+    return f" in {len(found)} of {len(cells)} rows"
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
@@ -69,29 +188,6 @@ def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
         for text, named in of_text.items()
     ]
-
-
-def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
-    arms = treatments_of(results.experiment.arms)
-    if not arms:
-        return ""
-    of_arm = of_arms(cells, arms)
-    if over_quic(results, cells):
-        return NO_SYN
-    verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
-    words = verdict_words(verdict, cells)
-    sentences = [f"{words}{how_sure(verdict, of_arm[0])}."]
-    known = [
-        (arm, of_this)
-        for arm, of_this in zip(arms, of_arm, strict=True)
-        if any(cell.interval is not None for cell in of_this)
-    ]
-    sentences += [
-        _sentence(results, of_this, f"{arm.condition} {'it' if number else 'TFO'}")
-        for number, (arm, of_this) in enumerate(known)
-    ]
-    # Keep a figure and its unit on one line.
-    return " ".join(sentences).replace(" %", f"{NBSP}%")
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
@@ -165,94 +261,8 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
         yield kind, sum(reason.loads for _, reason in struck), line
 
 
-def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Return the effect row by row; for many rows, the number of rows with each effect, and the range."""
-    smallest = results.experiment.smallest_effect
-    of_effect = {
-        effect: found
-        for effect in CLAUSES
-        if (found := [c for c in cells if effect_of(c, smallest) is effect])
-    }
-    many = len(cells) > ROWS_IN_WORDS
-    single = len(cells) == 1
-    telling = _telling(results, cells)
-    clauses = [
-        CLAUSES[effect].format(
-            _single(effect, *found)
-            if single
-            else " ".join(
-                _rows(results, effect, found, telling)
-                if telling and not many
-                else _counted(effect, found, len(cells))
-            )
-        )
-        for effect, found in of_effect.items()
-    ]
-    return f"{opening} {listed(clauses)}."
-
-
-def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
-    """Return the factors that name rows: the RTT, and others unless their values make no difference."""
-    others = [one for one in results.factors.varying if not one.question and one.name != "rtt"]
-    rtts = [one for one in results.factors.varying if one.name == "rtt" and results.factors.varying_rtt]
-    telling = [*others, *rtts]
-    for factor in others:
-        without = [one for one in telling if one is not factor]
-        said: dict[str, set[tuple[object, ...]]] = {}
-        for cell in cells:
-            effect = effect_of(cell, results.experiment.smallest_effect)
-            # For other effects, a sentence gives the range over all rows.
-            of_each = effect in (Effect.REDUCES, Effect.INCREASES)
-            stated = [percents([*map(abs, cell.stated_percent)])] if of_each else []
-            said.setdefault(results.factors.name_by(cell.cell, without), set()).add((effect, *stated))
-        if len(said) < len(cells) and all(len(one) == 1 for one in said.values()):
-            telling = without
-    return telling
-
-
-def _single(effect: Effect, cell: CellResult) -> str:
-    """Return `by 4.0 %` or `(saves 0.0 to +0.1 %)`. The cell must have an interval."""
-    if effect in (Effect.REDUCES, Effect.INCREASES):
-        return f"by {percents([*map(abs, cell.stated_percent)])}"
-    return f"({saves(cell.stated_percent)})"
-
-
-def _counted(effect: Effect, found: Sequence[CellResult], rows: int) -> Iterator[str]:
-    """Yield `in 4 of 8 rows` and `(by 1.2 to 7.4 %)`, or `in all 8 rows` and `(-0.1 to +0.3 %)`."""
-    every = "both rows" if rows == 2 else f"all {rows} rows"
-    yield f"in {every}" if len(found) == rows else f"in {len(found)} of {rows} rows"
-    savings = savings_of(found)
-    if effect in (Effect.REDUCES, Effect.INCREASES):
-        yield f"(by {percents([*map(abs, savings)])})"
-    elif effect is not Effect.UNKNOWN:
-        yield f"({saves(savings)})"
-
-
 def at_rows(word: str, names: Sequence[str]) -> str:
     """Return `at 20 ms and 50 ms`, or `at 4 ms, cubic, and at 9 ms, bbr` if names contain commas."""
     if any("," in name for name in names):
         return ", and ".join(f"{word} {name}" for name in names)
     return f"{word} {listed(names)}"
-
-
-def _rows(
-    results: Results, effect: Effect, found: Sequence[CellResult], telling: Sequence[Factor]
-) -> Iterator[str]:
-    """Yield `by 4.0 % at 20 ms and 5.0 % at 100 ms`, or `at 20 ms and 50 ms` and `(saves 0.0 to +0.1 %)`."""
-    of_name = {
-        results.factors.name_by(cell.cell, telling).replace(" ms", f"{NBSP}ms", 1): cell for cell in found
-    }
-    names = list(of_name)
-    word = results.factors.word
-    if effect in (Effect.REDUCES, Effect.INCREASES):
-        alike = grouped((percents([*map(abs, one.stated_percent)]), name) for name, one in of_name.items())
-        compound = any("," in name for name in names)
-        each = (
-            f"{saving} ({'; '.join(rows)})" if compound else f"{saving} {at_rows(word, rows)}"
-            for saving, rows in alike.items()
-        )
-        yield f"by {listed(list(each))}"
-        return
-    yield at_rows(word, names)
-    if effect is not Effect.UNKNOWN:
-        yield f"({saves(savings_of(found))})"

@@ -76,9 +76,7 @@ def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> Non
     assert reason.startswith(
         "request\N{NO-BREAK SPACE}11 11.png (4\N{NO-BREAK SPACE}kB), on the critical path"
     )
-    assert (
-        "takes 300\N{NO-BREAK SPACE}ms longer: it got a new connection, opened with data in its SYN" in reason
-    )
+    assert "takes 300\N{NO-BREAK SPACE}ms longer: it used a fresh connection with a small" in reason
     assert shown(results)[0].figures["certain"] is True
 
 
@@ -247,7 +245,7 @@ def test_what_a_busy_uplink_has_to_carry_in_addition_is_named() -> None:
     (found,) = shown(results, "setup_slower")
     line = found.sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert "than with full handshakes, " in line
-    assert "the uplink is busy for 90 % of the load: " in line
+    assert "the uplink is busy for 90 % of the load and carries " in line
     assert "TCP segments retransmitted, compared with" in line
 
 

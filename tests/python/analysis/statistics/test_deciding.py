@@ -67,8 +67,8 @@ def test_where_factors_matter_only_together_none_decides() -> None:
 def test_more_loss_and_less_gain_are_explained_by_what_was_sent_again() -> None:
     results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2)
     (line,) = (one.sentence for one in findings(results, "one"))
-    assert "What decides most: loss. TFO saves +12.5\N{NO-BREAK SPACE}% (0 % loss)" in line
-    assert "From 2 % loss on, no row shows a certain gain." in line
+    assert "Loss matters most: median saving 12.5\N{NO-BREAK SPACE}% with 0 % loss" in line
+    assert "With 2 % loss no row gains for certain." in line
     assert "Retransmitted segments per load go from 0 to 6" in line
 
 

@@ -51,7 +51,9 @@ def test_doctor_without_the_program_says_how_to_get_it(monkeypatch: pytest.Monke
 @pytest.mark.real_time
 def test_doctor_finds_that_this_machine_can_do_it() -> None:
     done = fastopen("doctor")
-    assert (done.returncode, "This machine can run it." in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, done.stdout.startswith("This machine can run fastopen.")) == (0, True), (
+        done.stdout
+    )
 
 
 def test_doctor_has_what_it_found_below_the_name_where_a_terminal_is_narrow() -> None:
@@ -60,7 +62,7 @@ def test_doctor_has_what_it_found_below_the_name_where_a_terminal_is_narrow() ->
         narrow = Console(width=width, force_terminal=True, color_system=None, record=True, file=io.StringIO())
         doctor._print([check], narrow)
         lines = narrow.export_text().splitlines()
-        assert lines[0].endswith(first)
+        assert any(line.endswith(first) for line in lines[:4])
         assert max(map(len, lines)) <= width
 
 

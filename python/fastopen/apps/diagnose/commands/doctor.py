@@ -177,6 +177,12 @@ def _filled(text: str, indent: str, target: Console) -> str:
 
 
 def _print(checks: list[Check], target: Console) -> None:
+    failed = sum(not check.ok for check in checks)
+    target.print(
+        f"This machine cannot run all experiments yet: {failed} missing.\n"
+        if failed
+        else "This machine can run fastopen.\n"
+    )
     one_line = not target.is_terminal or target.width >= ONE_LINE_MIN
     width = max(len(check.name) for check in checks)
     for check in checks:
@@ -187,10 +193,3 @@ def _print(checks: list[Check], target: Console) -> None:
         target.print(Text.assemble(mark, f"  {found}"), soft_wrap=True)
         if not check.ok and check.remedy:
             target.print(Text(_filled(f"to do: {check.remedy}", " " * INDENT, target)), soft_wrap=True)
-    failed = sum(not check.ok for check in checks)
-    message = (
-        f"{failed} missing: this machine cannot run all experiments yet."
-        if failed
-        else "This machine can run it."
-    )
-    target.print(message)

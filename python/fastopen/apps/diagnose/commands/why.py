@@ -27,6 +27,8 @@ SHOWN: Final = (
     "TCPTimeouts",
 )
 
+INDENT: Final = " " * 9
+
 
 def command(
     seconds: Annotated[
@@ -38,9 +40,9 @@ def command(
 ) -> None:
     """Check if TCP Fast Open works on this machine's own network, and if not, why and what to do.
 
-    Sends nothing and needs no root; facts that only root may see are listed.
+    Sends nothing, needs no root, and lists what only root could check.
 
-    Exit codes: 0 nothing is wrong; 1 something is.
+    Exit codes: 0 no problem found; 1 problem found.
     """
     try:
         faulty = _look(seconds, as_json=json)
@@ -106,6 +108,22 @@ def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]) -> None:
+    faults = [finding for finding in findings if finding.fault]
+    found = f"TFO has {plural(len(faults), 'problem')} here" if faults else "No problem found"
+    print_line(f"{found}, by settings, listeners and counters {since}.")
+    known: set[str] = {"none"}
+    for finding in [*faults, *(finding for finding in findings if not finding.fault)]:
+        mark = Text("problem  ", style="bold red") if finding.fault else Text("info     ", style="green")
+        print_line(Text.assemble("\n", mark, finding.says, "."))
+        for row in finding.rows:
+            if row.name not in known:
+                known.add(row.name)
+                print_line(Text.assemble(INDENT, (row.name, "bold"), f": {row.does}; effect: {row.costs}"))
+        if finding.todo:
+            print_line(f"{INDENT}to do: {finding.todo}")
+    print_line("")
+    for unseen in machine.unseen:
+        print_line(f"could not check: {unseen}")
     for name, value in machine.settings.items():
         print_line(f"{name} = {value}")
     queues = [listener for listener in machine.listeners if listener.queue]
@@ -115,19 +133,5 @@ def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: l
         print_line(f"  {listener.address} port {listener.port}: {listener.queue} ({listener.process}{kind})")
     if machine.cookies is not None:
         print_line(f"cookies stored for {plural(machine.cookies, 'server')}")
-    shown = _of_interest(counted)
-    print_line(
-        f"counters {since}: " + (", ".join(f"{name} {value}" for name, value in shown.items()) or "none")
-    )
-    for finding in findings:
-        mark = Text("wrong ", style="bold red") if finding.fault else Text("seen  ", style="green")
-        print_line(Text.assemble("\n", mark, finding.says, "."))
-        rows = [row for row in finding.rows if row.name != "none"]
-        for row in rows:
-            print_line(Text.assemble("      ", (row.name, "bold"), f": {row.does}; costs {row.costs}"))
-        if finding.todo:
-            print_line(f"      to do: {finding.todo}")
-    if machine.unseen:
-        print_line("\nnot seen: " + "; ".join(machine.unseen))
-    if not any(finding.fault for finding in findings):
-        print_line("\nNo fault found.")
+    shown = ", ".join(f"{name} {value}" for name, value in _of_interest(counted).items())
+    print_line(f"counters {since}: {shown or 'none'}")

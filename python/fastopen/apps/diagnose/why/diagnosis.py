@@ -46,7 +46,7 @@ class Finding:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Finding]:
-    """Return the findings on the machine, settings and listeners first. `grown` is the growth of counters."""
+    """Return the findings on the machine, settings and listeners first. `grown` has counters or growth."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 
@@ -117,7 +117,7 @@ def _listeners(machine: Machine) -> Iterator[Finding]:
 def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     active, failed = grown.get(ACTIVE, 0), grown.get(ACTIVE_FAIL, 0)
     if active:
-        says = f"{ACTIVE} grew by {active}: data in the SYN was acknowledged"
+        says = f"{ACTIVE} counted {active}: data in the SYN was acknowledged"
         yield Finding("client-works", False, says, named("none"))
         silent = grown.get(TIMEOUTS, 0) - grown.get(SYN_RETRANS, 0)
         if silent > 0 and not grown.get(BLACKHOLE):
@@ -125,7 +125,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
             says += " after data in the SYN"
             yield Finding("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
     if grown.get(BLACKHOLE):
-        says = f"{BLACKHOLE} grew by {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
+        says = f"{BLACKHOLE} counted {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
         says += " was accepted"
         row = named("drop-answers")
         yield Finding(
@@ -139,15 +139,15 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     failed -= min(failed, grown.get(OVERFLOW, 0) + grown.get(PASSIVE_FAIL, 0))
     if failed and not grown.get(PASSIVE):
         rows = tuple(_failures(machine, grown))
-        says = f"{ACTIVE_FAIL} grew by {failed}: data in the SYN was not acknowledged"
+        says = f"{ACTIVE_FAIL} counted {failed}: data in the SYN was not acknowledged"
         if grown.get(SYN_RETRANS):
             says += f", and {grown[SYN_RETRANS]} SYNs were retransmitted"
-        says += ". Linux stores cookies by address: once one port of it has sent a cookie, clients send data"
-        says += " to all its ports, also to those without a queue"
-        todo = "run fastopen probe HOST to find the cause, as far as one end can see it"
+        says += ". Linux caches cookies per address, so after one port sends a cookie, clients send data to"
+        says += " every port there"
+        todo = "run fastopen probe HOST to find the cause"
         yield Finding("client-fails", True, says, rows, todo)
     elif failed:
-        says = f"{ACTIVE_FAIL} and {PASSIVE} grew by {failed} and {grown[PASSIVE]}: of connections whose data"
+        says = f"{ACTIVE_FAIL} and {PASSIVE} counted {failed} and {grown[PASSIVE]}: of connections whose data"
         says += " in the SYN a server here took, answers were lost, or clients here have failed"
         yield Finding(
             "answers-lost",
@@ -160,13 +160,11 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         return
     opened, attempts = grown.get(ACTIVE_OPENS, 0), grown.get(ATTEMPT_FAILS, 0)
     if attempts:
-        says = f"{ATTEMPT_FAILS} grew by {attempts} of {opened} connections: refused, or never answered"
+        says = f"{ATTEMPT_FAILS} counted {attempts} of {opened} connections: refused, or never answered"
         todo = "fastopen probe HOST shows if the server refuses all, or the path refuses SYNs with data"
         yield Finding("refused", True, says, named("rst-syn-data"), todo)
     elif grown.get(SYN_RETRANS):
-        says = (
-            f"{grown[SYN_RETRANS]} SYNs were retransmitted, and no counter of TFO grew: loss, or a path that"
-        )
+        says = f"{grown[SYN_RETRANS]} SYNs were retransmitted, and TFO counted nothing: loss, or a path that"
         says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
         # TCPFastOpenActiveFail grows with the SYN-ACK, or when the connection is given up after two minutes.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
@@ -199,21 +197,21 @@ def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]
 def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     taken, asked = grown.get(PASSIVE, 0), grown.get(COOKIE_REQD, 0)
     if taken:
-        says = f"{PASSIVE} grew by {taken}: servers here accepted data in SYNs"
+        says = f"{PASSIVE} counted {taken}: servers here accepted data in SYNs"
         yield Finding("server-works", False, says, named("none", "strip-data"))
     if grown.get(OVERFLOW):
-        says = f"{OVERFLOW} grew by {grown[OVERFLOW]}: times that a listener's TFO queue was full"
+        says = f"{OVERFLOW} counted {grown[OVERFLOW]}: times that a listener's TFO queue was full"
         yield Finding("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
     if grown.get(PASSIVE_FAIL):
-        says = f"{PASSIVE_FAIL} grew by {grown[PASSIVE_FAIL]}: cookies were not valid here"
+        says = f"{PASSIVE_FAIL} counted {grown[PASSIVE_FAIL]}: cookies were not valid here"
         yield Finding(
             "cookies-not-valid", True, says, named("break-cookie"), BEHAVIOURS["break-cookie"].remedy
         )
     elif asked and not taken and not _hands_out_cookies(machine):
-        says = f"{COOKIE_REQD} grew by {asked}: clients requested cookies, but no listener here sends them"
+        says = f"{COOKIE_REQD} counted {asked}: clients requested cookies, but no listener here sends them"
         yield Finding("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     elif asked and not taken:
-        says = f"{COOKIE_REQD} grew by {asked} and {PASSIVE} did not: "
+        says = f"{COOKIE_REQD} counted {asked} and {PASSIVE} nothing: "
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
         todo = "run fastopen probe for this server from the network of its clients"
         if without := [one for one in machine.listeners if one.queue == 0]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from fastopen.common.phrases import plural
 from fastopen.common.process import output_of
 
 SETTINGS: Final = (
@@ -76,14 +77,14 @@ def read_machine() -> Machine:
     keys = sysctl(KEY)
     key = None if keys is None else "none" if set(keys.split(",")) <= {NO_KEY} else "set"
     if key is None:
-        unseen.append(f"{KEY}, which only root may read")
+        unseen.append(f"{KEY} (run as root)")
     listeners = tuple(_listeners())
     hidden = sum(listener.queue is None for listener in listeners)
     if hidden:
-        unseen.append(f"queues of {hidden} listeners, whose processes this user may not inspect")
+        unseen.append(f"TFO queues of {plural(hidden, 'listener')} (run as root)")
     cookies = _cookies()
     if cookies is None:
-        unseen.append("cookies of the kernel, which need ip (package iproute2)")
+        unseen.append("cookies of the kernel (install iproute2)")
     return Machine(settings, key, read_counters(), listeners, cookies, tuple(unseen))
 
 

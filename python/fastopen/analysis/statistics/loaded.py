@@ -1,0 +1,74 @@
+"""Words for how pages were loaded: over HTTPS or in cleartext, with which versions of HTTP."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.results import Results
+from fastopen.common.phrases import listed
+from fastopen.experiments import as_recorded
+
+# By whether all URLs are encrypted, and whether any is.
+_WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
+Spoken = tuple[bool, str, bool | None]
+"""Whether a request was encrypted, its version of HTTP, and if that is recorded, whether for this request."""
+
+
+def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return what these cells loaded, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty for no cell."""
+    spoken = _spoken(results, cells)
+    if not spoken:
+        return ""
+    schemes = {encrypted for encrypted, _, _ in spoken}
+    assumed = {named for encrypted, _, named in spoken if encrypted} == {False}
+    unnamed = ", since the recording names no version" if assumed else ""
+    return f"{_WHERE[min(schemes), max(schemes)]}, {_versions(spoken)}{unnamed}"
+
+
+def http_of_rows(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return a warning if cells in cleartext and over TLS use different versions of HTTP; else empty."""
+    setups = results.experiment.setups
+    of_clear, of_tls = (
+        http_of(results, [cell for cell in cells if (setups[cell.cell.setup].tls is None) is clear])
+        for clear in (True, False)
+    )
+    if not of_clear or not of_tls or of_clear == of_tls:
+        return ""
+    return f"Cleartext rows use {of_clear} and TLS rows {of_tls}, so do not compare their load times."
+
+
+def http_of(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return the versions of HTTP that these cells used, such as `HTTP/1.1 and HTTP/2`."""
+    return _versions(_spoken(results, cells))
+
+
+def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
+    """Return True if all connections of these cells run over QUIC, so that none can use TFO."""
+    return all(_of_quic(results, cell) for cell in cells)
+
+
+def _of_quic(results: Results, result: CellResult) -> bool:
+    origins = results.experiment.setups[result.cell.setup].origins
+    if origins.all_quic or origins.http != "recorded":
+        return origins.all_quic
+    return {version for _, version, _ in _spoken(results, [result])} == {"3"}
+
+
+def _versions(spoken: set[Spoken]) -> str:
+    names = sorted({f"HTTP/{version}" for _, version, _ in spoken})
+    return listed(names) if names else ""
+
+
+def _spoken(results: Results, cells: Sequence[CellResult]) -> set[Spoken]:
+    found: set[Spoken] = set()
+    for page, network, setup in {(c.cell.page, c.cell.network, c.cell.setup) for c in cells}:
+        chosen = results.experiment.setups[setup]
+        origins = as_recorded(chosen, results.pages[page], results.experiment.networks[network])
+        tls = chosen.tls
+        of_recording = chosen.origins.http == "recorded" and tls is not None and tls.security == "recorded"
+        for one in results.pages[page].resources:
+            if one.phase in chosen.client.phases:
+                encrypted = tls is not None and (one.encrypted or tls.security == "tls")
+                named = one.http is not None if of_recording else None
+                found.add((encrypted, origins.http_at(one.url, tls), named))
+    return found
