@@ -78,7 +78,8 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
             words = f"{verdict_words(verdict, together)}."
         else:
             words = f"{_on_visit(results, arms[0], of_arms(together, arms)[0])}."
-        sentences.append(f"{capitalised('; '.join(names))}: {decapitalised(words)}")
+        subject = "; ".join(names) if any(", " in name for name in names) else listed(names)
+        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}")
     return " ".join(sentences)
 
 
