@@ -136,7 +136,7 @@ def test_a_report_that_cannot_be_written_is_said_before_the_command_runs(tmp_pat
         check=False,
     )
     assert done.returncode == 2
-    assert "/nowhere/report" in done.stderr
+    assert "/nowhere" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 

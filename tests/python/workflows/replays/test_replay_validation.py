@@ -408,7 +408,7 @@ class TestReplays:
         )
         done = validate("--names", "do53", "--engine", "virtual", file)
         assert done.returncode == 2
-        assert "no lookup of 1 ms or more" in done.stderr
+        assert "no DNS lookup took 1 ms or more" in done.stderr
 
     def test_one_bad_file_does_not_keep_the_others_from_being_replayed(self, tmp_path: Path) -> None:
         done = validate(written(tmp_path, "a.har", small()), written(tmp_path, "b.har", "{"))
