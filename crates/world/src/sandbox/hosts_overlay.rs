@@ -11,7 +11,8 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// A world's files for name resolution and trust, mounted over the machine's. Dropping it unmounts them.
+/// A world's files for name resolution and certificate authorities, mounted over the machine's files.
+/// Dropping it unmounts them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -21,9 +22,9 @@ impl HostsOverlay {
     /// The file of certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files, and checks each name in the hosts file with a lookup, as clients do. Programs query
-    /// the `resolver`, over TCP if its flag is true. Without a resolver the hosts file contains all names.
-    /// Programs trust only the `authority`, if there is one.
+    /// Mounts the files, then checks each name in the hosts file with a lookup, as clients do. `resolver` is
+    /// the address of the resolver that programs query, and true if they query it over TCP. Without a
+    /// resolver the hosts file contains all names. Programs trust only the `authority`, if there is one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a name resolves to another address.
@@ -32,10 +33,10 @@ impl HostsOverlay {
         authority: Option<&Authority>,
         resolver: Option<(IpAddr, bool)>,
     ) -> Result<Self, Failure> {
-        // Local names are always in the file, since they are never sent to a resolver.
+        // `localhost` and addresses are always in the file, because programs never query a resolver for them.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
         let mut file = String::new();
-        // A page may be served as localhost.
+        // The page may have a host `localhost`, which then has an address of the world.
         if !hosts.contains_key("localhost") {
             file.push_str("127.0.0.1 localhost\n");
         }
@@ -76,7 +77,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns the hosts and their further names: aliases if bodies use them, siblings if bodies are recorded.
+/// Returns the addresses of the hosts and of their additional names: alias hosts if synthetic bodies use
+/// them, sibling hosts if bodies are recorded. A sibling that is itself one of the hosts keeps its address.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -92,8 +94,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<Str
     named
 }
 
-/// Returns a host and its further names: its alias if bodies use aliases, and its siblings outside the page
-/// if bodies are recorded.
+/// Returns the name of a host and its additional names: its alias if synthetic bodies use alias hosts, and,
+/// if bodies are recorded, those of its siblings that are not hosts of the page.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -106,8 +108,8 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     names
 }
 
-/// Returns the hosts whose names differ from `host` in its first digit; none for an address. Scripts choose
-/// among such hosts at random, but a recording contains only one choice.
+/// Returns the names that differ from `host` only in its first digit; none if `host` has no digit or is an
+/// address. Scripts choose among such hosts at random, but a recording contains only one choice.
 fn siblings(host: &str) -> impl Iterator<Item = String> {
     let at = host.find(|letter: char| letter.is_ascii_digit()).filter(|_| is_name(host));
     let others =

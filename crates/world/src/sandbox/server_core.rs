@@ -1,5 +1,5 @@
-//! Reserves a core for the server of a benchmark. The server's threads run there, and the kernel processes
-//! its received packets there, so the core's busy time is the server's.
+//! Reserves a core for the server of a benchmark. The server's threads run on this core, and the kernel
+//! processes the packets that the server receives there, so the busy time of the core is due to the server.
 
 use std::io;
 
@@ -9,20 +9,22 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// Sysctl for the cores that process packets of interfaces created later in the namespace (Linux 6.3).
+/// Sysctl that selects the cores on which the kernel processes the packets that an interface receives. It
+/// applies to interfaces that are created later in the namespace (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
-/// Name of the thread of the built-in origins.
+/// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the other cores of the calling thread. Dropping it gives this thread all of them.
+/// The core that is reserved for the server, and the other cores of the thread that reserved it. Dropping it
+/// lets that thread run on all of these cores again.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
 }
 
 impl ServerCore {
-    /// Reserves the last core of the calling thread, and excludes this thread from it. Returns None if the
-    /// thread has only one core, or in virtual time.
+    /// Reserves the last core on which the calling thread may run, and excludes the thread from this core.
+    /// Returns None in virtual time, or if the thread may run on only one core.
     ///
     /// # Errors
     /// If the kernel refuses to return or set the thread's cores.
@@ -45,8 +47,9 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Makes the kernel process received packets of interfaces that are created later: in `origins` on the
-    /// server's core, in `others` on another core. Has no effect before Linux 6.3.
+    /// Selects the core on which the kernel processes received packets: the server's core for interfaces in
+    /// `origins`, another core for interfaces in `others`. Applies to interfaces that are created later, and
+    /// has no effect before Linux 6.3.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -68,7 +71,8 @@ impl ServerCore {
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the core's use between two readings of [`Self::used`].
+    /// Returns the record of the core's use in a period of `elapsed_ns`. `before` and `after` are the results
+    /// of [`Self::used`] at its start and end.
     pub fn record(
         &self,
         origins: &NetNs,
