@@ -16,10 +16,11 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the server's hosts below `folder`. `resources` are the origins' resources.
+/// Writes the bodies of the hosts that the server serves to files below `folder`. `resources` are the
+/// resources of the origins, in the page's order.
 ///
 /// # Errors
-/// If no space is left.
+/// If a folder or file cannot be created or written.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
@@ -32,8 +33,10 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Returns the indices of the resources that can be files, by path. Such resources have method GET, status
-/// 200, a path that is valid for a file, and the same size for all queries.
+/// Maps the path of each file to the index of the resource that it contains. Leaves out resources whose path
+/// is not valid for a file or is the folder of another one. Also leaves out all resources of a path if one of
+/// them has another method than GET, another status than 200, or another size than the first (for another
+/// query).
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {
@@ -63,7 +66,7 @@ fn path_of(resource: &Resource) -> Option<PathBuf> {
     parts.iter().all(fits).then(|| parts.iter().collect())
 }
 
-/// Decodes percent-encoded bytes of a path, as servers do; None if the result is not text.
+/// Decodes percent-encoded bytes of a path, as servers do; None if the result is not UTF-8 or contains a NUL.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
