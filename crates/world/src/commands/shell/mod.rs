@@ -159,7 +159,8 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
 }
 
-/// Returns the files that are visible to an isolated command: programs, and those that the world needs.
+/// Returns the files that are visible to an isolated command: the system's programs, the command's own
+/// program, and the files that the world needs.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));
