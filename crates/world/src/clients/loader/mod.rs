@@ -1,8 +1,8 @@
 //! Implements the built-in client: drives the page scheduler with real connections in the client's namespace.
 //!
-//! One tokio thread runs a task for each connection and, with HTTP/2 and HTTP/3, for each request. The tasks
-//! send reports to the loop. The loop passes the reports to the scheduler, and sends the scheduler's actions
-//! to the tasks. The tasks measure all times.
+//! One tokio thread runs the loop of the page load and a task for each connection and, with HTTP/2 and
+//! HTTP/3, for each request. The tasks send reports to the loop. The loop passes the reports to the
+//! scheduler, and sends the scheduler's actions to the tasks. The tasks measure all times.
 
 mod connection;
 mod lookup;
@@ -178,9 +178,9 @@ struct PageLoad {
     first_port: Option<u16>,
     /// None if all addresses are known.
     resolver: Option<Resolver>,
-    /// The connection to the resolver, from the first question on.
+    /// The connection to the resolver, opened for the first question.
     stream: Option<ResolverStream>,
-    /// The state of lookups, by name.
+    /// The state of each lookup, by host name.
     addresses: BTreeMap<String, Address>,
     /// One lookup for each name, in the order in which they began.
     lookups: Vec<LookupRecord>,
@@ -199,7 +199,8 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the load and the channels of connections, which close with their channels.
+    /// Loads the page until it is complete or the load times out. Returns the results and the channels to the
+    /// connections. A connection closes when its channel is dropped.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -291,8 +292,9 @@ impl PageLoad {
         };
     }
 
-    /// Performs the actions in their order. A task sends its request a few polls after the action, so the
-    /// next connection is opened only then. Otherwise its SYN would overtake the request.
+    /// Performs the scheduler's actions in their order. A connection's task sends its request a few polls
+    /// after the action. So if a request is to be sent, lets the tasks run before it opens the next
+    /// connection. Otherwise the SYN of that connection would overtake the request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
@@ -310,7 +312,7 @@ impl PageLoad {
                 }
                 Action::Close(connection) => {
                     self.senders.remove(&connection);
-                    // If the connection lost a race of two handshakes, its handshake is still under way.
+                    // If the connection lost a race between two handshakes, its handshake is still under way.
                     if let Some(task) = self.connecting.remove(&connection) {
                         task.abort();
                     }
@@ -419,7 +421,7 @@ impl PageLoad {
         }
     }
 
-    /// Begins or fails the connections that waited for an address.
+    /// Records a lookup that has ended, and begins or fails the connections that waited for its address.
     fn looked_up(&mut self, lookup: Lookup) {
         let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
         if let Some(record) = self.lookups.iter_mut().find(|record| record.host == host) {
@@ -450,10 +452,10 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Connects to the looked-up address, or to the origin's known address without a lookup.
+    /// Connects to the `looked_up` address, or to the origin's known address if there was no lookup.
     fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
         let Waiting { id, origin, version, requests } = connection;
-        // The scheduler may have closed the connection.
+        // The scheduler may have closed the connection in the meantime.
         if !self.senders.contains_key(&id) {
             return;
         }
@@ -475,7 +477,7 @@ impl PageLoad {
                 .clone()
                 .filter(|_| version.is_quic() && encrypted)
                 .map(|quic| (quic, self.quic_table.clone())),
-            // If no number is left, the kernel chooses the port.
+            // If the port number would be above 65,535, the kernel chooses the port.
             port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
             reports: self.reports.clone(),
@@ -500,7 +502,7 @@ impl PageLoad {
             progress: self.scheduler.wants_progress(resource),
         };
         if self.senders.get(&id).is_none_or(|sender| sender.send(queued).is_err()) {
-            // The task has ended, and its report is in the channel.
+            // The task has ended, and its last report is still in the channel.
             let response = RequestRecord { resource, ..RequestRecord::default() };
             let outcome = Err("the connection was closed".to_owned());
             let _ = self.reports.send(Report::End { connection: id, response, outcome });

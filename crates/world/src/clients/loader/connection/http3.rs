@@ -47,7 +47,8 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests sent as early data, to send again if it is rejected, and requests that must not be early.
+        // Requests that were sent as early data, to be sent again if it is rejected, and requests that must
+        // not be early data.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
@@ -151,7 +152,7 @@ async fn receive<S: BidiStream<Bytes>>(
     let id = stream.id();
     let outcome = exchange_on(&mut exchange, &mut stream, body).await;
     if outcome.is_err() {
-        // The connection sends rejected early data again.
+        // If early data is rejected, `run` sends the request again.
         let settled = early.wait_for(|early| *early != Early::Pending).await;
         if settled.is_ok_and(|early| *early == Early::Rejected) {
             return;
