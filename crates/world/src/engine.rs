@@ -23,8 +23,7 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// monotonic clock, so that every load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Interval at which a browser's simultaneous requests continue in virtual time. A real browser takes about
-/// this long from one to the next.
+/// Interval between a browser's simultaneous requests in virtual time. It is about as long in a real browser.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
@@ -42,8 +41,7 @@ pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// In virtual time, sets the clocks at the start of a job. In real time, does nothing. `recorded` is true for
-/// a job with recorded bodies.
+/// In virtual time, sets the clocks for a job; `recorded` is true if its bodies are recorded.
 ///
 /// # Errors
 /// If the clock cannot be set.
@@ -65,8 +63,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval at which paused requests of a browser continue, one after another. It is zero
-/// in real time.
+/// Returns the minimum interval at which a browser's paused requests continue; zero in real time.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

@@ -118,8 +118,7 @@ fn read_stdin() -> Result<Vec<u8>, i32> {
     Ok(text)
 }
 
-/// Parses and validates all jobs in `text`, passes them to `run`, and returns the exit code. If one of them
-/// is invalid, none is run.
+/// Parses and validates all jobs in `text`, then passes them to `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {
         Ok(jobs) => run(text, &jobs, emit),
@@ -151,8 +150,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes the error record of a failure, and returns the failure's exit code, or that of `Fault::Internal` if
-/// the record cannot be written.
+/// Writes a failure's error record. Returns its exit code, or that of `Fault::Internal` if writing fails.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()

@@ -1,5 +1,4 @@
-//! Counts QUIC packets at the client's interface, as evidence for an external client, which does not report
-//! them itself.
+//! Counts QUIC packets at the client's interface, as evidence for external clients, which report none.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,8 +73,7 @@ impl ClientTap {
     }
 }
 
-/// Returns the four-tuple of a frame and the payload of its UDP datagram; None if the frame has no UDP
-/// datagram.
+/// Returns the four-tuple and payload of the UDP datagram in a frame; None if it contains no datagram.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;

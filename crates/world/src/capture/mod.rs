@@ -19,14 +19,14 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::network::topology::Topology;
 
-/// Minimum and maximum number of frames of a tap: 8 and 128 MiB at each end.
+/// Minimum and maximum number of frames that a tap keeps: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Number of frames of a tap in a world with a command, whose traffic is unknown: 32 MiB at each end.
+/// Number of frames that a tap keeps in a world with a command, whose traffic is unknown: 32 MiB at each end.
 pub const GUESTS_FRAMES: u32 = 16_384;
 /// Size of a frame in a tap, in bytes.
 const FRAME_BYTES: u64 = 2048;
 
-/// A pcapng file, and the number of packets that were dropped because there was no room for them.
+/// A pcapng file, and the number of packets that were dropped because buffers were full.
 pub type Packets = (Vec<u8>, u32);
 
 /// Taps at both ends of a world, and the secrets of its TLS connections.
@@ -59,7 +59,7 @@ impl Capture {
     }
 
     /// Returns the packets until `unix_ns` as a pcapng file with this comment, and the number of dropped
-    /// packets.
+    /// ones.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -86,8 +86,7 @@ impl Capture {
     }
 }
 
-/// Returns the number of frames for a tap, within the bounds `FRAMES`: twice as many as the page needs if
-/// every second segment is acknowledged.
+/// Returns a tap's number of frames: twice the page's segments and ACKs (one for every two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes =
         u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);

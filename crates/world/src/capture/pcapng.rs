@@ -38,7 +38,7 @@ const ISB_IF_DROPPED: u16 = 5;
 pub struct Interface {
     /// The name that Wireshark shows for the interface (option `if_name`).
     pub name: &'static str,
-    /// The description that Wireshark shows for the interface (option `if_description`).
+    /// The description that Wireshark shows (option `if_description`).
     pub description: &'static str,
     /// The packets, in the order of capture.
     pub packets: Vec<Captured>,
@@ -46,8 +46,8 @@ pub struct Interface {
     pub dropped: u32,
 }
 
-/// Returns a pcapng file with this comment, the names of addresses, the TLS secrets of `key_log`, and the
-/// packets of all interfaces in the order of their timestamps. `end_unix_ns` is the end of the capture.
+/// Returns a pcapng file that ends at `end_unix_ns`, with a comment, the names of addresses, TLS secrets
+/// (`key_log`), and the packets in the order of their timestamps.
 pub fn file(
     comment: &str,
     names: &[(IpAddr, &str)],
@@ -147,8 +147,7 @@ fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Writes an option, or a record of a name resolution block. A value is cut off after 65,535 bytes, because
-/// lengths have 16 bits.
+/// Writes an option, or a record of host names. Cuts values off after 65,535 bytes (16-bit lengths).
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());

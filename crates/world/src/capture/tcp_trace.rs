@@ -1,7 +1,7 @@
 //! Traces how the congestion windows, round-trip times and bytes in flight of connections change during a
 //! load, by sampling `TCP_INFO` of the origins' sockets.
 //!
-//! A separate thread takes the samples, which does not change the sockets.
+//! A separate thread takes the samples. Sampling does not change the sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,11 +20,10 @@ use crate::contract::TcpSample;
 /// previous one are omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// Maximum number of samples of a load. When there are more, every second one is removed, because a longer
-/// record could not be read (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
+/// Maximum number of samples of a load. A longer trace is thinned out, because longer records could not be
+/// read (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
 const MOST: usize = 40_000;
-/// Minimum and maximum of the sampling interval, which is a twentieth of the RTT. It doubles whenever there
-/// are too many samples.
+/// Bounds of the initial sampling interval, which is a twentieth of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace.
@@ -106,7 +105,7 @@ impl Shared {
     }
 }
 
-/// The kept samples.
+/// The samples of all connections, and their number.
 #[derive(Default)]
 struct Kept {
     samples: Samples,

@@ -19,7 +19,7 @@ use crate::sandbox::program::{Home, how_ended};
 pub struct CommandLine {
     words: Vec<String>,
     isolated: bool,
-    /// Exit codes that mean a complete load, in addition to 0.
+    /// Exit codes other than 0 that mean a complete load.
     exit_codes: Vec<NonZeroU8>,
     /// The folder of the earlier visit, if there was one for the next load.
     visited: Option<Home>,

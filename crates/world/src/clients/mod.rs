@@ -32,10 +32,9 @@ pub mod tls;
 
 /// The description of a load for a client.
 pub struct Loading<'a> {
-    /// The page.
+    /// The page to load.
     pub page: &'a Page,
-    /// The loader's policy. Other clients get only its phases and processing times, in the form of synthetic
-    /// bodies.
+    /// The loader's policy. Other clients get its phases and processing times through synthetic bodies.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
@@ -58,7 +57,7 @@ pub struct Loading<'a> {
     pub quic: Option<QuicClient>,
     /// The TLS settings of the job.
     pub tls_settings: &'a Settings,
-    /// Counts the QUIC packets of an external client at its interface; None if the load needs no such counts.
+    /// Counts the QUIC packets of an external client at its interface.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,
@@ -105,11 +104,11 @@ pub struct Loaded {
     pub plt_ns: Option<u64>,
     /// The reason why the load did not finish; None if it did.
     pub unfinished: Option<String>,
-    /// The end of the connections that measured the times: the client or the origins.
+    /// The end that measured the times: the client or the origins.
     pub seen_at: SeenAt,
     /// The method and URL of each request that matches no resource of the page.
     pub unmatched: Vec<String>,
-    /// The requests.
+    /// The requests for resources of the page.
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening. The world adds the origins' evidence later.
     pub connections: Vec<ConnectionRecord>,
@@ -121,8 +120,7 @@ pub struct Loaded {
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world, called user agent in RFC 9110 section 3.5. The caller must be on a thread in the
-/// client's namespace.
+/// The client of a world (user agent, RFC 9110 section 3.5). Call it on a thread in the client's namespace.
 pub trait UserAgent {
     /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
     /// load. Does nothing for a client that keeps neither.

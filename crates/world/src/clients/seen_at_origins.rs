@@ -1,5 +1,4 @@
-//! Makes the results of a load from the origins' log and from interception, for clients that report nothing
-//! themselves.
+//! Makes the results of a load from the origins' log and interception, if the client reports nothing.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,8 +16,7 @@ const NOT_FOUND: u16 = 404;
 /// The status code for a validated cached response (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
 
-/// Joins the origins' log with the connections that interception reported (`opened`). The times of the result
-/// count from `start_ns`.
+/// Joins the origins' log with the connections that interception reported. Times count from `start_ns`.
 pub fn loaded(
     loading: &Loading,
     start_ns: u64,
@@ -131,8 +129,7 @@ impl ConnectionRecords {
         let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
         let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
-        // A connection that received no segment was closed in SYN_SENT, although its SYN data may have made
-        // the origin accept it.
+        // A connection without received segments was closed in SYN_SENT, even if the origin accepted it.
         let established = info.is_none_or(|info| info.segments_in > 0);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;

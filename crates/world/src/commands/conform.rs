@@ -1,5 +1,4 @@
-//! `--conform`: runs each packetdrill script in a new network namespace, and reads the kernel's evidence on
-//! the script's sockets.
+//! `--conform`: runs each packetdrill script in a new network namespace, and reads evidence on its sockets.
 //!
 //! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
@@ -41,7 +40,7 @@ pub struct Plan {
     pub scripts: Vec<Script>,
 }
 
-/// One script.
+/// A packetdrill script and its arguments.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -185,7 +184,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(machine("making a file for output"))?)
         .stderr(file)
-        // Packetdrill leads a process group, so that `kill_group` also ends its children.
+        // packetdrill leads a process group, so that `kill_group` also ends its children.
         .process_group(0)
         .spawn()
         .map_err(machine("starting packetdrill"))?;
@@ -237,8 +236,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the last `OUTPUT_BYTES` of the output as text. If the output is longer, the text begins at the
-/// start of a line.
+/// Returns the last `OUTPUT_BYTES` of the output as text, from the start of a line if the output is longer.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);

@@ -37,8 +37,7 @@ pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
 
-/// Returns the network of the flood's addresses, which differ in the last byte. It is a part of the client's
-/// network.
+/// Returns the part of the client's network with the flood's addresses, which differ in the last byte.
 pub fn network(ip: Version) -> Prefix {
     let prefix_length = match ip {
         Version::V4 => 24,
@@ -91,7 +90,7 @@ impl Flood {
                 let from = SocketAddr::new(source.address, port as u16);
                 let sequence = (spread(number) >> 32) as u32;
                 let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
-                // An IPv6 raw socket takes no port, so it must be 0.
+                // An IPv6 raw socket takes no port, so the port must be 0.
                 socket.send_to(&packet, &SocketAddr::new(server.ip(), 0).into())?;
             }
             Ok(0)

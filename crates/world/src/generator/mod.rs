@@ -23,8 +23,7 @@ use crate::evidence::transactions::Outcome;
 
 /// Maximum number of transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
-/// Time for the last transactions to end, after the duration of the load. It allows three retransmissions of
-/// a SYN, after 1, 2 and 4 seconds.
+/// Time for the last transactions to end: enough for three retransmissions of a SYN (after 1, 2 and 4 s).
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
@@ -35,7 +34,7 @@ const TIMER: u64 = u64::MAX;
 pub struct Target {
     /// The server's address and port.
     pub server: SocketAddr,
-    /// The request.
+    /// The bytes of the request.
     pub request: Vec<u8>,
     /// Status of the expected response, and size of its body in bytes.
     pub answer: (u16, u64),
@@ -55,8 +54,7 @@ pub struct Load {
     pub fastopen: bool,
 }
 
-/// A function that maps the number of a transaction to its source address and port, or None if no address is
-/// left.
+/// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load. Calls `halfway` once, after half of the duration.
@@ -122,8 +120,7 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions so far that were due without waiting for another: all with a fixed rate, the
-    /// first one of each client in a closed loop.
+    /// Number of transactions that became due by the clock; in a closed loop only each client's first.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
@@ -189,8 +186,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues the transaction at this index. When it has ended in a closed loop, its client begins the
-    /// next one, unless the time is over.
+    /// Continues the transaction at this index. If it ends in a closed loop, its client begins the next.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);
@@ -227,7 +223,7 @@ impl Generator<'_> {
     }
 }
 
-/// Counts a transaction that has ended in `outcome`.
+/// Adds a transaction that has ended to the outcome.
 fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
     if let Some(info) = transaction.info() {
         outcome.syn_data += u64::from(info.syn_data_acked());

@@ -91,8 +91,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the state after the server has closed the connection: answered if the response is as expected,
-    /// else wrong.
+    /// Returns the state after the server closed the connection: answered, or a wrong response.
     fn ended(&self) -> Progress {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);
@@ -119,8 +118,7 @@ impl<'a> Transaction<'a> {
 /// The error of connect(2) on a nonblocking socket whose handshake is under way.
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
-/// Returns true if the operation would block, so that epoll will report when to continue. For a Fast Open
-/// socket without a cookie, the first write returns EINPROGRESS.
+/// Returns true if epoll will report when to continue. Without a cookie, the first write returns EINPROGRESS.
 fn is_not_yet(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }

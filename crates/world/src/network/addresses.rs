@@ -12,8 +12,7 @@ pub use crate::contract::resolver_address;
 /// A network, with the length of its prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use client addresses with numbers below this one; cross traffic and floods use
-/// higher numbers.
+/// Loads and transactions use client addresses with lower numbers; cross traffic and floods, higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.

@@ -7,10 +7,10 @@
 //! ```
 //! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that the wire is
 //! never idle). The second router emulates the wire (`netem`: one packet after another at the exact rate,
-//! then the delay). One discipline cannot do both: `netem` has one limit for queued and delayed packets
-//! together, and after a pause `tbf` sends a short packet without any delay. An AQM is the child of `tbf`,
-//! which takes a packet out of the AQM as soon as the previous packet is sent (`peek`). So a packet's sojourn
-//! time ends up to two packets earlier than it would before a real wire.
+//! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets
+//! together, and after a pause `tbf` sends a short packet at once. An AQM is the child of `tbf`, which takes
+//! a packet out of the AQM as soon as the previous packet is sent (`peek`). So sojourn times end up to two
+//! packets earlier than before a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
@@ -58,8 +58,7 @@ impl Routers {
         Ok(routers)
     }
 
-    /// Applies a new configuration: discards the packets that are still queued or delayed, and resets the
-    /// counts.
+    /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     ///
     /// # Errors
     /// If the kernel lacks `tbf` or `netem`.
@@ -80,7 +79,7 @@ impl Routers {
 struct RoutedDirection {
     path: RoutedPath,
     mtu_bytes: u32,
-    /// The disciplines of the interface with the queue; empty if no queue is needed.
+    /// The disciplines of the queue's interface; empty without a queue.
     queue: Vec<Qdisc>,
     wire: Vec<Qdisc>,
 }
@@ -127,8 +126,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // The limit of a CoDel discipline is a number of packets, here of full packets that fit into the
-        // queue.
+        // CoDel disciplines limit the number of packets, here to those of full size that fit into the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
             // Only this program's link has DRR.
@@ -141,8 +139,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Computes the counts that the link model would report from those of the queue's disciplines (`in_queue`)
-/// and of the wire. The kernel does not report the maximum length of the queue.
+/// Computes the link model's counts from those of the queue's disciplines (`in_queue`) and of the wire. The
+/// kernel does not report the maximum length of the queue.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -19,7 +19,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Starts the link of a topology, which is unshaped until it is configured.
+    /// Starts the link of a topology, unshaped until it is configured.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -40,8 +40,7 @@ impl Link {
         }
     }
 
-    /// Applies a new configuration: discards the packets that are still queued or delayed, and resets the
-    /// counts.
+    /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     ///
     /// # Errors
     /// If the kernel lacks `tbf` or `netem`.
@@ -55,8 +54,7 @@ impl Link {
         }
     }
 
-    /// Returns the counts of packets since the last [`Link::configure`]. This program's link also reports the
-    /// lateness of packets since the last report.
+    /// Returns the counts since the last [`Link::configure`], and any lateness since the last report.
     ///
     /// # Errors
     /// If the kernel reports an error.

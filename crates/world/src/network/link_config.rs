@@ -15,8 +15,7 @@ pub struct LinkConfig {
     pub down: DirectionConfig,
     /// Configuration of the direction from the client to the origins.
     pub up: DirectionConfig,
-    /// Additional one-way delay of each origin host, indexed by its number. Hosts with higher numbers have
-    /// none.
+    /// Additional one-way delay of each origin host, indexed by its number. Hosts beyond the end have none.
     pub extra_delay: Vec<Nanos>,
     /// Additional one-way delay of all origins.
     pub origins_delay: Nanos,
@@ -47,8 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Returns the part of the configuration that a few probes can measure ([`DirectionConfig::measurable`]).
-    /// It has no middlebox.
+    /// Reduces the link to the properties that a few probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

@@ -1,5 +1,4 @@
-//! Measures a world's network: the round-trip time with TCP handshakes, and the rates with trains of UDP
-//! packets.
+//! Measures a world's network: the RTT with TCP handshakes, and the rates with trains of UDP packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -24,12 +23,11 @@ const PORT: u16 = 9;
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// Duration of a train, if the queue and `TRAIN_PACKETS` (minimum and maximum) allow it.
+/// Duration of a train, unless the queue or `TRAIN_PACKETS` (minimum, maximum) limits it.
 const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
-/// Measures the round-trip time and the rates of the link, which must be configured as `link`. `mtu` is in
-/// bytes.
+/// Measures the round-trip time and the rates of the link, which must be configured as `link`.
 ///
 /// # Errors
 /// If a probe gets no response.
@@ -94,7 +92,7 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 /// Returns the round-trip times that the kernel measured in handshakes without a lost SYN, in microseconds.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
-    // Stays open while the handshakes run. The kernel completes handshakes without accept(2).
+    // The listener stays open while the handshakes run. The kernel completes them without accept(2).
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
     let timeout = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);

@@ -24,7 +24,7 @@ use crate::network::link_config::LinkConfig;
 
 /// Maximum number of frames that are received from one end before the other end has its turn.
 const BATCH: usize = 64;
-/// Time slice of the forwarder's thread on a contended processor.
+/// Time slice of the forwarder's thread on a processor that other threads use, too.
 const SLICE_NS: u64 = 100_000;
 /// Size of an Ethernet address in bytes. A frame begins with the addresses of its destination and its source.
 const MAC_ADDRESS: usize = 6;
@@ -158,8 +158,7 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Adds a frame that reaches the link at `at`. The delay from the link to the frame's destination is
-    /// `extra_delay`.
+    /// Adds a frame that reaches the link at `at`. Its delay behind the link is `extra_delay`.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
@@ -177,8 +176,7 @@ impl ForwardedDirection {
         self.before.push(at, 0, frame);
     }
 
-    /// Returns the time at which the next frame reaches or leaves the link, unless another frame arrives
-    /// before; None if there are no frames.
+    /// Returns the time at which the next frame reaches or leaves the link, unless another comes before.
     fn next_due(&self) -> Option<Nanos> {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
@@ -321,7 +319,7 @@ impl Worker {
         from_client + from_origins > 0
     }
 
-    /// Waits until a packet arrives or is due, or a command comes.
+    /// Waits until a packet arrives or is due, or a command arrives.
     fn wait(&mut self) {
         let Directions { down, up, .. } = &self.directions;
         let next = down.next_due().into_iter().chain(up.next_due()).min();

@@ -18,8 +18,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
-    // With SYN cookies, Fast Open would not be used, and a full queue would still accept connections and stay
-    // unnoticed.
+    // SYN cookies exclude Fast Open, and would hide a full queue: without them, it refuses connections.
     (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
@@ -31,7 +30,7 @@ const SYSCTLS: [(&str, &str); 19] = [
 
 /// Further settings of both namespaces of an IPv6 world.
 const V6_SYSCTLS: [(&str, &str); 2] = [
-    // Linux's default: labels identify flows (RFC 6437).
+    // Linux's default. Flow labels identify flows (RFC 6437).
     ("net.ipv6.auto_flowlabels", "1"),
     // Sockets may be bound to any address of a local network, as in IPv4.
     ("net.ipv6.ip_nonlocal_bind", "1"),
@@ -47,7 +46,7 @@ pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_time
 /// 1 if the congestion window of an idle connection shrinks.
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
-/// Returns the names and values of the settings that both ends of every world have.
+/// Returns the names and values of the settings of both ends of a world.
 pub(super) fn sysctls(ip: Version) -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_ipv6 = if ip == Version::V6 { &V6_SYSCTLS[..] } else { &[] };
     SYSCTLS.iter().chain(of_ipv6).copied()

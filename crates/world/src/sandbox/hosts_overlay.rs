@@ -11,8 +11,7 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// A world's files for name resolution and certificate authorities, mounted over the machine's files.
-/// Dropping it unmounts them.
+/// The world's hosts and certificate files, mounted over the machine's. Dropping it unmounts them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -36,7 +35,7 @@ impl HostsOverlay {
         // `localhost` and addresses are always in the file, because programs never query a resolver for them.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
         let mut file = String::new();
-        // The page may have a host `localhost`, which then has an address of the world.
+        // The page may have a host `localhost` with another address.
         if !hosts.contains_key("localhost") {
             file.push_str("127.0.0.1 localhost\n");
         }
@@ -45,7 +44,7 @@ impl HostsOverlay {
         }
         let root = authority.map(Authority::root_pem);
         let by_name = resolver.map(|(address, over_tcp)| {
-            // resolv.conf(5)
+            // `use-vc` makes the stub resolver use TCP (resolv.conf(5)).
             let options = if over_tcp { "options use-vc\n" } else { "" };
             format!("nameserver {address}\n{options}")
         });
@@ -77,8 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns the addresses of the hosts and of their additional names: alias hosts if synthetic bodies use
-/// them, sibling hosts if bodies are recorded. A sibling that is itself one of the hosts keeps its address.
+/// Adds to `hosts` their aliases if synthetic bodies use these, and their siblings if bodies are recorded. A
+/// sibling that is one of the hosts keeps its own address.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -94,8 +93,7 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<Str
     named
 }
 
-/// Returns the name of a host and its additional names: its alias if synthetic bodies use alias hosts, and,
-/// if bodies are recorded, those of its siblings that are not hosts of the page.
+/// Returns the host, its alias if bodies use it, and its siblings outside the page if bodies are recorded.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {

@@ -17,8 +17,7 @@ const MOST_BYTES: u64 = 2 << 30;
 /// Interval between checks. A process can allocate about 200 MB in this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A thread that kills the external programs of a world if they use too much memory. Dropping the guard ends
-/// the thread.
+/// A thread that kills external programs if they use too much memory. Dropping it ends the thread.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -26,8 +25,7 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts to guard the other processes of this PID namespace. The caller must be PID 1; otherwise the
-    /// guard does nothing.
+    /// Starts to guard the other processes of this PID namespace, if the caller is its PID 1.
     ///
     /// # Errors
     /// If no thread can be started.

@@ -48,7 +48,7 @@ impl Home {
 
     /// Returns a command of these `words` (at least one). The command is confined, runs in this folder, has
     /// no input, discards its standard output, and writes its standard error to the output file. The caller
-    /// must also restrict the files that it can write (`protect_files`).
+    /// must also restrict the files that the command can write (`protect_files`).
     ///
     /// # Errors
     /// If the output file cannot be created, such as when its tmpfs is full.
@@ -90,9 +90,8 @@ impl Output {
         File::options().create(true).append(true).open(&self.0)
     }
 
-    /// Returns a colon and the last lines of the output, at most `lines` of them; an empty string if there
-    /// are none. Skips lines without a letter or digit, which are empty or only mark a place in the line
-    /// above.
+    /// Returns a colon and the last lines of the output, at most `lines`; an empty string if there are none.
+    /// Skips lines without a letter or digit, which are empty or only mark a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

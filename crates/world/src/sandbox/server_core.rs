@@ -1,5 +1,5 @@
 //! Reserves a core for the server of a benchmark. The server's threads run on this core, and the kernel
-//! processes the packets that the server receives there, so the busy time of the core is due to the server.
+//! processes the server's received packets there, so the core's busy time is due to the server.
 
 use std::io;
 
@@ -9,14 +9,12 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// Sysctl that selects the cores on which the kernel processes the packets that an interface receives. It
-/// applies to interfaces that are created later in the namespace (Linux 6.3).
+/// Sysctl for the cores that process received packets of interfaces that are created later (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The core that is reserved for the server, and the other cores of the thread that reserved it. Dropping it
-/// lets that thread run on all of these cores again.
+/// The server's core, and the others of the thread that reserved it. On drop, the thread gets it back.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
@@ -47,9 +45,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Selects the core on which the kernel processes received packets: the server's core for interfaces in
-    /// `origins`, another core for interfaces in `others`. Applies to interfaces that are created later, and
-    /// has no effect before Linux 6.3.
+    /// Makes the kernel process the packets that interfaces receive in `origins` on the server's core, and in
+    /// `others` on another core. Applies to interfaces that are created later, from Linux 6.3 on.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -64,15 +61,14 @@ impl ServerCore {
     /// nanoseconds. `foreign` is true for an external server.
     ///
     /// # Errors
-    /// If the kernel does not report it.
+    /// If the kernel does not report the core's time.
     pub fn used(&self, foreign: bool) -> io::Result<(CoreTime, u64)> {
         let own = std::process::id();
         let of_server = |pid, name: &str| if foreign { pid != own } else { pid == own && name == ORIGINS };
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the record of the core's use in a period of `elapsed_ns`. `before` and `after` are the results
-    /// of [`Self::used`] at its start and end.
+    /// Returns the core's use in `elapsed_ns`, between the results `before` and `after` of [`Self::used`].
     pub fn record(
         &self,
         origins: &NetNs,

@@ -16,8 +16,7 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the hosts that the server serves to files below `folder`. `resources` are the
-/// resources of the origins, in the page's order.
+/// Writes the bodies of the server's hosts to files below `folder`. `resources` is in the page's order.
 ///
 /// # Errors
 /// If a folder or file cannot be created or written.
@@ -33,10 +32,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Maps the path of each file to the index of the resource that it contains. Leaves out resources whose path
-/// is not valid for a file or is the folder of another one. Also leaves out all resources of a path if one of
-/// them has another method than GET, another status than 200, or another size than the first (for another
-/// query).
+/// Maps the path of each file to its resource's index. Leaves out paths that are invalid, are folders of
+/// other files, or have resources with another method than GET, another status than 200 or different sizes.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {

@@ -33,17 +33,16 @@ pub const UPSTREAM_PORT: u16 = 8080;
 const SITE: &str = "site";
 /// Timeout for a server that runs but does not listen yet.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for a server that listens, but not for all its hosts, or whose first process ended without an
-/// error.
+/// Timeout for a server that does not listen for all its hosts, or whose first process ended without error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
-/// Interval between checks of the server's connections, while waiting until they are established or closed.
+/// Interval between checks whether the server's connections are established or closed.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
-/// Maximum number of the server's last lines of output that an error message quotes.
+/// Maximum number of the server's last lines that an error quotes.
 const LAST_LINES: usize = 4;
 
 /// A running server. Dropping it ends the server.
@@ -54,8 +53,7 @@ pub struct Server {
     /// The Fast Open queue to set for listeners that have none; None if listeners are not changed.
     queue: Option<u16>,
     child: RefCell<Child>,
-    /// The interception that makes the server's connections to the origins use Fast Open, if the job requests
-    /// this.
+    /// Intercepts the server, if the job requests Fast Open for its connections to the origins.
     _watch: Option<Watch>,
     /// The server's sockets.
     pub sockets: ServerSockets,
@@ -63,13 +61,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server of a job in the origins' namespace with the command line `words`, and waits until it
-    /// listens. `resources` are the resources of the origins, whose bodies are written to files for the
-    /// server.
+    /// Starts the command line `words` as the server of a job in the origins' namespace, and waits until it
+    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server.
     ///
     /// # Errors
-    /// If the server cannot be started, ends, or does not listen for all its hosts in time. The error quotes
-    /// the server's last lines of output.
+    /// If the server cannot be started, ends, or listens elsewhere. The error quotes its last lines.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -124,12 +120,10 @@ impl Server {
         }
     }
 
-    /// Checks that the server still listens. If the job requests it, sets a Fast Open queue for the server's
-    /// listeners that have none.
+    /// Checks that the server listens, and gives its listeners a Fast Open queue if the job requests it.
     ///
     /// # Errors
-    /// If the server no longer listens for all its hosts, or the queue cannot be set. The first error quotes
-    /// the server's last lines of output.
+    /// If the server no longer listens (the error quotes its last lines), or the queue cannot be set.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -139,7 +133,7 @@ impl Server {
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
-    /// Returns the reason why the server no longer listens for all its hosts; None if it does.
+    /// Returns the reason if the server no longer listens for all its hosts.
     ///
     /// # Errors
     /// If the kernel does not list the server's sockets.

@@ -1,5 +1,4 @@
-//! Reads an external server's sockets from the kernel (`sock_diag`), and reads and sets the Fast Open queues
-//! of its listeners (`TCP_FASTOPEN`).
+//! Reads an external server's sockets from the kernel (`sock_diag`), and sets its Fast Open queues.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,8 +46,7 @@ impl fmt::Display for Listening {
     }
 }
 
-/// The sockets of an external server in one network namespace: listeners on any port, and the connections to
-/// [`PORT`].
+/// An external server's sockets in one network namespace: its listeners, and the connections to [`PORT`].
 pub struct ServerSockets {
     namespace: NetNs,
     /// Reports destroyed sockets; None if only open sockets are observed.
@@ -119,8 +117,7 @@ impl ServerSockets {
         Ok(())
     }
 
-    /// Returns `TCP_INFO` of every connection that is open, or that was destroyed since
-    /// [`ServerSockets::forget`].
+    /// Returns `TCP_INFO` of connections that are open or were destroyed since [`ServerSockets::forget`].
     ///
     /// # Errors
     /// If the kernel does not list the sockets.
@@ -132,8 +129,7 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections that `evidence` does not contain. Waits a short time until it
-    /// contains all `wanted` connections.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for all of `wanted`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -197,8 +193,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns the four-tuple and `TCP_INFO` of a connection to the server; None for other sockets, or if the
-/// kernel has cleared the connection's `TCP_INFO`.
+/// Returns a connection's four-tuple and `TCP_INFO`; None for other sockets or if `TCP_INFO` is unknown.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

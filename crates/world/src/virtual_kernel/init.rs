@@ -1,5 +1,4 @@
-//! Runs as PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records
-//! there, and powers off.
+//! Runs as PID 1 of the virtual engine's kernel, with jobs and records in a folder of the host.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -26,7 +25,7 @@ pub const BODIES: &str = "bodies-";
 /// Name of the folder with packetdrill and its scripts.
 pub const SCRIPTS: &str = "scripts";
 
-/// Returns the path inside the kernel of the file with recorded bodies that has this number.
+/// Returns the path that the file of recorded bodies with this number has inside the kernel.
 pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
@@ -36,8 +35,7 @@ pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
 
-/// Prepares the system, passes to `work` the text of the jobs and a function that writes records, and powers
-/// off the kernel.
+/// Prepares the system, runs `work` with the jobs' text and a writer of records, and powers off.
 pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     process::tune_malloc();
     match prepare(folder) {
@@ -60,8 +58,7 @@ pub fn run_scripts(folder: &str) -> ! {
     init::power_off()
 }
 
-/// Mounts the system's file systems and the host's folder. Returns the content of the file with the jobs, and
-/// the open file for records.
+/// Mounts the system's file systems and the host's folder; returns the jobs' text and the file for records.
 ///
 /// # Errors
 /// If a mount fails, or a file in the folder is missing.

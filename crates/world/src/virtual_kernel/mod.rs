@@ -34,7 +34,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Environment variable for the maximum real time in seconds for which a kernel may write no record.
+/// Environment variable for the maximum real time without a record or output of a kernel, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Timeout of a packetdrill script in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
@@ -127,7 +127,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the maximum real time between two records, in seconds.
+    /// Returns the maximum real time without a record or output, in seconds.
     fn silence_s(self) -> u64 {
         match self {
             Self::Jobs(jobs) => {
@@ -142,9 +142,9 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Runs the task on `kernel`, writes its records to `records`, and returns the exit code. `text` is the JSON
-/// of the task. If the kernel does not start, hangs, or ends too early, passes the failure to `report` and
-/// returns the exit code that `report` returns.
+/// Runs the task (`text` is its JSON) on `kernel`, writes the records to `records`, and returns the exit
+/// code. If the kernel does not start, hangs, or ends too early, passes that to `report` and returns its
+/// result.
 ///
 /// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
 /// everything that this process sees (`hostfs`).
@@ -192,9 +192,9 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view with Landlock, in addition to the namespaces. `entered` is the result
-/// of entering these. It is returned if the kernel has no Landlock and the task is foreign: such a task needs
-/// one of the two.
+/// Restricts this process to the view with Landlock, in addition to the namespaces. Returns `entered`, the
+/// result of entering these, if the kernel has no Landlock and the task is foreign, so that it needs one of
+/// them.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -236,7 +236,7 @@ fn boot(
                 Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
-        // A command may compute for a long time, so this check is only for other tasks.
+        // A command may compute for a long time, so it is not checked.
         if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
@@ -294,8 +294,7 @@ impl Spinning {
 /// The failure of a task that a kernel did not complete.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// ID of the running job or name of the running script; None for a command, or if the kernel had not
-    /// started.
+    /// The running job or script; None for a command, or before the kernel started.
     pub job: Option<String>,
     /// The failure.
     pub failure: Failure,

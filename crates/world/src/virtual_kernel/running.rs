@@ -24,7 +24,7 @@ const SLICE_NS: u64 = 100_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time in which the console's thread can read the rest of the output after the kernel has ended.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of the console's last lines that an error message quotes.
+/// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
 
 /// A file that the kernel writes, and the standard stream of this process that gets its bytes.
@@ -45,7 +45,7 @@ impl Stream {
         Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
     }
 
-    /// Copies new bytes from the file to the standard stream. Returns true if there were any.
+    /// Copies new bytes of the file. Returns true if there were any.
     pub(super) fn copy(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -102,8 +102,7 @@ impl Running {
         process::tie_to_parent(&mut command);
         // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
         let _ = cores::stay();
-        // The kernel computes without a pause, so worlds in real time on the same core have to wait until its
-        // time slice ends.
+        // The kernel never pauses, so real-time worlds on the same core wait until its time slice ends.
         process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);
@@ -126,8 +125,7 @@ impl Running {
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies new complete lines of the records to `out`, and counts them in `progress`. Returns true if
-    /// there were any.
+    /// Copies new complete lines to `out`, and counts them in `progress`. Returns true if there were any.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;

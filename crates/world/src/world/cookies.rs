@@ -27,16 +27,15 @@ impl Servers {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches cookies for an external server from the origins behind it, as if the server had run for a
-    /// while.
+    /// Fetches a server's cookies from the origins behind it, as if the server had run for a while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
         self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Opens a connection for each of `pairs` from `namespace`, which requests a cookie and is then reset.
-    /// Each pair consists of the client's address, or None for the default, and the server's address.
+    /// Opens a connection from `namespace` for each pair. The connection requests a cookie and is then reset.
+    /// A pair consists of the client's address, or None for the default one, and the server's address.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -54,9 +53,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // Wait until the connection is accepted, because a later one would count for the load. Also,
-                // on another processor, the reset could overtake the last packet of the handshake and end the
-                // connection too early.
+                // An open connection that is accepted later would count for the load. A reset that overtakes
+                // the handshake's last packet, on another processor, would end the connection too early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;
@@ -77,9 +75,8 @@ impl Servers {
     }
 }
 
-/// Returns one pair for each host: None (the default client address), and the first of the host's addresses.
-/// A second connection to the same host would use the cookie, and would not send its SYN before the first
-/// write.
+/// Returns a pair for each host: None (the default client address) and the host's first address. A second
+/// connection to a host would use the cookie, and would not send its SYN before the first write.
 fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

@@ -21,7 +21,7 @@ use crate::sandbox::program::{Output, how_ended};
 
 /// Timeout for a server to open its first socket that waits for clients.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks of the sockets.
+/// Interval between checks whether a server waits for clients.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Files that list the sockets of the reading thread's network namespace, each with the state of sockets that
 /// wait for clients: `0A` is `TCP_LISTEN`; UDP sockets wait in any state (None).
@@ -31,7 +31,7 @@ const SOCKETS: [(&str, Option<&str>); 4] = [
     ("/proc/thread-self/net/udp", None),
     ("/proc/thread-self/net/udp6", None),
 ];
-/// Maximum number of a server's last lines of output that an error message quotes.
+/// Maximum number of a server's last lines that an error quotes.
 const LAST_LINES: usize = 4;
 
 /// A program that serves a host of the world.
@@ -54,8 +54,7 @@ pub struct Guests<'a> {
 }
 
 impl Guests<'_> {
-    /// Returns true if the servers serve all these hosts, so that the built-in origins need not listen.
-    /// Returns false without servers.
+    /// Returns true if there are servers and they serve all these hosts. Then no origin listens.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))
@@ -75,8 +74,7 @@ impl Drop for Running {
 /// Starts the servers in the namespace of the origins, one after another: each when the previous one listens.
 ///
 /// # Errors
-/// If a server cannot be started, fails before it listens, or does not listen in time. The error quotes the
-/// server's last lines of output.
+/// If a server cannot be started, fails, or does not listen in time. The error quotes its last lines.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();

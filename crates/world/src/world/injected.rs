@@ -1,5 +1,4 @@
-//! Injects faults into a load's observations, for soak tests, which check that the evidence reveals each
-//! fault.
+//! Injects faults into a load's observations, for soak tests that check whether the evidence finds them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,8 +14,7 @@ pub(super) struct Observed<'a> {
     pub cookies: &'a mut Vec<IpAddr>,
     /// True if the load begins with the cookies of all hosts; None if it does not use Fast Open.
     pub warm: Option<bool>,
-    /// True if the time of each first response is compared with a lower bound, so that a response that is too
-    /// early is detected.
+    /// True if the evidence compares the times of first responses with a lower bound.
     pub timed: bool,
 }
 
@@ -43,8 +41,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects the fault with this number (numbers start again after the last fault), or the next one that can be
-/// injected into this load.
+/// Injects the fault with this number (modulo their number), or the next one that the load allows.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
@@ -97,7 +94,7 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     true
 }
 
-/// Adds a query at the resolver that nobody sent.
+/// Counts a query at the resolver that no client sent.
 fn another_query(observed: &mut Observed) -> bool {
     observed.loaded.lookups.first_mut().is_some_and(|lookup| {
         lookup.resolver.queries += 1;

@@ -64,16 +64,14 @@ impl<'a> World<'a> {
         Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
-    /// Prepares the world for a load: gives the client this address, makes the earlier visit if the load
-    /// needs one, and sets up the cookies and the link.
+    /// Gives the client this address, makes an earlier visit if needed, and sets up cookies and link.
     pub(super) fn prepare(
         &self,
         address: IpAddr,
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
-        // The resets of the last load must arrive before the link is configured, because configuring it drops
-        // packets.
+        // Configuring the link drops packets, so the resets of the last load must arrive first.
         self.settle()?;
         self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
         self.network.link.configure(&LinkConfig::default())?;
@@ -100,9 +98,8 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Makes the client's earlier visit, which leaves a cache or session tickets, and then ends the
-    /// connections of the visit. The visit uses an unshaped link, and no Fast Open, so that it leaves no
-    /// cookie.
+    /// Makes the client's earlier visit, which leaves a cache or session tickets, and ends its connections.
+    /// The visit uses an unshaped link, and no Fast Open, so that it leaves no cookie.
     fn visit(
         &self,
         expected: Expectation,
@@ -119,8 +116,8 @@ impl<'a> World<'a> {
         self.servers.origins.sockets().reset();
         self.servers.origins.quic().close_all();
         self.settle()?;
-        // The resets must reach the client before the link is configured, because configuring it drops
-        // packets. A QUIC client closes its sockets when its connections are reset.
+        // Configuring the link drops packets, so the resets must reach the client first. A QUIC client closes
+        // its sockets when its connections are reset.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
         let files = &self.network.counters.client;
         while files.read()?.get("CurrEstab") > 0 || self.tap.is_some() && files.udp_sockets()? > 0 {
@@ -202,8 +199,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the client's settings for TLS and QUIC, without session tickets. They are empty if neither the
-    /// page nor the lookups use TLS.
+    /// Returns the client's TLS and QUIC settings without session tickets; none if nothing uses TLS.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -215,7 +211,7 @@ impl<'a> World<'a> {
         let spoken: BTreeSet<_> = spoken.collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(ClientTls::default()) };
-        // The number of servers for whose session tickets the client has room: the hosts and the resolver.
+        // The client has room for the session tickets of the hosts and the resolver.
         let servers = self.hosts.len() + 1;
         let mut config = tls::client(&self.job.tls, authority, &offered, servers)?;
         let early = expected.early_data != EarlyData::None;
@@ -266,8 +262,7 @@ impl Servers {
     }
 
     /// Adds `TCP_INFO` that the kernel reports late for connections to an external server. Returns the number
-    /// of these connections at each listener, and the number of the server's connections to the origins; None
-    /// without an external server.
+    /// of these connections at each listener, and of the server's own to the origins; None without a server.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -293,8 +288,7 @@ impl Servers {
                 syn_data: 0,
             })
             .collect();
-        // In the order in which the kernel looks up listeners: the specific address, then the unspecified
-        // one.
+        // In the order of the kernel's lookup: the specific address, then the unspecified one.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
             let own = four_tuple.origin.ip();
@@ -355,8 +349,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // After the origins' evidence, so that the tap has seen all packets that the origins
-                    // received.
+                    // After the origins' evidence, so that the tap has seen all packets received there.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
@@ -452,8 +445,7 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// Adds the resolver's counts of queries and answers to the lookups. Adds a lookup for a name that only the
-/// resolver knows.
+/// Adds the resolver's counts to the lookups, and a lookup for each name that only the resolver knows.
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
@@ -483,8 +475,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Returns the record of the load, with the reasons why it is invalid. Before the load is judged, injects
-    /// a fault if the job requests this.
+    /// Returns the record, with the reasons why the load is invalid. Injects a fault first, if requested.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

@@ -47,8 +47,7 @@ use crate::server::{self, Server};
 use crate::world::guests::Guests;
 use crate::world::site::{SyntheticPages, site};
 
-/// Maximum number of hosts of a page. Higher numbers belong to the addresses of probes, cross traffic and the
-/// resolver.
+/// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher numbers.
 const HOSTS: usize = 60_000;
 
 /// Maximum number of measurements, after which a network counts as different from the requested one.
@@ -134,8 +133,7 @@ struct World<'a> {
     /// Counts the QUIC packets of an external client.
     tap: Option<ClientTap>,
     network: Network,
-    /// Limits the memory of external programs in real time. In virtual time, the kernel's own memory is
-    /// limited.
+    /// Limits the memory of external programs in real time. A virtual kernel's own memory is limited.
     memory: Option<MemoryGuard>,
     /// Number of the client's next address for transactions.
     next_address: Cell<u16>,
@@ -179,8 +177,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network, and reads its settings from the kernel. `started` is the time when the set-up
-    /// began.
+    /// Measures the network, and reads its settings back. `started` is when the set-up began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -220,9 +217,8 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures the network, and repeats the measurement up to `MEASUREMENTS` times if it is outside the
-    /// tolerance. A busy machine only makes a network slower, so a measurement within the tolerance is not
-    /// due to chance.
+    /// Measures the network, up to `MEASUREMENTS` times until the result is within the tolerance. A busy
+    /// machine only makes a network slower, so a measurement within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -244,7 +240,7 @@ impl<'a> World<'a> {
             message,
             remedy: "the machine may be too busy: run fewer worlds in parallel (--jobs)".into(),
         };
-        // If the delay varies, a few handshakes do not show its median, so the whole jitter is tolerated.
+        // A few handshakes do not show the median of a varying delay, so all jitter is tolerated.
         let ways = [&self.job.network.down, &self.job.network.up];
         let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(Jitter::us).sum();
         if off > tolerance.rtt_us + varying {
@@ -320,8 +316,7 @@ impl Network {
     }
 }
 
-/// The origins and the external server, and the addresses, names and certificates that clients need to reach
-/// them.
+/// The origins, an external server, and the addresses, names and certificates that clients need.
 struct Servers {
     /// The external server between client and origins, if the job has one.
     server: Option<Server>,
@@ -427,8 +422,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, 
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the shorter of the RTTs to the origins and to the resolver. The rest of the longer RTT is
-    // added behind the link.
+    // The link has the shorter RTT, to origins or resolver. The rest of the longer one is behind the link.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has its own seed, derived from the job's.
@@ -446,9 +440,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the rule for the middlebox of the path. Unless all hosts are behind the middlebox, the rule lists
-/// the hosts that are: those that the job names (all if it names none) and that are also drawn at random
-/// (with probability `path_share`).
+/// Returns the rule for the middlebox. It lists the hosts behind the middlebox, unless all are: those that
+/// the job names (all if it names none) and that are also drawn at random (`path_share`).
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {

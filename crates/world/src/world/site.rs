@@ -40,8 +40,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// Returns the transport over which the resolver at `address` is queried. With TLS, it has the TLS settings
-/// of the job, and a certificate for `address`.
+/// Returns the transport of queries to the resolver at `address`. With TLS, it has the job's settings.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
@@ -66,7 +65,7 @@ fn names_transport(
     })
 }
 
-/// The synthetic page for cleartext loads and for loads over TLS, whose URLs differ.
+/// The synthetic pages for loads in cleartext and over TLS. Their URLs differ.
 pub struct SyntheticPages {
     clear: SyntheticPage,
     encrypted: SyntheticPage,
@@ -193,7 +192,7 @@ fn resources(
             let address = hosts.get(url.host())?;
             Some((SocketAddr::new(*address, url.port()), url.normalized_target()))
         });
-        // Scripts choose among sibling hosts at random, so a request may go to any of them.
+        // Scripts choose among sibling hosts at random, so each of them serves the resource.
         let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
         let of_siblings = of_siblings.map(|(_, address)| {
             (SocketAddr::new(*address, resource.url.port()), resource.url.normalized_target())

@@ -27,8 +27,7 @@ use crate::server::{self, Server};
 /// The first client port, and the number of client ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
-/// Wait after the last transaction, in addition to two RTTs, until the last segments of connections have
-/// arrived.
+/// Time to wait after the last transaction for the last segments of connections, in addition to two RTTs.
 const REST: Duration = Duration::from_millis(20);
 /// Maximum number of different failures in a record.
 const FAILURES: usize = 10;
@@ -36,7 +35,7 @@ const FAILURES: usize = 10;
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
-    /// Makes the transactions of `plan`, and returns their record.
+    /// Runs the transactions of `plan`, and returns their record.
     pub(super) fn transactions(
         &self,
         plan: &LoadPlan,
@@ -140,8 +139,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns, for each of the page's resources, the server's address, the request and the expected
-    /// response.
+    /// Returns the server, request and expected response for each of the page's resources.
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name];
@@ -165,8 +163,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores the settings that earlier transactions may have changed. Fails if earlier transactions had a
-    /// flood.
+    /// Restores the settings that earlier transactions may have changed. Fails after a flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: one comes after a flood, whose half-open connections would count";
@@ -178,16 +175,14 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Reserves new source addresses for the connections: one for all, or one for each with cold cookies.
-    /// Fails if too few addresses are left.
+    /// Reserves source addresses for the connections: one for all, or one for each with cold cookies.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
         let wanted = match asked.arrivals {
             _ if !cold => 1,
             Arrivals::RatePerS(rate) => u64::from(rate) * asked.duration_us / 1_000_000 + 1,
-            // The number of transactions is not known in advance, so half of the remaining addresses are
-            // reserved.
+            // The number of transactions is not known, so half of the addresses that are left are reserved.
             Arrivals::Clients(_) => u64::from((CLIENT_ADDRESSES - first) / 2),
         };
         let left = u64::from(CLIENT_ADDRESSES - first);
@@ -206,8 +201,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the flood's addresses with their cookies, which are fetched if they are to be valid, and makes
-    /// these addresses silent. Returns nothing without a flood.
+    /// Returns the flood's addresses with their cookies, fetches valid ones, and silences the addresses.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();

@@ -30,8 +30,7 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a method call, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// The browser's flags. Flags without a comment keep the browser from making requests of its own, updating
-/// itself and opening windows.
+/// The browser's flags. Flags without a comment prevent the browser's own requests, updates and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
@@ -64,11 +63,10 @@ const FLAGS: [&str; 31] = [
     "--mute-audio",
     "--password-store=basic", // uses no desktop
     "--window-size=1366,768",
-    // Effects of disabling these features: names are looked up with the system's resolver (AsyncDns); `http`
-    // is not upgraded to `https` (Https*); frames stay in the page's process (IsolateOrigins,
-    // site-per-process, SpareRenderer*); the browser learns nothing from earlier loads (LoadingPredictor*);
-    // two pages behind the address bar are omitted, which cost a second of processor time per load
-    // (WebUIOmnibox*).
+    // Without these features, names are looked up with the system's resolver (AsyncDns), `http` is not
+    // upgraded to `https` (Https*), frames stay in the page's process (IsolateOrigins, site-per-process,
+    // SpareRenderer*), nothing is learned from earlier loads (LoadingPredictor*), and two pages behind the
+    // address bar are omitted, which cost a second of processor time per load (WebUIOmnibox*).
     "--disable-features=AsyncDns,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,\
      IsolateOrigins,LoadingPredictorUseLocalPredictions,MediaRouter,NetworkTimeServiceQuerying,\
      OptimizationHints,SpareRendererForSitePerProcess,Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup,\
@@ -93,7 +91,7 @@ pub(super) struct Browser {
     folder: PathBuf,
 }
 
-/// A browser context. Contexts share no connections, cache, cookies, host names or TLS sessions.
+/// A browser context. Contexts share no connections, cache, cookies, looked-up names or TLS sessions.
 pub(super) struct Context(String);
 
 /// A tab of a browser context.
@@ -261,9 +259,8 @@ fn command(
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // The browser's handler of SECCOMP_RET_TRAP compares the number of the system call with the register that
-    // held it, which User-Mode Linux does not restore (syscall_rollback). Renderers crash under such a
-    // filter.
+    // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it, which
+    // User-Mode Linux does not restore (syscall_rollback). Renderers crash under such a filter.
     let unfiltered: &[&str] =
         if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
     let mut command = Command::new("/bin/sh");

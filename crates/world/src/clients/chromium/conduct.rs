@@ -31,7 +31,7 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Checks whether an event shows behaviour that is not allowed. If the page opened a dialog, accepts it.
+    /// Checks an event for behaviour that is not allowed, and accepts a dialog.
     ///
     /// # Errors
     /// If the page does something that is not allowed, or the browser has ended.

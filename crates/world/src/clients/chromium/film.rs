@@ -34,8 +34,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// If an event contains a picture, keeps the picture and acknowledges it, so that the browser sends the
-    /// next one. Drops a picture that exceeds the budget.
+    /// Acknowledges an event's picture, so that the next one comes, and keeps it if the budget allows.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,
@@ -60,8 +59,7 @@ impl Film {
         Ok(())
     }
 
-    /// Waits until the page is drawn. Returns the pictures, with their times since `start_ns`, and the number
-    /// of dropped pictures.
+    /// Waits until the page is drawn. Returns the pictures (timed from `start_ns`) and the number dropped.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,

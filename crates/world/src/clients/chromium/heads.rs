@@ -27,8 +27,7 @@ const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 /// Fields that the network stack also adds while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// Encodings that the network stack also adds for potentially trustworthy origins, together with the fields
-/// of [`Documents::metadata`].
+/// Encodings also added for potentially trustworthy origins, in addition to [`Documents::metadata`].
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 /// Fields that the network stack also adds with HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
@@ -44,8 +43,7 @@ pub(super) struct RequestHeads<'a> {
     /// The earliest time at which the next request may continue.
     next_ns: u64,
     documents: Documents,
-    /// Size of the largest client hints of a request so far. The network stack adds them again after a
-    /// redirect.
+    /// Size of the largest client hints so far. After a redirect, the network stack adds them again.
     client_hints: usize,
 }
 
@@ -55,9 +53,9 @@ impl<'a> RequestHeads<'a> {
         Self { loading, resources, cache, next_ns: 0, documents: Documents::default(), client_hints: 0 }
     }
 
-    /// Waits until the next request may continue. Without this wait, simultaneous requests would reach the
-    /// network stack at once, and it would be random whether a request on an open connection or the SYN for a
-    /// later request is sent first.
+    /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
+    /// stack at once, and a request on an open connection or the SYN for a later one would be sent first at
+    /// random.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -148,8 +146,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Returns Fetch Metadata fields (W3C) that are as long as those that the browser adds to this request,
-    /// and keeps the URL of a requested document.
+    /// Returns Fetch Metadata fields (W3C) of the same length as those that the browser adds to this request.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
         let url = text(&request["url"]);
@@ -183,8 +180,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // The browser adds this field to requests with credentials (not to those for fonts) that go to a
-        // third party or come from a third party's frame.
+        // For requests with credentials (not fonts) to a third party or from a third party's frame.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -200,8 +196,7 @@ fn is_client_hint(name: &str) -> bool {
 }
 
 /// Returns the relation between the origin of a URL and the origin that requests it. The last two labels of a
-/// name count as its site. For longer public suffixes, the result may therefore be wrong, and its length by a
-/// byte.
+/// name count as its site. For longer public suffixes, the length may thus be wrong by a byte.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {

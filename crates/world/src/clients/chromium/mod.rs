@@ -30,8 +30,7 @@ use crate::failure::{Blame, Failure};
 /// of the page is added to it.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time after the load event in which a recorded page may still make requests, in nanoseconds. Some pages
-/// never stop.
+/// Time in nanoseconds after the load event for requests of recorded pages, some of which never stop.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// A script that fixes the clock and the random numbers of the page's scripts. `RECORDED` is a placeholder
@@ -83,8 +82,7 @@ impl Chromium {
         (!scripts.is_empty()).then(|| scripts.join(";\n"))
     }
 
-    /// Opens a tab in a new browser context. Uses the last load's browser, or starts a new one if there is
-    /// none or it has failed.
+    /// Opens a tab in a new context, in the last load's browser if that still works, else in a new browser.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
         let cache = self.cache(loading);
         let (pauses, script) = (self.recorded_heads(), self.script(loading));
@@ -194,8 +192,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Returns the rules for hosts that the browser does not look up: addresses and `localhost`
-/// (`--host-resolver-rules`).
+/// Returns the rules for hosts that the browser does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
@@ -209,8 +206,8 @@ impl Chromium {
     }
 
     /// Navigates, and handles events until the page is loaded and the expected requests have ended, or no
-    /// request has been in flight for a while. With recorded bodies, it stops `SETTLE_NS` after the load
-    /// event at the latest.
+    /// request has been in flight for a while. With recorded bodies, stops `SETTLE_NS` after the load event
+    /// at most.
     fn follow(
         &self,
         browser: &mut Browser,
@@ -313,9 +310,8 @@ impl Navigation {
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. For a
-    /// synthetic page, adds the page's processing time before the load event, because no script takes this
-    /// time.
+    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. No script
+    /// of a synthetic page takes the page's processing time before the event, so that time is added.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64

@@ -10,8 +10,7 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Finds the resource that a request is for. Maps a method and URL to the indices of its resources and to the
-/// number of its requests so far.
+/// Maps each method and URL to the indices of its resources and to the number of requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -24,9 +23,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the index of the resource that a `Network.Request` is for (the next one if several have its
-    /// URL), and true if the URL was requested more often than the page contains it. Returns None if the page
-    /// does not contain the URL.
+    /// Returns the index of the resource of a `Network.Request` (the next one if several have its URL), and
+    /// true if the URL was requested more often than the page has it. None: the page does not have the URL.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -44,8 +42,7 @@ const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNE
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still expected. None for recorded bodies, whose requests are
-    /// not known in advance.
+    /// For each resource, true if its request is still expected; None if unknown (recorded bodies).
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
@@ -95,8 +92,7 @@ impl<'a> LoadObserver<'a> {
         self.loaded
     }
 
-    /// Returns true after the load event if all expected requests have ended. Returns false if it is unknown
-    /// which requests are expected.
+    /// Returns true after the load event if all expected requests have ended; false if these are unknown.
     pub(super) fn is_complete(&self) -> bool {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
@@ -199,7 +195,7 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Completes the origins' records with the browser's times.
+    /// Completes the origins' records with the browser's times. Adds requests that did not arrive there.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
@@ -277,9 +273,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of the origins' record of a request that the browser sent at `sent_ns` after the load's
-/// start; None if there is none left. The origins have several records if the browser repeated the request on
-/// another connection. The first one that arrived after `sent_ns` is preferred.
+/// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if none is
+/// left. Prefers the first that arrived after `sent_ns`, if the browser repeated the request.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -322,8 +317,7 @@ impl ObservedRequest {
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 
-/// Returns the reason in a `Network.loadingFailed` event: the network's error, and the CORS error if there is
-/// one.
+/// Returns the reason of a `Network.loadingFailed` event: the network's error, and any CORS error.
 fn failure(params: &Value) -> String {
     let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());

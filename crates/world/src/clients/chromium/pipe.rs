@@ -57,8 +57,7 @@ impl Pipe {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
 
-    /// Calls a method of the browser, or of the tab with the ID `session`, and waits for the result until
-    /// `until_ns`.
+    /// Calls a method of the browser or of the tab `session`, and waits for the result until `until_ns`.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,

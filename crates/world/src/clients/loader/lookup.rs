@@ -235,15 +235,14 @@ impl Pending {
 
 /// The kind of queries on a connection.
 enum Queries {
-    /// DNS messages over TCP or TLS, each preceded by its length. The queries ask for addresses of this
-    /// version of IP.
+    /// DNS messages, each after its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
     /// HTTP/2 requests.
     Https(Https),
 }
 
 impl Queries {
-    /// Sends queries as messages over a connection. A task passes the answers to `answers`.
+    /// Creates a sender of queries as messages over `stream`. A task passes the answers to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -262,8 +261,7 @@ impl Queries {
         Self::Messages(to, version)
     }
 
-    /// Sends a query for the address of `host`. `number` is the message ID. Returns the exchange of an HTTP/2
-    /// request.
+    /// Sends a query for the address of `host` with the ID `number`. With HTTP/2, returns the exchange.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
             Self::Messages(to, version) => {
@@ -326,8 +324,7 @@ impl Https {
     }
 }
 
-/// Returns the answer in a response; `Answer::Failed` if the response has another status than success or
-/// contains no answer.
+/// Returns the answer in a response; `Answer::Failed` if the response has none or its status is not success.
 async fn answer_in(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (head, body) = response.await?.into_parts();
     let message = receive(body, MESSAGE_BYTES_MAX).await?.filter(|_| head.status.is_success());

@@ -44,7 +44,7 @@ const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Loader;
 
 impl UserAgent for Loader {
-    /// Fetches session tickets from each host and resolver that uses TLS, over connections without requests.
+    /// Fetches session tickets from the resolver and hosts that use TLS, in connections without requests.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
             fetch_tickets(secure, loading.tls_settings.tickets, servers, VISIT_TIMEOUT)
@@ -150,7 +150,7 @@ enum Address {
     Missing,
 }
 
-/// The connection to the resolver.
+/// The connection to the resolver, and the channel of its questions.
 struct ResolverStream {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
@@ -167,7 +167,7 @@ struct Waiting {
 
 struct PageLoad {
     scheduler: Scheduler,
-    /// The endpoint of each origin, by the scheduler's number.
+    /// The endpoint of each origin, indexed by the scheduler's numbers.
     origins: Vec<Endpoint>,
     /// The request for each resource.
     requests: Vec<Request<SizedBody>>,
@@ -199,8 +199,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page until it is complete or the load times out. Returns the results and the channels to the
-    /// connections. A connection closes when its channel is dropped.
+    /// Loads the page. Returns the results and the channels. Dropping a channel closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -292,9 +291,8 @@ impl PageLoad {
         };
     }
 
-    /// Performs the scheduler's actions in their order. A connection's task sends its request a few polls
-    /// after the action. So if a request is to be sent, lets the tasks run before it opens the next
-    /// connection. Otherwise the SYN of that connection would overtake the request.
+    /// Performs the actions in their order. A task sends its request a few polls after the action, so tasks
+    /// run before the next connection is opened. Otherwise that connection's SYN would overtake the request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {

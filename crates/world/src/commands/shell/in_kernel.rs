@@ -63,8 +63,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the machine's files that are visible to the command: all, or only programs if it is isolated.
-    /// The output folder is writable.
+    /// Returns the files that the command may see: all, or only programs if isolated. Output is writable.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -97,8 +96,7 @@ impl Session {
 /// Runs the session that the host put into `folder`, then powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    // Block signals before there are threads: a thread that does not block SIGCHLD would take it from the
-    // supervisor.
+    // Before there are threads: a thread that does not block SIGCHLD would take it from the supervisor.
     let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }

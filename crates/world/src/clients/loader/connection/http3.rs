@@ -23,8 +23,7 @@ use tokio::task::JoinHandle;
 use super::{Connection, Exchange, Opened, QueuedRequest, Report};
 use crate::contract::TlsRecord;
 
-/// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
-/// fails.
+/// Opens the connection, and sends requests until `requests` is closed or the connection fails.
 ///
 /// # Errors
 /// If the connection cannot carry any request.
@@ -47,8 +46,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests that were sent as early data, to be sent again if it is rejected, and requests that must
-        // not be early data.
+        // Requests sent as early data, to send again after a rejection, and requests that may not be early.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {

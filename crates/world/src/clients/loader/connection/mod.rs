@@ -102,8 +102,7 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if the connection can send early data. The connection has then already been
-    /// reported as ready.
+    /// The first request, if it was taken for early data. The connection was then reported as ready.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -123,8 +122,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
-    /// fails.
+    /// Opens the connection, and sends requests until `requests` is closed or the connection fails.
     pub(super) async fn run(self, requests: UnboundedReceiver<QueuedRequest>) {
         let connection = Arc::new(self);
         if let Err(error) = connection.clone().try_run(requests).await {
@@ -178,8 +176,8 @@ impl Connection {
         let _ = self.reports.send(report);
     }
 
-    /// Waits for the next request. Returns None if the loader drops the sender, or if `driver` ends because
-    /// the server closed the connection. The second is reported.
+    /// Waits for the next request. Returns None if the loader drops the sender. If `driver` ends because the
+    /// server closed the connection, reports this and returns None.
     pub(super) async fn next<T>(
         &self,
         requests: &mut UnboundedReceiver<QueuedRequest>,
@@ -264,8 +262,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete, if progress is requested. `so_far` returns
-    /// the number of bytes of the body that have arrived.
+    /// Reports bytes of the body before their frame is complete. `so_far` returns their number so far.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
@@ -282,8 +279,7 @@ impl Exchange {
         }
     }
 
-    /// Records that the response on a stream has ended or failed, with the times and header bytes of the
-    /// stream.
+    /// Records that the response on a stream has ended or failed. `traffic` has the stream's times.
     pub(super) fn end_stream(self, outcome: Result<(), impl ToString>, traffic: StreamTraffic) {
         self.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
             response.sent_ns = traffic.written.first_ns;
