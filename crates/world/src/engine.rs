@@ -8,8 +8,8 @@ use fastopen_netns::{Result, init};
 
 use crate::contract::Engine;
 
-/// Time before a packet is due from which the link's thread polls the clock in real time, instead of
-/// sleeping. A sleeping virtual machine usually wakes within this time.
+/// In real time, the link's thread polls the clock for this long before a packet is due, instead of sleeping.
+/// A sleeping virtual machine usually wakes within this time.
 const SPIN_NS: u64 = 200_000;
 /// Wall clock at the start of a job in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
@@ -17,17 +17,17 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// than ten weeks old, so it does not request hosts on its HSTS preload list over https (`IsBuildTimely` of
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
-/// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. Timers are rounded up to 8, 64,
-/// 512 or 4096 ticks since boot, depending on their distance (kernel/time/timer.c); coarser granularities do
-/// not matter. Loads in virtual time begin at a multiple of this period on the monotonic clock, so that every
-/// load has the same phase of the wheel, independently of earlier loads.
+/// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. The kernel rounds a timer up to a
+/// multiple of 8, 64, 512 or 4096 ticks since boot, depending on how late it is due (kernel/time/timer.c);
+/// coarser granularities do not matter. Loads in virtual time begin at a multiple of this period on the
+/// monotonic clock, so that every load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Time between a browser's simultaneous requests in virtual time. A real browser takes about as long.
+/// Interval between a browser's simultaneous requests in virtual time. It is about as long in a real browser.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
-/// Returns how long before a packet is due the link's thread polls the clock instead of sleeping, in
-/// nanoseconds. Returns 0 in virtual time, which advances only while all threads sleep.
+/// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
+/// instead of sleeping. It is 0 in virtual time, which advances only while all threads sleep.
 pub fn spin_ns(engine: Engine) -> u64 {
     match engine {
         Engine::Host => SPIN_NS,
@@ -35,13 +35,13 @@ pub fn spin_ns(engine: Engine) -> u64 {
     }
 }
 
-/// Returns the client port of a load's first connection. In real time, returns None: the kernel's choice,
-/// which depends on earlier connections.
+/// Returns the client port of a load's first connection in virtual time. Returns None in real time: the
+/// kernel then chooses the port, which depends on earlier connections.
 pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// Sets the clocks at the start of a job in virtual time. `recorded` is true for a job with recorded bodies.
+/// In virtual time, sets the clocks for a job; `recorded` is true if its bodies are recorded.
 ///
 /// # Errors
 /// If the clock cannot be set.
@@ -52,8 +52,8 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     }
 }
 
-/// Sets the virtual engine's clocks to the same state for every job or command: exact timers, a phase of the
-/// timer wheel, and a wall clock of `seconds` since 1970.
+/// Brings the virtual engine's clocks into the state in which every job and command starts: exact timers, a
+/// fixed phase of the timer wheel, and a wall clock of `seconds` since 1970.
 ///
 /// # Errors
 /// If the clock cannot be set.
@@ -63,7 +63,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum time between continuing a paused request of a browser and continuing the next.
+/// Returns the minimum interval at which a browser's paused requests continue; zero in real time.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

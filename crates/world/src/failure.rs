@@ -16,7 +16,7 @@ const ALLOW_NAMESPACES: &str = "allow them:\n  \
     old Debian: sudo sysctl -w kernel.unprivileged_userns_clone=1\n  \
     containers: allow unshare in the seccomp profile";
 
-/// The reason why a job could not be done.
+/// The reason why a job could not be run.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -34,14 +34,14 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the error record of this failure. `job` is None before the first job.
+    /// Returns the error record of this failure. `job` is the failed job; None before the first job.
     pub fn record(&self, job: Option<String>) -> Record {
         let Self { fault, message, remedy } = self.clone();
         Record::Error { job, fault, message, remedy }
     }
 
-    /// Creates the failure for a congestion control that this kernel does not have. The remedy suggests
-    /// `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
+    /// Creates the failure for a congestion control that this kernel does not have. The remedy lists those
+    /// that it has, and suggests `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -56,8 +56,8 @@ impl Failure {
 
 /// Converts any error to a [`Failure`].
 pub trait Blame<T> {
-    /// Converts the error to a failure of this kind. Its message begins with `doing`, the operation. For
-    /// `Fault::Machine`, adds the remedy of an [`io::Error`] if one is known.
+    /// Converts the error to a failure with this fault and a message that begins with `doing`, the operation.
+    /// For `Fault::Machine`, adds the remedy of an [`io::Error`] if one is known.
     ///
     /// # Errors
     /// If the operation failed.
@@ -93,8 +93,8 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// Converts an error of the machine. The remedy depends on the operation and the errno. An unknown congestion
-/// control is an input error instead.
+/// Converts a system error to a `Fault::Machine`, with a remedy that depends on the operation and the errno.
+/// The error for an unknown congestion control becomes a `Fault::Input` instead.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

@@ -1,4 +1,4 @@
-//! Builds the world of a job, runs its client there, and reports the results as records.
+//! Builds the world of a job, runs the job's client there, and reports the results as records.
 
 pub use fastopen_contract as contract;
 pub use fastopen_evidence as evidence;

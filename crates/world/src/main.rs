@@ -30,7 +30,7 @@ Reads jobs from standard input and writes records (JSON Lines), see docs/dev/con
 --shell runs a command in the world of a job, on this kernel with its terminal.";
 
 fn main() -> ExitCode {
-    // Arguments of a command need not be UTF-8.
+    // The arguments of COMMAND need not be UTF-8.
     let mut arguments = std::env::args_os().skip(1);
     let mode = arguments.next();
     let code = match mode.as_deref().and_then(OsStr::to_str) {
@@ -70,7 +70,7 @@ fn run_jobs() -> i32 {
             })
         }
         ["--check"] => check::run(),
-        // The kernel may append arguments to those given for its init program.
+        // The kernel may append further arguments to those that its init program is given.
         ["--init", folder, ..] => init::run(folder, |text, emit| {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),
@@ -92,12 +92,12 @@ fn kernel(program: &str, arguments: &[&str]) -> virtual_kernel::Kernel {
     virtual_kernel::Kernel { program: program.into(), arguments }
 }
 
-/// Reads jobs from standard input, passes them to `run` as text and parsed, and returns the exit code.
+/// Reads jobs from standard input, passes their text and the parsed jobs to `run`, and returns the exit code.
 fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     read_stdin().map_or_else(|code| code, |text| run_text(&text, &mut emit, run))
 }
 
-/// Reads a plan from standard input, passes it to `run` as text and parsed, and returns the exit code.
+/// Reads a plan from standard input, passes its text and the parsed plan to `run`, and returns the exit code.
 fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     let text = match read_stdin() {
         Ok(text) => text,
@@ -109,7 +109,7 @@ fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     }
 }
 
-/// Returns all of standard input, or the exit code after an error.
+/// Reads all of standard input. On failure, returns the exit code as the error.
 fn read_stdin() -> Result<Vec<u8>, i32> {
     process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
@@ -150,7 +150,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes the error record of a failure, and returns its exit code.
+/// Writes a failure's error record. Returns its exit code, or that of `Fault::Internal` if writing fails.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()

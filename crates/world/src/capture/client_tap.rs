@@ -1,4 +1,4 @@
-//! Counts QUIC packets at the client's interface, as evidence of an external client, which reports none.
+//! Counts QUIC packets at the client's interface, as evidence for external clients, which report none.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct ClientTap {
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
 }
 
-/// The packets of one connection.
+/// The packet counts of one QUIC connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
     /// The time of the first datagram, in nanoseconds of the monotonic clock.
@@ -44,7 +44,7 @@ impl ClientTap {
         job.client.kind.capabilities().is_foreign && job.quic().is_some()
     }
 
-    /// Opens the tap.
+    /// Opens a tap on the client's interface.
     ///
     /// # Errors
     /// If there is not enough memory.
@@ -52,13 +52,13 @@ impl ClientTap {
         Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
     }
 
-    /// Discards everything before the load.
+    /// Discards the packets and counts of the time before the load.
     pub fn begin_load(&self) {
         self.tap.borrow_mut().clear();
         self.seen.borrow_mut().clear();
     }
 
-    /// Returns the packets since the load began, by connection.
+    /// Returns the packet counts of each connection since the load began.
     pub fn seen(&self) -> BTreeMap<FourTuple, Passed> {
         let mut seen = self.seen.borrow_mut();
         let offset = monotonic_ns() as i64 - realtime_ns() as i64;
@@ -73,7 +73,7 @@ impl ClientTap {
     }
 }
 
-/// Returns the connection of a frame and the datagram in it; None if it is not UDP.
+/// Returns the four-tuple and payload of the UDP datagram in a frame; None if it contains no datagram.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;
@@ -82,7 +82,7 @@ fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let from = SocketAddr::new(header.source, two(0)?);
     let to = SocketAddr::new(header.destination, two(2)?);
     let (client, origin) = if outgoing { (from, to) } else { (to, from) };
-    // Short frames are padded.
+    // Short frames are padded, so the frame may be longer than the datagram.
     let bytes = segment.get(UDP_HEADER..usize::from(two(4)?).min(segment.len()))?;
     Some((FourTuple { client, origin }, bytes))
 }

@@ -19,14 +19,14 @@ use crate::contract::{Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::network::topology::Topology;
 
-/// Minimum and maximum number of frames of a tap: 8 and 128 MiB at each end.
+/// Minimum and maximum number of frames that a tap keeps: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Number of frames of a tap in a world with a command, whose traffic is unknown: 32 MiB at each end.
+/// Number of frames that a tap keeps in a world with a command, whose traffic is unknown: 32 MiB at each end.
 pub const GUESTS_FRAMES: u32 = 16_384;
 /// Size of a frame in a tap, in bytes.
 const FRAME_BYTES: u64 = 2048;
 
-/// A pcapng file, and the number of packets for which there was no room.
+/// A pcapng file, and the number of packets that were dropped because buffers were full.
 pub type Packets = (Vec<u8>, u32);
 
 /// Taps at both ends of a world, and the secrets of its TLS connections.
@@ -51,7 +51,7 @@ impl Capture {
         self.keys.clone()
     }
 
-    /// Discards everything before the load.
+    /// Discards the packets and TLS secrets of the time before the load.
     pub fn begin_load(&self) {
         self.client.borrow_mut().clear();
         self.origins.borrow_mut().clear();
@@ -59,7 +59,7 @@ impl Capture {
     }
 
     /// Returns the packets until `unix_ns` as a pcapng file with this comment, and the number of dropped
-    /// packets.
+    /// ones.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -86,7 +86,7 @@ impl Capture {
     }
 }
 
-/// Returns a tap's number of frames: twice the page's need if every second segment is acknowledged.
+/// Returns a tap's number of frames: twice the page's segments and ACKs (one for every two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes =
         u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);
@@ -100,8 +100,8 @@ pub fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// Returns the maximum memory for the packets of a job's loads, in bytes: two taps and a file of their size,
-/// and a tap that counts QUIC packets.
+/// Returns the maximum memory in bytes for the packets of a job's loads. Captured packets need two taps and a
+/// file of their size; counting QUIC packets needs one tap.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
     taps * u64::from(frames(job)) * FRAME_BYTES

@@ -1,5 +1,5 @@
-//! Writes packets as a pcapng file (draft-ietf-opsawg-pcapng): two interfaces with nanosecond stamps, the
-//! names of hosts, and the secrets with which Wireshark decrypts TLS.
+//! Writes packets as a pcapng file (draft-ietf-opsawg-pcapng) with two interfaces, timestamps in nanoseconds,
+//! the names of hosts, and the secrets with which Wireshark decrypts TLS.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ const NAME_RECORD_IPV4: u16 = 1;
 const NAME_RECORD_IPV6: u16 = 2;
 /// Secrets in the format of NSS's key log.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
-/// The exponent of the stamps' unit, `if_tsresol`: 10⁻⁹ s.
+/// Unit of the timestamps (`if_tsresol`) as a negative power of ten: 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
 /// `epb_flags`: the direction of a packet, in the lowest two bits.
@@ -36,17 +36,18 @@ const ISB_IF_DROPPED: u16 = 5;
 
 /// The packets of one interface.
 pub struct Interface {
-    /// Name of the interface.
+    /// The name that Wireshark shows for the interface (option `if_name`).
     pub name: &'static str,
-    /// Description of the interface.
+    /// The description that Wireshark shows (option `if_description`).
     pub description: &'static str,
     /// The packets, in the order of capture.
     pub packets: Vec<Captured>,
-    /// The number of packets that were not kept.
+    /// The number of packets that were dropped because the tap was full.
     pub dropped: u32,
 }
 
-/// Returns a file with a comment and these packets, in the order of their timestamps.
+/// Returns a pcapng file that ends at `end_unix_ns`, with a comment, the names of addresses, TLS secrets
+/// (`key_log`), and the packets in the order of their timestamps.
 pub fn file(
     comment: &str,
     names: &[(IpAddr, &str)],
@@ -88,7 +89,7 @@ pub fn file(
         }
         end_of_options(body);
     });
-    // Secrets precede the packets, because readers read the file once.
+    // Secrets precede the packets, because programs read the file in one pass.
     if !key_log.is_empty() {
         block(&mut out, DECRYPTION_SECRETS, |body| {
             body.extend(TLS_KEY_LOG.to_le_bytes());
@@ -140,13 +141,13 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(length);
 }
 
-/// Writes a timestamp: the upper half, then the lower.
+/// Writes a timestamp: its upper 32 bits, then its lower 32 bits.
 fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend(((unix_ns >> 32) as u32).to_le_bytes());
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Writes an option, or a record in a block of names. Lengths have 16 bits, enough for host names.
+/// Writes an option, or a record of host names. Cuts values off after 65,535 bytes (16-bit lengths).
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());

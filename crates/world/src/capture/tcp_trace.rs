@@ -1,7 +1,7 @@
-//! Traces the congestion window, round-trip time and bytes in flight of connections over time: samples
-//! `TCP_INFO` of the origins' sockets.
+//! Traces how the congestion windows, round-trip times and bytes in flight of connections change during a
+//! load, by sampling `TCP_INFO` of the origins' sockets.
 //!
-//! A separate thread reads the samples. Reading does not change a socket.
+//! A separate thread takes the samples. Sampling does not change the sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,10 +20,10 @@ use crate::contract::TcpSample;
 /// previous one are omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// Maximum number of samples of a load. Longer records could not be read (`MAX_RECORD_BYTES` of
-/// python/fastopen/runs/limits.py).
+/// Maximum number of samples of a load. A longer trace is thinned out, because longer records could not be
+/// read (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
 const MOST: usize = 40_000;
-/// Bounds of the sampling interval, which is a twentieth of the RTT.
+/// Bounds of the initial sampling interval, which is a twentieth of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace.
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-/// The kept samples.
+/// The samples of all connections, and their number.
 #[derive(Default)]
 struct Kept {
     samples: Samples,
@@ -121,7 +121,7 @@ impl Kept {
         }
     }
 
-    /// Keeps every second sample of each connection, from its first on.
+    /// Removes every second sample of each connection, and keeps the first.
     fn thin_out(&mut self) {
         for of_connection in self.samples.values_mut() {
             let mut number = 0;

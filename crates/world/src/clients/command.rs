@@ -19,7 +19,7 @@ use crate::sandbox::program::{Home, how_ended};
 pub struct CommandLine {
     words: Vec<String>,
     isolated: bool,
-    /// Exit codes, in addition to 0, of a complete load.
+    /// Exit codes other than 0 that mean a complete load.
     exit_codes: Vec<NonZeroU8>,
     /// The folder of the earlier visit, if there was one for the next load.
     visited: Option<Home>,
@@ -32,7 +32,7 @@ struct Run {
     /// The time at which the program was executed.
     start_ns: u64,
     end_ns: u64,
-    /// The reason if the page is not loaded.
+    /// The reason why the page was not loaded; None if it was.
     unfinished: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Run {
 }
 
 impl CommandLine {
-    /// Creates the client from settings with a command.
+    /// Creates the client from settings that have a command.
     pub fn new(settings: &ClientSettings) -> Self {
         let words = settings.command.clone().unwrap_or_default();
         let exit_codes = settings.exit_codes.clone();
@@ -62,7 +62,7 @@ impl CommandLine {
         format!("{} {}{}", self.words[0], how_ended(status), home.output().last_lines(1))
     }
 
-    /// Runs the command until its end or the load's timeout.
+    /// Runs the command until it ends or the load times out.
     fn run(&self, loading: &Loading, home: &Home) -> Result<Run, Failure> {
         let command = home.command(&self.words).blame(Fault::Machine, "making a file for the client")?;
         let folder = home.folder.clone();
@@ -95,7 +95,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command. The next load uses the same folder, with the sessions in it.
+    /// Runs the command. The next load uses the same folder, which contains the sessions of this visit.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;

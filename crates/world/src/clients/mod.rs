@@ -32,33 +32,34 @@ pub mod tls;
 
 /// The description of a load for a client.
 pub struct Loading<'a> {
-    /// The page.
+    /// The page to load.
     pub page: &'a Page,
-    /// The loader's policy. Other clients get only its phases and processing times, through synthetic bodies.
+    /// The loader's policy. Other clients get its phases and processing times through synthetic bodies.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
     /// Addresses of the page's hosts.
     pub hosts: &'a BTreeMap<String, IpAddr>,
-    /// The link of the job.
+    /// The configuration of the link during the load.
     pub link: &'a LinkConfig,
-    /// True if the loader sets `TCP_FASTOPEN_CONNECT`, in agreement with the namespace's sysctl.
+    /// True if the load uses Fast Open: the loader sets `TCP_FASTOPEN_CONNECT`, and the sysctl of its
+    /// namespace is set as the job requests.
     pub fastopen: bool,
     /// The settings of the origins.
     pub origins: &'a OriginSettings,
-    /// The `Date` header of the recorded document.
+    /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
     /// The schemes of the page's URLs.
     pub schemes: Schemes,
     /// The loader's TLS configuration with its session tickets; None in cleartext.
     pub tls: Option<Arc<ClientConfig>>,
-    /// The loader's QUIC client; None if no host speaks HTTP/3.
+    /// The loader's QUIC client with its session tickets; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
     /// The TLS settings of the job.
     pub tls_settings: &'a Settings,
-    /// Counts the QUIC packets at the interface of an external client.
+    /// Counts the QUIC packets of an external client at its interface.
     pub tap: Option<&'a ClientTap>,
-    /// The certificate authority, if any load of the job uses TLS, or lookups do.
+    /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,
     /// The resolver of the world; None if clients know all addresses.
     pub resolver: Option<Resolver>,
@@ -72,7 +73,7 @@ pub struct Loading<'a> {
     pub synthetic_page: Option<&'a SyntheticPage>,
     /// The engine, which determines the clock.
     pub engine: Engine,
-    /// Delay of the load's start after the phase at which every load of the engine begins.
+    /// In virtual time, delay of the load's start after the phase of the timer wheel at which loads begin.
     pub start_phase: Duration,
 }
 
@@ -97,17 +98,17 @@ impl Loading<'_> {
 /// The results of a load, with times in nanoseconds since its start.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The start, on the monotonic clock.
+    /// The start of the load on the monotonic clock.
     pub start_ns: u64,
     /// Page load time; None if a resource that the load event waits for is missing.
     pub plt_ns: Option<u64>,
-    /// The reason if the load did not finish.
+    /// The reason why the load did not finish; None if it did.
     pub unfinished: Option<String>,
-    /// The end that measured the times.
+    /// The end that measured the times: the client or the origins.
     pub seen_at: SeenAt,
     /// The method and URL of each request that matches no resource of the page.
     pub unmatched: Vec<String>,
-    /// The requests.
+    /// The requests for resources of the page.
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening. The world adds the origins' evidence later.
     pub connections: Vec<ConnectionRecord>,
@@ -115,11 +116,11 @@ pub struct Loaded {
     pub four_tuples: Vec<Option<FourTuple>>,
     /// The client's view of the lookups of names. The world adds the resolver's view.
     pub lookups: Vec<LookupRecord>,
-    /// The browser's own metrics.
+    /// The browser's own metrics; None for other clients.
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world (RFC 9110 section 3.5). The caller must be on a thread in the client's namespace.
+/// The client of a world (user agent, RFC 9110 section 3.5). Call it on a thread in the client's namespace.
 pub trait UserAgent {
     /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
     /// load. Does nothing for a client that keeps neither.

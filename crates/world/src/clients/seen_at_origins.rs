@@ -1,4 +1,4 @@
-//! Records a load from the origins' log and from interception, for clients that report nothing themselves.
+//! Makes the results of a load from the origins' log and interception, if the client reports nothing.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ const NOT_FOUND: u16 = 404;
 /// The status code for a validated cached response (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
 
-/// Joins the origins' log since `start_ns` with the connections that interception reported.
+/// Joins the origins' log with the connections that interception reported. Times count from `start_ns`.
 pub fn loaded(
     loading: &Loading,
     start_ns: u64,
@@ -27,7 +27,7 @@ pub fn loaded(
     let served = loading.log.requests();
     let mut connections = ConnectionRecords::new(loading, start_ns, opened, &loading.log.connections());
     let mut requests = Vec::new();
-    // A permitted preflight has no resource either, but another status.
+    // A permitted preflight matches no resource either, but has another status.
     let unknown = served
         .iter()
         .filter(|served| served.request.resource.is_none() && served.request.status == NOT_FOUND);
@@ -58,8 +58,8 @@ pub fn loaded(
     }
 }
 
-/// Returns the lookups of an external client, according to the resolver's log, with the times at which the
-/// client sent its first query for each name and received the first answer.
+/// Returns the lookups of an external client, computed from the resolver's log: the times at which the client
+/// sent its first query for each name and received the first answer.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
@@ -125,12 +125,11 @@ impl ConnectionRecords {
         let client_port = accepted
             .map(|one| one.four_tuple.client.port())
             .or(opened.and_then(|one| one.local).map(|local| local.port()));
-        // QUIC's first datagram leaves as soon as the connection is opened.
+        // A QUIC client sends its first datagram as soon as it opens the connection.
         let quic = accepted.and_then(|one| seen.get(&one.four_tuple));
         let opened_ns = quic.map_or(opened_ns, |passed| passed.first_ns);
         let info = opened.and_then(|one| one.info);
-        // A connection that received no segment was closed in SYN_SENT, although its SYN data may have made
-        // the origin accept it.
+        // A connection without received segments was closed in SYN_SENT, even if the origin accepted it.
         let established = info.is_none_or(|info| info.segments_in > 0);
         let waited = info.is_some_and(|info| !info.syn_data_acked());
         // Without data in the SYN, an origin accepts a connection when the last ACK of the handshake arrives;
@@ -185,7 +184,7 @@ impl ConnectionRecords {
         at_ns.saturating_sub(self.start_ns)
     }
 
-    /// Counts a request on a connection. Returns true for the first one.
+    /// Counts a request on its connection. Returns true if it is the first request of a known connection.
     fn count_request(&mut self, four_tuple: FourTuple) -> bool {
         let Some(connection) = self.numbers.get(&four_tuple).map(|id| &mut self.records[*id]) else {
             return false;

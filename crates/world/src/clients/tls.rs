@@ -51,8 +51,8 @@ pub struct Secure {
     pub quic: Option<QuicClient>,
 }
 
-/// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` tickets. The
-/// caller must be on a thread inside the client's namespace.
+/// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` session
+/// tickets from the host. The caller must be on a thread inside the client's namespace.
 ///
 /// # Errors
 /// If a visit fails or takes longer than `limit`.

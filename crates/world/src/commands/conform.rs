@@ -1,4 +1,4 @@
-//! `--conform`: runs each packetdrill script in a new network namespace, and reads its sockets' evidence.
+//! `--conform`: runs each packetdrill script in a new network namespace, and reads evidence on its sockets.
 //!
 //! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
@@ -40,7 +40,7 @@ pub struct Plan {
     pub scripts: Vec<Script>,
 }
 
-/// One script.
+/// A packetdrill script and its arguments.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -184,7 +184,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(machine("making a file for output"))?)
         .stderr(file)
-        // `kill_group` then also ends its children.
+        // packetdrill leads a process group, so that `kill_group` also ends its children.
         .process_group(0)
         .spawn()
         .map_err(machine("starting packetdrill"))?;
@@ -236,7 +236,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the end of the output, from the start of a line if the output is too long.
+/// Returns the last `OUTPUT_BYTES` of the output as text, from the start of a line if the output is longer.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);

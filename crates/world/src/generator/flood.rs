@@ -20,8 +20,8 @@ use crate::network::addresses::{Prefix, client_address};
 
 /// Number of the flood's first address among the client's addresses.
 const FIRST_ADDRESS: u16 = 0xfe00;
-/// Number of addresses. A kernel keeps the cookies of at most six clients for one server: `tcp_metrics` has a
-/// list for each server's address, whose length `TCP_METRICS_RECLAIM_DEPTH` limits.
+/// Number of the flood's addresses. A kernel keeps the cookies of at most six clients for one server:
+/// `tcp_metrics` has a list for each server's address, whose length `TCP_METRICS_RECLAIM_DEPTH` limits.
 pub const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;
@@ -29,15 +29,15 @@ const RAW: i32 = 255;
 const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// Maximum sleep between two checks if the flood has been stopped.
+/// Maximum sleep between two checks whether the flood has been stopped.
 const LOOK_NS: u64 = 100_000_000;
 
-/// Returns the addresses of a flood.
+/// Returns the source addresses of a flood.
 pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
 
-/// Returns the network of the flood's addresses (they differ in the last byte), a part of the client's.
+/// Returns the part of the client's network with the flood's addresses, which differ in the last byte.
 pub fn network(ip: Version) -> Prefix {
     let prefix_length = match ip {
         Version::V4 => 24,
@@ -46,12 +46,12 @@ pub fn network(ip: Version) -> Prefix {
     (client_address(ip, FIRST_ADDRESS - 1), prefix_length)
 }
 
-/// An address that sends SYNs, with a Fast Open cookie and data, or with neither.
+/// An address from which SYNs are sent, with a Fast Open cookie and data, or with neither.
 #[derive(Clone)]
 pub struct Source {
     /// The source address.
     pub address: IpAddr,
-    /// The cookie; data is sent only with it.
+    /// The cookie. SYNs without a cookie have no data.
     pub cookie: Option<Vec<u8>>,
 }
 
@@ -90,7 +90,7 @@ impl Flood {
                 let from = SocketAddr::new(source.address, port as u16);
                 let sequence = (spread(number) >> 32) as u32;
                 let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
-                // An IPv6 raw socket takes no port, so it must be 0.
+                // An IPv6 raw socket takes no port, so the port must be 0.
                 socket.send_to(&packet, &SocketAddr::new(server.ip(), 0).into())?;
             }
             Ok(0)
@@ -99,7 +99,7 @@ impl Flood {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the flood, and returns the number of SYNs.
+    /// Ends the flood, and returns the number of sent SYNs.
     ///
     /// # Errors
     /// If a SYN could not be sent.

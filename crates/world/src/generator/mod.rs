@@ -1,8 +1,8 @@
-//! Generates load, in one thread of the client's namespace. Transactions begin when they are due,
+//! Generates load in one thread, which runs in the client's namespace. Transactions begin when they are due,
 //! independently of earlier ones (open loop), or one after another for each client (closed loop).
 //!
-//! A latency counts from the time when its transaction was due, so that a stalled generator or server does
-//! not hide the waiting time of later transactions (coordinated omission).
+//! The latency of a transaction counts from the time when it was due, so that a stalled generator or server
+//! does not hide the waiting time of later transactions (coordinated omission).
 
 pub mod flood;
 mod transaction;
@@ -23,7 +23,7 @@ use crate::evidence::transactions::Outcome;
 
 /// Maximum number of transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
-/// Time for the last transactions to end. It allows three retransmissions of a SYN, after 1, 2 and 4 seconds.
+/// Time for the last transactions to end: enough for three retransmissions of a SYN (after 1, 2 and 4 s).
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
@@ -34,27 +34,27 @@ const TIMER: u64 = u64::MAX;
 pub struct Target {
     /// The server's address and port.
     pub server: SocketAddr,
-    /// The request.
+    /// The bytes of the request.
     pub request: Vec<u8>,
-    /// Status and body bytes of the expected response.
+    /// Status of the expected response, and size of its body in bytes.
     pub answer: (u16, u64),
 }
 
-/// The generator's task.
+/// The load to generate.
 pub struct Load {
     /// The targets, which are requested in turn.
     pub targets: Vec<Target>,
     /// When transactions begin: at a fixed rate, or one after another for each client.
     pub arrivals: Arrivals,
-    /// Duration in which transactions begin.
+    /// Time in which transactions begin, in nanoseconds.
     pub duration_ns: u64,
-    /// Delay after the due time from which a transaction counts as late.
+    /// A transaction counts as late if it begins later than this after its due time, in nanoseconds.
     pub late_ns: u64,
     /// True if sockets use Fast Open.
     pub fastopen: bool,
 }
 
-/// A function that returns a transaction's source address and port, or None if no address is left.
+/// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load. Calls `halfway` once, after half of the duration.
@@ -120,12 +120,12 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// The number of arrivals so far.
+    /// Number of transactions that became due by the clock; in a closed loop only each client's first.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
     free: Vec<usize>,
-    /// Time at which the last transaction began.
+    /// Start of the latest transaction on the monotonic clock; None before the first.
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
@@ -186,7 +186,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues a transaction. When it has ended, its client (in a closed loop) begins the next one.
+    /// Continues the transaction at this index. If it ends in a closed loop, its client begins the next.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);
@@ -249,13 +249,13 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
 /// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the SYN had no data.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// Returns the values in a histogram, to four significant digits, each with its count.
+/// Returns the values in a histogram, rounded down to four significant digits, each with its count.
 pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
 }
 
-/// Returns the most frequent failures, at most `most`.
+/// Returns the most frequent failures, at most `most` of them, each with its count.
 pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
     let mut sorted: Vec<_> = failures.iter().collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -21,10 +21,10 @@ pub(super) struct Transaction<'a> {
     target: &'a Target,
     socket: Socket,
     due_ns: u64,
-    /// Number of bytes of the request that were written.
+    /// Number of bytes of the request that have been written.
     sent: usize,
     answer: Answer,
-    /// The time of the last byte of the response.
+    /// The time at which the response was complete; None before.
     answered_ns: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Progress {
 }
 
 impl<'a> Transaction<'a> {
-    /// Opens a connection from this address and port.
+    /// Opens a connection from this address and port. `epoll` reports the socket's events with `token`.
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
@@ -66,7 +66,7 @@ impl<'a> Transaction<'a> {
         Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
     }
 
-    /// Writes and reads until the socket would block.
+    /// Writes and reads until the socket would block or the transaction has ended.
     pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Progress {
         match self.exchange(buffer) {
             Ok(progress) => progress,
@@ -91,7 +91,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the state after the server has closed the connection.
+    /// Returns the state after the server closed the connection: answered, or a wrong response.
     fn ended(&self) -> Progress {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);
@@ -104,7 +104,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns `TCP_INFO` of the transaction's connection.
+    /// Returns `TCP_INFO` of the transaction's connection; None if the kernel reports an error.
     pub(super) fn info(&self) -> Option<TcpInfo> {
         tcp::info(&self.socket).ok()
     }
@@ -115,7 +115,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// The error of connect(2) on a nonblocking socket.
+/// The error of connect(2) on a nonblocking socket whose handshake is under way.
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
 /// Returns true if epoll will report when to continue. Without a cookie, the first write returns EINPROGRESS.
@@ -126,7 +126,7 @@ fn is_not_yet(error: &io::Error) -> bool {
 /// The received part of a response.
 #[derive(Default)]
 struct Answer {
-    /// The incomplete head.
+    /// The incomplete head; empty when the head is complete.
     head: Vec<u8>,
     status: Option<u16>,
     body_bytes: u64,

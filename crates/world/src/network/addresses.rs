@@ -1,4 +1,4 @@
-//! Assigns the addresses of a world: one for each origin host, and one of the client for each load.
+//! Assigns the addresses of a world: one to each origin host, and one to the client for each load.
 //!
 //! The networks belong to the blocks for benchmarks: `198.18.0.0/15` (RFC 2544) and `2001:2::/48` (RFC 5180,
 //! with its erratum 1752).
@@ -12,7 +12,7 @@ pub use crate::contract::resolver_address;
 /// A network, with the length of its prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use client addresses below this number, cross traffic and floods higher ones.
+/// Loads and transactions use client addresses with lower numbers; cross traffic and floods, higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.
@@ -31,13 +31,13 @@ pub const fn origin_network(ip: Version) -> Prefix {
     }
 }
 
-/// Returns the client's address with this number: 0 before the first load, then the number of the load. See
-/// [`CLIENT_ADDRESSES`] for higher numbers.
+/// Returns the client's address with this number: 0 before the first load, n for load n (from 1).
+/// Transactions use the numbers after the loads; see [`CLIENT_ADDRESSES`].
 pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
 }
 
-/// Returns the address of the origin host with this number, which is below 65,000.
+/// Returns the address of the origin host with this number, which must be below 65,000.
 pub fn origin_address(ip: Version, number: u16) -> IpAddr {
     numbered(origin_network(ip), number)
 }
@@ -49,7 +49,7 @@ fn numbered((network, _): Prefix, number: u16) -> IpAddr {
     }
 }
 
-/// Returns the number of an origin from its address; None for other networks.
+/// Returns the number of the origin host with this address; None if the address belongs to another network.
 pub fn origin_number(address: IpAddr) -> Option<usize> {
     let place = match (address, origin_network(Version::of(address)).0) {
         (IpAddr::V4(address), IpAddr::V4(network)) => (address.to_bits() ^ network.to_bits()).into(),

@@ -6,11 +6,11 @@
 //!            ◄── wire of the downlink   wire of the uplink ──►
 //! ```
 //! In each direction the first router has the queue (`tbf`, one packet ahead of the rate, so that the wire is
-//! never idle). The second router is the wire (`netem`: one packet after another at the exact rate, then the
-//! delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets together,
-//! and `tbf` sends a short packet after a pause at once. An AQM is the child of `tbf`, which takes a packet
-//! out of the AQM as soon as the previous packet is sent (`peek`). So sojourn times end up to two packets
-//! earlier than before a real wire.
+//! never idle). The second router emulates the wire (`netem`: one packet after another at the exact rate,
+//! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets
+//! together, and after a pause `tbf` sends a short packet at once. An AQM is the child of `tbf`, which takes
+//! a packet out of the AQM as soon as the previous packet is sent (`peek`). So sojourn times end up to two
+//! packets earlier than before a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
@@ -20,7 +20,7 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// The time by which the queue is ahead of the wire in addition to one packet. It exceeds the clock's
+/// The time by which the queue is ahead of the wire, in addition to one packet. It exceeds the clock's
 /// resolution, so that the queue is never late.
 const AHEAD_NS: u64 = 20_000;
 
@@ -32,11 +32,11 @@ pub struct Egress {
     pub interface: &'static str,
 }
 
-/// The path of one direction: the router with the queue, and the router that is the wire.
+/// The path of one direction: the router with the queue, and the router that emulates the wire.
 pub struct RoutedPath {
-    /// The first router's interface to the second.
+    /// The interface of the first router to the second one.
     pub queue: Egress,
-    /// The second router's interface to the end.
+    /// The interface of the second router to the receiving end.
     pub wire: Egress,
 }
 
@@ -58,7 +58,7 @@ impl Routers {
         Ok(routers)
     }
 
-    /// Drops all packets, resets the counts, and starts a new link.
+    /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     ///
     /// # Errors
     /// If the kernel lacks `tbf` or `netem`.
@@ -79,7 +79,7 @@ impl Routers {
 struct RoutedDirection {
     path: RoutedPath,
     mtu_bytes: u32,
-    /// The disciplines of the interfaces.
+    /// The disciplines of the queue's interface; empty without a queue.
     queue: Vec<Qdisc>,
     wire: Vec<Qdisc>,
 }
@@ -126,10 +126,10 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // CoDel disciplines limit the number of packets, here to the full packets that fit into the queue.
+        // CoDel disciplines limit the number of packets, here to those of full size that fit into the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
-            // Only the link made by this program has DRR.
+            // Only this program's link has DRR.
             Aqm::None | Aqm::Drr => {}
             Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
             Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),
@@ -139,8 +139,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Returns the counts of the link model, computed from the counts of the queue's disciplines (`in_queue`) and
-/// of the wire. How full the queue was is unknown.
+/// Computes the link model's counts from those of the queue's disciplines (`in_queue`) and of the wire. The
+/// kernel does not report the maximum length of the queue.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

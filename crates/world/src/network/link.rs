@@ -1,4 +1,4 @@
-//! Runs the link of a world with one of two implementations.
+//! Runs the link of a world with one of two implementations: this program or the kernel.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Starts the unshaped link of a topology.
+    /// Starts the link of a topology, unshaped until it is configured.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -40,10 +40,10 @@ impl Link {
         }
     }
 
-    /// Drops all packets, resets the counts, and starts a new link.
+    /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     ///
     /// # Errors
-    /// If the kernel lacks a discipline.
+    /// If the kernel lacks `tbf` or `netem`.
     pub fn configure(&self, config: &LinkConfig) -> fastopen_netns::Result<()> {
         match self {
             Self::Program(forwarder) => {
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// Returns the counts of packets since the last [`Link::configure`].
+    /// Returns the counts since the last [`Link::configure`], and any lateness since the last report.
     ///
     /// # Errors
     /// If the kernel reports an error.

@@ -15,7 +15,7 @@ pub struct LinkConfig {
     pub down: DirectionConfig,
     /// Configuration of the direction from the client to the origins.
     pub up: DirectionConfig,
-    /// Additional one-way delay of each origin, by its number; 0 for origins beyond the end.
+    /// Additional one-way delay of each origin host, indexed by its number. Hosts beyond the end have none.
     pub extra_delay: Vec<Nanos>,
     /// Additional one-way delay of all origins.
     pub origins_delay: Nanos,
@@ -46,7 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Returns the properties of the link that a few probes can measure ([`DirectionConfig::measurable`]).
+    /// Reduces the link to the properties that a few probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

@@ -1,4 +1,4 @@
-//! Measures a world's network: round trips with handshakes, rates with trains of packets.
+//! Measures a world's network: the RTT with TCP handshakes, and the rates with trains of UDP packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,18 +16,18 @@ use crate::network::addresses::{client_address, origin_address};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::Topology;
 
-/// Number of an origin for probes. It is above the maximum number of hosts of a page.
+/// Number of the origin address that probes use. It is above the maximum number of hosts of a page.
 const PROBE_ORIGIN: u16 = 64_000;
 const PORT: u16 = 9;
 /// Size of the TCP header of a SYN or SYN-ACK with Linux's options (MSS, SACK, timestamps, window scaling).
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// Duration of a train, as far as the queue and `TRAIN_PACKETS` allow it.
+/// Duration of a train, unless the queue or `TRAIN_PACKETS` (minimum, maximum) limits it.
 const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
-/// Measures round trips and rates of the configured link.
+/// Measures the round-trip time and the rates of the link, which must be configured as `link`.
 ///
 /// # Errors
 /// If a probe gets no response.
@@ -80,9 +80,9 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns the interval between the starts of handshakes. If the link takes `on_the_link_ns` for the packets
-/// of a handshake, no handshake waits for another. The last packets of each, a round trip after its first,
-/// leave half-way between the starts of two others.
+/// Returns the interval between the starts of handshakes at which no handshake waits for another. A
+/// handshake's packets occupy the link for `on_the_link_ns`. The last packets of a handshake leave one round
+/// trip after its first packet, half-way between the starts of two other handshakes.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
@@ -92,7 +92,7 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 /// Returns the round-trip times that the kernel measured in handshakes without a lost SYN, in microseconds.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
     let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
-    // Stays open until the end. The kernel completes handshakes without accept(2).
+    // The listener stays open while the handshakes run. The kernel completes them without accept(2).
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);
     let timeout = Duration::from_nanos(expected_ns * 2) + Duration::from_secs(3);
@@ -119,9 +119,9 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     })
 }
 
-/// Returns the rate of one direction: the requested rate times the ratio of the model's time and the measured
-/// time between the first and the last packet of a train. The median is None without a fixed rate, if the
-/// queue is too short, or if fewer than two packets arrive.
+/// Measures the rate of one direction: the requested rate, multiplied by the ratio of the model's time to the
+/// measured time between the first and the last packet of a train. The median is None without a fixed rate,
+/// if the queue is too short, or if fewer than two packets arrive.
 fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
     let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
@@ -143,7 +143,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let (mut first, mut last) = (None, None);
     while last.is_none_or(|(number, _)| number + 1 < packets) {
-        // If the last packet is lost, this times out, and the others give the rate.
+        // If the last packet is lost, receiving times out, and the packets before it give the rate.
         let Ok((count, stamp)) = receiver.receive(&mut datagram) else { break };
         let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
         let arrived = (u64::from_be_bytes(*head), stamp);
@@ -152,7 +152,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let median = match (first, last) {
         (Some((first, began)), Some((last, ended))) if last > first => {
-            // Compared with the model's time, so that the model's rounding to nanoseconds is not an error.
+            // Compare with the model's time, so that the model's rounding to nanoseconds is not an error.
             let train = expected_train(config, (last - first + 1) as u32, mtu);
             Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }

@@ -1,8 +1,8 @@
 //! Forwards real packets through the link model, in a thread between both ends of the link.
 //!
 //! A packet enters the model at the time of its kernel timestamp, not when this thread received it, so a late
-//! wake-up does not delay packets that are due later. Due packets are sent at once. The lateness of each is
-//! kept as evidence.
+//! wake-up does not delay packets that are due later. Due packets are sent at once. The median, 99th
+//! percentile and maximum of the packets' lateness are reported as evidence.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,7 +24,7 @@ use crate::network::link_config::LinkConfig;
 
 /// Maximum number of frames that are received from one end before the other end has its turn.
 const BATCH: usize = 64;
-/// Time slice of the forwarder's thread on a contended processor.
+/// Time slice of the forwarder's thread on a processor that other threads use, too.
 const SLICE_NS: u64 = 100_000;
 /// Size of an Ethernet address in bytes. A frame begins with the addresses of its destination and its source.
 const MAC_ADDRESS: usize = 6;
@@ -32,7 +32,7 @@ const MAC_ADDRESS: usize = 6;
 const POOL: usize = 4096;
 
 enum Command {
-    /// Drop all packets, and use this configuration.
+    /// Send the due packets, discard the others, and use this configuration.
     Configure(Box<LinkConfig>, Sender<()>),
     Report(Sender<LinkRecord>),
 }
@@ -72,7 +72,7 @@ impl Forwarder {
         Ok(Self { commands: Some(commands), waker, thread: Some(thread) })
     }
 
-    /// Drops the packets that are not due yet, resets the counts, and starts a new link.
+    /// Applies a new configuration: discards the packets that are not due yet, and resets the counts.
     pub fn configure(&self, config: LinkConfig) {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
@@ -158,7 +158,7 @@ impl ForwardedDirection {
         self.before.push(self.latest, extra_delay, frame);
     }
 
-    /// Adds a frame that reaches the link at `at`. The delay from there to its destination is `extra_delay`.
+    /// Adds a frame that reaches the link at `at`. Its delay behind the link is `extra_delay`.
     fn enqueue(&mut self, at: Nanos, extra_delay: Nanos, frame: Frame, pool: &mut Pool) {
         let bytes = (frame.0.len() - ETHERNET_HEADER) as u32;
         if let Err(dropped) = self.model.offer(at, bytes, extra_delay, frame) {
@@ -176,7 +176,7 @@ impl ForwardedDirection {
         self.before.push(at, 0, frame);
     }
 
-    /// Returns the time at which the next frame moves on, unless another arrives before.
+    /// Returns the time at which the next frame reaches or leaves the link, unless another comes before.
     fn next_due(&self) -> Option<Nanos> {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
@@ -195,7 +195,7 @@ impl ForwardedDirection {
             return false;
         }
         if socket.send(&mut self.due, |frame| pool.recycle(frame)).is_err() {
-            // The packets of a removed interface are lost.
+            // The interface may have been removed. Its packets are lost.
             self.overruns += self.due.len() as u32;
             self.due.drain(..).for_each(|frame| pool.recycle(frame));
         }
@@ -235,7 +235,7 @@ struct Directions {
 
 impl Directions {
     fn new(config: LinkConfig) -> Self {
-        // A trace of the rate begins now, so that compared loads have the same link.
+        // A rate trace starts at the time of the configuration, so that compared loads have the same link.
         let (down, up) = Direction::pair(&config.down, &config.up, &config.path, monotonic_ns());
         Self { down: ForwardedDirection::new(down), up: ForwardedDirection::new(up), config }
     }
@@ -319,7 +319,7 @@ impl Worker {
         from_client + from_origins > 0
     }
 
-    /// Waits until a packet arrives or is due, or a command comes.
+    /// Waits until a packet arrives or is due, or a command arrives.
     fn wait(&mut self) {
         let Directions { down, up, .. } = &self.directions;
         let next = down.next_due().into_iter().chain(up.next_due()).min();

@@ -1,9 +1,9 @@
-//! The sysctls of a world.
+//! Lists the sysctls that a world sets and records.
 
 use fastopen_link::ip::Version;
 
-/// Settings of both namespaces. Those that are Linux's defaults (Documentation/networking/ip-sysctl.rst) are
-/// set so that the machine's settings are not inherited.
+/// Settings of the client's and the origins' namespace. Those that are Linux's defaults
+/// (Documentation/networking/ip-sysctl.rst) are set so that the machine's settings are not inherited.
 const SYSCTLS: [(&str, &str); 19] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),
@@ -13,12 +13,12 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_ecn", "2"),
     ("net.ipv4.tcp_max_syn_backlog", "8192"),
     ("net.ipv4.tcp_moderate_rcvbuf", "1"),
-    // Windows and RTTs are not carried over to later connections. Cookies are saved nevertheless.
+    // Windows and RTTs are not carried over to later connections. Cookies are saved even so.
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
-    // SYN cookies exclude Fast Open, and would hide a full queue, which refuses connections without them.
+    // SYN cookies exclude Fast Open, and would hide a full queue: without them, it refuses connections.
     (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
@@ -30,29 +30,29 @@ const SYSCTLS: [(&str, &str); 19] = [
 
 /// Further settings of both namespaces of an IPv6 world.
 const V6_SYSCTLS: [(&str, &str); 2] = [
-    // Linux's default: labels identify flows (RFC 6437).
+    // Linux's default. Flow labels identify flows (RFC 6437).
     ("net.ipv6.auto_flowlabels", "1"),
     // Sockets may be bound to any address of a local network, as in IPv4.
     ("net.ipv6.ip_nonlocal_bind", "1"),
 ];
 
 pub(super) const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
-/// The use of Fast Open by each end, as bits.
+/// Bits that enable Fast Open for the clients and the listeners of a namespace.
 pub(super) const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
 /// Time for which an end pauses Fast Open after it detected a black hole; 0 disables the detection. Writing
-/// it ends a pause (`proc_tfo_blackhole_detect_timeout`).
+/// this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
 pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
 /// 1 if the congestion window of an idle connection shrinks.
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
-/// Returns the settings of both ends of a world.
+/// Returns the names and values of the settings of both ends of a world.
 pub(super) fn sysctls(ip: Version) -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_ipv6 = if ip == Version::V6 { &V6_SYSCTLS[..] } else { &[] };
     SYSCTLS.iter().chain(of_ipv6).copied()
 }
 
-/// Returns the names of the settings that a world makes and records.
+/// Returns the names of the settings that a world sets and records.
 pub fn recorded_sysctls(ip: Version) -> impl Iterator<Item = &'static str> {
     sysctls(ip).map(|(name, _)| name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

@@ -10,8 +10,8 @@
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```
 //! Each origin host has its own address. The client gets a new address for every load, so that nothing that
-//! the kernel keeps per address (cookies, metrics, `TIME_WAIT`) passes from load to load. Flushing
-//! `tcp_metrics` instead would need root of the whole machine.
+//! the kernel keeps for an address (cookies, metrics, `TIME_WAIT`) passes from load to load. To flush
+//! `tcp_metrics` instead, this program would have to be root of the whole machine.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -36,8 +36,7 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of both inner interfaces. Without ARP the kernel addresses frames to the sender's own
-/// address.
+/// Ethernet address of both inner interfaces: without ARP, the kernel sends frames to the sender's address.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -73,7 +72,7 @@ pub struct Topology {
     /// The namespace of the origins.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
-    /// The address of the client's interface, if it has one.
+    /// The address of the client's interface in an IPv6 world, once it has one.
     shown: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
@@ -93,7 +92,7 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds the topology. The origins make cookies with `fastopen_key`, and only they use `core`.
+    /// Builds the topology. Origins make cookies with `fastopen_key`; only their packets use `core`.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -139,7 +138,7 @@ impl Topology {
             routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
-        // Must precede all listeners: those without a Fast Open queue get one when they begin to listen.
+        // Must precede all listeners: a listener without a Fast Open queue gets one when it begins to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
         topology.wait_until_up()?;
         Ok(topology)
@@ -186,8 +185,7 @@ impl Topology {
         near.run(|| {
             let mut routes = RouteSocket::open()?;
             for ((one, one_name), (other, other_name)) in pairs {
-                // Both ends have the same Ethernet address, because without ARP the kernel addresses frames
-                // to the sender's own address.
+                // Both ends have the same Ethernet address, to which the kernel sends frames without ARP.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
                 routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
             }
@@ -197,7 +195,7 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace, which receives all packets to `own`.
+    /// Sets up the calling thread's namespace as an end of the world that receives all packets to `own`.
     fn set_up_inner(&self, own: Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -234,7 +232,7 @@ impl Topology {
         }
     }
 
-    /// Opens the link's ends towards the client and the origins.
+    /// Opens the packet sockets of the link, one towards the client and one towards the origins.
     ///
     /// # Errors
     /// If no packet socket can be opened.
@@ -284,9 +282,9 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Makes programs look up names in the world's version of IP. With IPv4, adds an address to the client's
-    /// interface, which always has one with IPv6. With IPv6, adds a default route, because Chromium looks up
-    /// IPv6 addresses only if it has a route to the Internet.
+    /// Makes programs look up addresses of the world's version of IP. With IPv4, adds an address to the
+    /// client's interface; with IPv6, the interface already has one. With IPv6, adds a default route, because
+    /// Chromium looks up IPv6 addresses only if it has a route to the Internet.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -324,7 +322,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the keys of the origins' cookies: the first to make cookies, and all to accept cookies.
+    /// Sets the keys of the origins' Fast Open cookies. The first makes cookies; all accept cookies.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -349,7 +347,7 @@ impl Topology {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
 
-    /// Sets the use of Fast Open by both ends, and ends the pause of a client that suspects a black hole.
+    /// Sets the use of Fast Open by both ends, and ends the pause of an end that suspects a black hole.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -389,7 +387,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
         Version::V6 => "net.ipv6.conf.all.forwarding",
     };
     let mut routes = RouteSocket::open()?;
-    // IPv6 routers join a multicast group, and would send reports of that over the link.
+    // IPv6 routers join multicast groups, and would report this over the link.
     for interface in [to_client, to_origins].iter().filter(|_| ip == Version::V6) {
         routes.disable_multicast(interface)?;
     }
@@ -404,7 +402,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Disables IPv6 in the calling thread's namespace, or enables it without the kernel's own packets.
+/// Disables IPv6 in the calling thread's namespace, or enables it without packets of the kernel's own.
 fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     if ip == Version::V4 {
         // A kernel without IPv6 does not have the setting.

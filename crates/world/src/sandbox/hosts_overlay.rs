@@ -11,7 +11,7 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// A world's files for name resolution and trust, mounted over the machine's. Dropping it unmounts them.
+/// The world's hosts and certificate files, mounted over the machine's. Dropping it unmounts them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -21,9 +21,9 @@ impl HostsOverlay {
     /// The file of certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files, and checks each name in the hosts file with a lookup, as clients do. Programs query
-    /// the `resolver`, over TCP if its flag is true. Without a resolver the hosts file contains all names.
-    /// Programs trust only the `authority`, if there is one.
+    /// Mounts the files, then checks each name in the hosts file with a lookup, as clients do. `resolver` is
+    /// the address of the resolver that programs query, and true if they query it over TCP. Without a
+    /// resolver the hosts file contains all names. Programs trust only the `authority`, if there is one.
     ///
     /// # Errors
     /// If the files cannot be mounted, or a name resolves to another address.
@@ -32,10 +32,10 @@ impl HostsOverlay {
         authority: Option<&Authority>,
         resolver: Option<(IpAddr, bool)>,
     ) -> Result<Self, Failure> {
-        // Local names are always in the file, since they are never sent to a resolver.
+        // `localhost` and addresses are always in the file, because programs never query a resolver for them.
         let in_file = |host: &str| resolver.is_none() || host == "localhost" || !is_name(host);
         let mut file = String::new();
-        // A page may be served as localhost.
+        // The page may have a host `localhost` with another address.
         if !hosts.contains_key("localhost") {
             file.push_str("127.0.0.1 localhost\n");
         }
@@ -44,7 +44,7 @@ impl HostsOverlay {
         }
         let root = authority.map(Authority::root_pem);
         let by_name = resolver.map(|(address, over_tcp)| {
-            // resolv.conf(5)
+            // `use-vc` makes the stub resolver use TCP (resolv.conf(5)).
             let options = if over_tcp { "options use-vc\n" } else { "" };
             format!("nameserver {address}\n{options}")
         });
@@ -76,7 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns the hosts and their further names: aliases if bodies use them, siblings if bodies are recorded.
+/// Adds to `hosts` their aliases if synthetic bodies use these, and their siblings if bodies are recorded. A
+/// sibling that is one of the hosts keeps its own address.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -92,8 +93,7 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<Str
     named
 }
 
-/// Returns a host and its further names: its alias if bodies use aliases, and its siblings outside the page
-/// if bodies are recorded.
+/// Returns the host, its alias if bodies use it, and its siblings outside the page if bodies are recorded.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -106,8 +106,8 @@ pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     names
 }
 
-/// Returns the hosts whose names differ from `host` in its first digit; none for an address. Scripts choose
-/// among such hosts at random, but a recording contains only one choice.
+/// Returns the names that differ from `host` only in its first digit; none if `host` has no digit or is an
+/// address. Scripts choose among such hosts at random, but a recording contains only one choice.
 fn siblings(host: &str) -> impl Iterator<Item = String> {
     let at = host.find(|letter: char| letter.is_ascii_digit()).filter(|_| is_name(host));
     let others =

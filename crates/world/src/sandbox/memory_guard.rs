@@ -1,7 +1,7 @@
-//! Limits the total memory of a client's processes.
+//! Limits the total memory of a world's external programs: the client and the server.
 //!
-//! A cgroup could do this in the kernel. But creating one with a limit needs an empty delegated cgroup, which
-//! users in a session or a container do not have.
+//! The kernel could do this with a cgroup. But to create a cgroup with a limit, a user needs an empty
+//! delegated cgroup, which users in a session or a container do not have.
 
 use std::io;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use fastopen_netns::process::{kill_all_others, memory_of_others};
 
-/// Maximum memory of a client, in bytes.
+/// Maximum memory of the external programs together, in bytes.
 const MOST_BYTES: u64 = 2 << 30;
-/// Interval between checks. A process can use up about 200 MB in this time.
+/// Interval between checks. A process can allocate about 200 MB in this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Kills the processes of a client if they use too much memory. Dropping it stops the guard.
+/// A thread that kills external programs if they use too much memory. Dropping it ends the thread.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -25,7 +25,7 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts to guard the other processes of this PID namespace.
+    /// Starts to guard the other processes of this PID namespace, if the caller is its PID 1.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -44,7 +44,7 @@ impl MemoryGuard {
         Ok(Self { exceeded, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns a message if the guard has killed the client since the last call.
+    /// Returns an error message if the guard has killed processes since the last call.
     pub fn reason(&self) -> Option<String> {
         let exceeded = self.exceeded.swap(false, Ordering::SeqCst);
         exceeded

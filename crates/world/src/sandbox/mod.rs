@@ -13,10 +13,11 @@ use fastopen_netns::{namespace, process};
 use crate::contract::Job;
 use crate::failure::Failure;
 
-/// Maximum size of the clients' folders, which are in memory, in bytes.
+/// Maximum size in bytes of the folders of clients and servers together. The folders are in memory.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// Returns the files that the jobs may see: all if a command or external server is not isolated.
+/// Returns the machine's files that the jobs' programs may see: the system's files, bodies files, and the
+/// programs and files of command lines. Shows all files if a command or external server is not isolated.
 pub fn view(jobs: &[Job]) -> View {
     let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
     let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);
@@ -29,7 +30,7 @@ pub fn view(jobs: &[Job]) -> View {
         files: jobs
             .iter()
             .filter_map(command)
-            // The command line of an external server may also contain files.
+            // The arguments of an external server may name files, too.
             .chain(jobs.iter().flat_map(server).filter(|word| word.is_absolute()))
             .chain(bodies)
             .collect(),
@@ -38,11 +39,11 @@ pub fn view(jobs: &[Job]) -> View {
     }
 }
 
-/// Runs `inside` as PID 1 of new namespaces, and returns its exit code. `inside` gets an error if `view`
-/// cannot be set up.
+/// Runs `inside` in a child process, which is PID 1 of new namespaces, and returns the child's exit code.
+/// `inside` gets an error if `view` cannot be set up.
 ///
 /// # Errors
-/// If the machine does not allow namespaces.
+/// If the machine does not allow namespaces, or no process can be started.
 pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
     namespace::enter_sandbox()?;
     Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)

@@ -23,7 +23,7 @@ const TAIL_BYTES: u64 = 4096;
 pub struct Home {
     /// The program's `HOME`, `TMPDIR` and working directory.
     pub folder: PathBuf,
-    /// The output file. It is outside the folder, where the program may change anything.
+    /// The output file. It is outside the folder, because the program may change anything in the folder.
     output: Output,
 }
 
@@ -34,24 +34,24 @@ impl Home {
     /// Creates the folder. The output file is created when it is opened.
     ///
     /// # Errors
-    /// If a folder of this name exists, or no memory is left.
+    /// If a folder of this name exists, or the tmpfs is full.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
         Ok(home)
     }
 
-    /// Returns the output file, to read its last lines.
+    /// Returns the file that receives the program's output.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Returns a command of these `words` (at least one). It runs confined in this folder, without input, and
-    /// its standard error goes to the output file. The caller must also restrict its view of the files
-    /// (`protect_files`).
+    /// Returns a command of these `words` (at least one). The command is confined, runs in this folder, has
+    /// no input, discards its standard output, and writes its standard error to the output file. The caller
+    /// must also restrict the files that the command can write (`protect_files`).
     ///
     /// # Errors
-    /// If no memory is left.
+    /// If the output file cannot be created, such as when its tmpfs is full.
     pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
         let mut command = Command::new(&words[0]);
         command
@@ -82,15 +82,15 @@ impl Output {
         Self(scratch().join(format!("{name}.output")))
     }
 
-    /// Opens the file for appending.
+    /// Opens the file for appending, and creates it if necessary.
     ///
     /// # Errors
-    /// If no memory is left.
+    /// If the output file cannot be created, such as when its tmpfs is full.
     pub fn file(&self) -> io::Result<File> {
         File::options().create(true).append(true).open(&self.0)
     }
 
-    /// Returns a colon and the last lines of the output, at most `lines`; an empty text if there are none.
+    /// Returns a colon and the last lines of the output, at most `lines`; an empty string if there are none.
     /// Skips lines without a letter or digit, which are empty or only mark a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
@@ -118,7 +118,7 @@ impl Drop for Output {
     }
 }
 
-/// Describes how a program ended.
+/// Returns a phrase for the end of a program, such as `ended with exit code 1`.
 pub fn how_ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),

@@ -1,5 +1,5 @@
-//! Reserves a core for the server of a benchmark. The server's threads run there, and the kernel processes
-//! its received packets there, so the core's busy time is the server's.
+//! Reserves a core for the server of a benchmark. The server's threads run on this core, and the kernel
+//! processes the server's received packets there, so the core's busy time is due to the server.
 
 use std::io;
 
@@ -9,20 +9,20 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// Sysctl for the cores that process packets of interfaces created later in the namespace (Linux 6.3).
+/// Sysctl for the cores that process received packets of interfaces that are created later (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
-/// Name of the thread of the built-in origins.
+/// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the other cores of the calling thread. Dropping it gives this thread all of them.
+/// The server's core, and the others of the thread that reserved it. On drop, the thread gets it back.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
 }
 
 impl ServerCore {
-    /// Reserves the last core of the calling thread, and excludes this thread from it. Returns None if the
-    /// thread has only one core, or in virtual time.
+    /// Reserves the last core on which the calling thread may run, and excludes the thread from this core.
+    /// Returns None in virtual time, or if the thread may run on only one core.
     ///
     /// # Errors
     /// If the kernel refuses to return or set the thread's cores.
@@ -45,8 +45,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Makes the kernel process received packets of interfaces that are created later: in `origins` on the
-    /// server's core, in `others` on another core. Has no effect before Linux 6.3.
+    /// Makes the kernel process the packets that interfaces receive in `origins` on the server's core, and in
+    /// `others` on another core. Applies to interfaces that are created later, from Linux 6.3 on.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -61,14 +61,14 @@ impl ServerCore {
     /// nanoseconds. `foreign` is true for an external server.
     ///
     /// # Errors
-    /// If the kernel does not report it.
+    /// If the kernel does not report the core's time.
     pub fn used(&self, foreign: bool) -> io::Result<(CoreTime, u64)> {
         let own = std::process::id();
         let of_server = |pid, name: &str| if foreign { pid != own } else { pid == own && name == ORIGINS };
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the core's use between two readings of [`Self::used`].
+    /// Returns the core's use in `elapsed_ns`, between the results `before` and `after` of [`Self::used`].
     pub fn record(
         &self,
         origins: &NetNs,

@@ -16,10 +16,10 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the server's hosts below `folder`. `resources` are the origins' resources.
+/// Writes the bodies of the server's hosts to files below `folder`. `resources` is in the page's order.
 ///
 /// # Errors
-/// If no space is left.
+/// If a folder or file cannot be created or written.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
@@ -32,8 +32,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Returns the indices of the resources that can be files, by path. Such resources have method GET, status
-/// 200, a path that is valid for a file, and the same size for all queries.
+/// Maps the path of each file to its resource's index. Leaves out paths that are invalid, are folders of
+/// other files, or have resources with another method than GET, another status than 200 or different sizes.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {
@@ -63,7 +63,7 @@ fn path_of(resource: &Resource) -> Option<PathBuf> {
     parts.iter().all(fits).then(|| parts.iter().collect())
 }
 
-/// Decodes percent-encoded bytes of a path, as servers do; None if the result is not text.
+/// Decodes percent-encoded bytes of a path, as servers do; None if the result is not UTF-8 or contains a NUL.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

@@ -1,6 +1,6 @@
 //! Runs an external server between client and origins: a command that listens in the origins' namespace, on
-//! [`PORT`] of its hosts. The origins behind it listen on [`UPSTREAM_PORT`] of the same addresses. Clients
-//! reach the origins of all other hosts on that port, too.
+//! [`PORT`] of the hosts that it serves. The origins behind the server listen on [`UPSTREAM_PORT`] of the
+//! same addresses. On this port, clients also reach the origins of the hosts that the server does not serve.
 
 mod files;
 mod sockets;
@@ -27,22 +27,22 @@ use crate::sandbox::program::{Home, how_ended};
 
 /// The port on which a server must listen at its hosts' addresses, whatever ports the page's URLs have.
 pub const PORT: u16 = 80;
-/// The port of the same addresses on which the origins behind a server listen.
+/// The port on which the origins behind a server listen, at the same addresses.
 pub const UPSTREAM_PORT: u16 = 8080;
 /// Folder with the page's bodies (`site/HOST/PATH`), in the server's working directory.
 const SITE: &str = "site";
-/// Timeout for a server to listen.
+/// Timeout for a server that runs but does not listen yet.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for a server that listens elsewhere, or whose first process has ended.
+/// Timeout for a server that does not listen for all its hosts, or whose first process ended without error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
-/// Interval between checks of the server's sockets when a load ends.
+/// Interval between checks whether the server's connections are established or closed.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
-/// Number of the server's last lines of output in an error.
+/// Maximum number of the server's last lines that an error quotes.
 const LAST_LINES: usize = 4;
 
 /// A running server. Dropping it ends the server.
@@ -50,10 +50,10 @@ pub struct Server {
     name: String,
     /// The hosts that the server serves, and their addresses.
     hosts: BTreeMap<String, IpAddr>,
-    /// The Fast Open queue for listeners without one; None if listeners are not changed.
+    /// The Fast Open queue to set for listeners that have none; None if listeners are not changed.
     queue: Option<u16>,
     child: RefCell<Child>,
-    /// Makes the server's connections to the origins use Fast Open.
+    /// Intercepts the server, if the job requests Fast Open for its connections to the origins.
     _watch: Option<Watch>,
     /// The server's sockets.
     pub sockets: ServerSockets,
@@ -61,11 +61,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server of a job in the namespace of its origins, and waits until it listens. `resources`
-    /// are the origins' resources, whose bodies the server gets as files.
+    /// Starts the command line `words` as the server of a job in the origins' namespace, and waits until it
+    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server.
     ///
     /// # Errors
-    /// If the server cannot be started, ends, or listens elsewhere; the error has its last lines of output.
+    /// If the server cannot be started, ends, or listens elsewhere. The error quotes its last lines.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -120,10 +120,10 @@ impl Server {
         }
     }
 
-    /// Prepares the server for a load: sets the Fast Open queue of its listeners if the job requests it.
+    /// Checks that the server listens, and gives its listeners a Fast Open queue if the job requests it.
     ///
     /// # Errors
-    /// If the server has ended or no longer listens; the error has its last lines of output.
+    /// If the server no longer listens (the error quotes its last lines), or the queue cannot be set.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -133,10 +133,10 @@ impl Server {
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
-    /// Returns the reason if the server no longer serves.
+    /// Returns the reason if the server no longer listens for all its hosts.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets.
+    /// If the kernel does not list the server's sockets.
     pub fn failure(&self) -> Result<Option<String>, Failure> {
         Ok(self.problem()?.map(|problem| self.described(&problem)))
     }
@@ -200,8 +200,8 @@ enum Problem {
     Silent,
 }
 
-/// Starts the command from a new thread in `namespace`, so that its restrictions do not affect this thread.
-/// With Fast Open, the command is intercepted.
+/// Starts the command in `namespace`, from a new thread, because the restrictions also apply to the thread
+/// that starts the command. With `fastopen`, the command is intercepted.
 fn spawn(
     command: Command,
     namespace: NetNs,

@@ -1,4 +1,4 @@
-//! Reads an external server's sockets from the kernel: `sock_diag`, and `TCP_FASTOPEN` of its listeners.
+//! Reads an external server's sockets from the kernel (`sock_diag`), and sets its Fast Open queues.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ impl fmt::Display for Listening {
     }
 }
 
-/// The sockets of the server's port in one network namespace.
+/// An external server's sockets in one network namespace: its listeners, and the connections to [`PORT`].
 pub struct ServerSockets {
     namespace: NetNs,
     /// Reports destroyed sockets; None if only open sockets are observed.
@@ -56,8 +56,8 @@ pub struct ServerSockets {
 }
 
 impl ServerSockets {
-    /// Observes the sockets of the calling thread's network namespace, which must be `namespace`. `destroyed`
-    /// is true to observe destroyed sockets, too, which costs the kernel time for each.
+    /// Observes the sockets of the calling thread's network namespace, which must be `namespace`. With
+    /// `destroyed`, also observes each socket that is destroyed, which costs the kernel some time.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -70,10 +70,10 @@ impl ServerSockets {
         self.namespace.run(|| open_sockets().map_err(|error| Error::other("listing TCP sockets", error)))
     }
 
-    /// Returns the listeners of all ports.
+    /// Returns all listeners of the namespace.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets.
+    /// If the kernel does not list the sockets.
     pub fn listening(&self) -> Result<Vec<Listening>> {
         let listening = |report: SocketReport| {
             let Outcome::Known(info) = report.outcome else { return None };
@@ -83,11 +83,11 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Returns the addresses of a port's listeners. Each address has the smallest Fast Open queue of the
-    /// listeners that share it; None if a queue cannot be read.
+    /// Maps each address on which a port has listeners to the smallest Fast Open queue of these listeners;
+    /// None if a queue cannot be read.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets.
+    /// If the kernel does not list the sockets.
     pub fn queues(&self, port: u16) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
@@ -99,10 +99,10 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Sets the Fast Open queue of those listeners of a port that have none.
+    /// Sets the Fast Open queue of the listeners on a port that have none.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets, or refuses the change.
+    /// If the kernel does not list the sockets, or refuses the change.
     pub fn set_missing_queues(&self, port: u16, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
             let set = || {
@@ -117,10 +117,10 @@ impl ServerSockets {
         Ok(())
     }
 
-    /// Returns `TCP_INFO` of every connection since [`ServerSockets::forget`], open or destroyed.
+    /// Returns `TCP_INFO` of connections that are open or were destroyed since [`ServerSockets::forget`].
     ///
     /// # Errors
-    /// If the kernel does not list its sockets.
+    /// If the kernel does not list the sockets.
     pub fn evidence(&self) -> Result<BTreeMap<FourTuple, TcpInfo>> {
         let open = self.open()?;
         self.handle_events();
@@ -129,7 +129,7 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for those in `wanted`.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for all of `wanted`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -149,7 +149,7 @@ impl ServerSockets {
     /// Waits until the connection from `client` is established. Returns false after `timeout`.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets.
+    /// If the kernel does not list the sockets.
     pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| {
             let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
@@ -162,7 +162,7 @@ impl ServerSockets {
     /// Waits until no connection is open. Returns false after `timeout`.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets.
+    /// If the kernel does not list the sockets.
     pub fn wait_until_closed(&self, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| !sockets.iter().any(|one| connection(one).is_some()))
     }
@@ -178,7 +178,7 @@ impl ServerSockets {
         Ok(true)
     }
 
-    /// Forgets the connections that were destroyed.
+    /// Forgets the destroyed connections.
     pub fn forget(&self) {
         self.handle_events();
         self.closed.borrow_mut().clear();
@@ -193,7 +193,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns the four-tuple and `TCP_INFO` of a connection to the server; None for another socket.
+/// Returns a connection's four-tuple and `TCP_INFO`; None for other sockets or if `TCP_INFO` is unknown.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

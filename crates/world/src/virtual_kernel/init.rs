@@ -1,5 +1,4 @@
-//! Runs as PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, writes the records
-//! there, and powers off.
+//! Runs as PID 1 of the virtual engine's kernel, with jobs and records in a folder of the host.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -13,20 +12,20 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;
 
-/// Mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
+/// Name of the mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
 /// Name of the file with the jobs.
 pub const JOBS: &str = "jobs";
 /// Name of the file with the records.
 pub const RECORDS: &str = "records";
 
-/// Start of the name of each file of recorded bodies; the number follows.
+/// Start of the names of files with recorded bodies. The number of the file follows.
 pub const BODIES: &str = "bodies-";
 
-/// Name of the folder of packetdrill and its scripts.
+/// Name of the folder with packetdrill and its scripts.
 pub const SCRIPTS: &str = "scripts";
 
-/// Returns the path of a file of recorded bodies inside the kernel.
+/// Returns the path that the file of recorded bodies with this number has inside the kernel.
 pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
@@ -36,7 +35,7 @@ pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
 
-/// Prepares the system, runs `work` on the jobs' text, and powers off.
+/// Prepares the system, runs `work` with the jobs' text and a writer of records, and powers off.
 pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     process::tune_malloc();
     match prepare(folder) {
@@ -46,7 +45,7 @@ pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     init::power_off()
 }
 
-/// Runs the packetdrill scripts of the plan in the file of jobs, and powers off.
+/// Runs the packetdrill scripts of the plan that is in the file for jobs, and powers off the kernel.
 pub fn run_scripts(folder: &str) -> ! {
     let done = init::mount_devices().map_err(Failure::from).and_then(|()| {
         let (plan, records) = prepare(folder)?;

@@ -1,5 +1,5 @@
 //! Launches the virtual engine: starts a User-Mode Linux kernel in virtual time with this program as PID 1,
-//! copies its records to the output, and kills a kernel that hangs.
+//! copies the kernel's records to the output, and kills a kernel that hangs.
 //!
 //! Jobs and records are exchanged in a folder of the host, the only one that the kernel mounts writable,
 //! except for the output folder of a command. The folder is removed at the end, or by a cleanup process if
@@ -34,7 +34,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Environment variable that sets how long (in real time) a kernel may write no record, in seconds.
+/// Environment variable for the maximum real time without a record or output of a kernel, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Timeout of a packetdrill script in real time, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
@@ -62,7 +62,7 @@ pub enum Task<'a> {
     Jobs(&'a [Job]),
     /// packetdrill scripts. Each has one record.
     Scripts(&'a Plan),
-    /// A command in the world of a job, and the file to write the packets to.
+    /// A job in whose world a command runs, the command's session, and the file for the captured packets.
     Command(&'a Job, &'a Session, Option<&'a File>),
 }
 
@@ -84,7 +84,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the number of jobs or scripts.
+    /// Returns the number of jobs or scripts; 1 for a command.
     fn parts(self) -> usize {
         match self {
             Self::Jobs(jobs) => jobs.len(),
@@ -93,7 +93,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the name of a job or script; None for a command.
+    /// Returns the name of the job or script with this index; None for a command.
     fn name(self, part: usize) -> Option<String> {
         match self {
             Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
@@ -127,7 +127,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the maximum real time between two records, in seconds.
+    /// Returns the maximum real time without a record or output, in seconds.
     fn silence_s(self) -> u64 {
         match self {
             Self::Jobs(jobs) => {
@@ -142,8 +142,9 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Runs the task in `text` on `kernel`, writes the records to `records`, and returns the exit code. If the
-/// kernel does not start, hangs, or ends too early, returns the exit code of `report`.
+/// Runs the task (`text` is its JSON) on `kernel`, writes the records to `records`, and returns the exit
+/// code. If the kernel does not start, hangs, or ends too early, passes that to `report` and returns its
+/// result.
 ///
 /// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
 /// everything that this process sees (`hostfs`).
@@ -191,8 +192,9 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Also restricts this process to the view with Landlock. Fails if the task is foreign and neither the
-/// namespaces (`entered`) nor Landlock work.
+/// Restricts this process to the view with Landlock, in addition to the namespaces. Returns `entered`, the
+/// result of entering these, if the kernel has no Landlock and the task is foreign, so that it needs one of
+/// them.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -234,7 +236,7 @@ fn boot(
                 Err(Unfinished { job: None, failure: boot_failure(reason(), memory_bytes) })
             };
         }
-        // A command may compute for a long time.
+        // A command may compute for a long time, so it is not checked.
         if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
@@ -256,20 +258,20 @@ fn boot(
     }
 }
 
-/// Detects a program in the kernel that computes without end. Meanwhile virtual time stands still, and no
-/// other process in the kernel runs that could end the program.
+/// Detects a program in the kernel that computes without end. While it computes, virtual time stands still,
+/// and no other process in the kernel runs that could end the program.
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// Number of waits and CPU time of the kernel's process, and the CPU time of all processes when these
-    /// last changed.
+    /// The number of waits and the CPU time of the kernel's process when one of them last changed, and the
+    /// CPU time of all processes at that moment.
     changed: Option<((String, Duration), Duration)>,
 }
 
 impl Spinning {
-    /// Checks once a second. Returns true if the kernel's process neither waited nor computed while the
-    /// processes of this PID namespace computed for [`SPINNING`]. PID 1 of the kernel, this program, runs in
-    /// the kernel's process (patch 0004), so only other programs are detected.
+    /// Checks once a second, and returns false in between. Returns true if the kernel's process neither
+    /// waited nor computed while the processes of this PID namespace computed for [`SPINNING`]. PID 1 of the
+    /// kernel, this program, runs in the kernel's process (patch 0004), so only other programs are detected.
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -289,10 +291,10 @@ impl Spinning {
     }
 }
 
-/// The reason why not all jobs were done.
+/// The failure of a task that a kernel did not complete.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// The job that was running; None if there was none yet.
+    /// The running job or script; None for a command, or before the kernel started.
     pub job: Option<String>,
     /// The failure.
     pub failure: Failure,
@@ -307,14 +309,14 @@ fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// Returns the kernel's arguments, without [`FREE_CLOCK`] for a task that polls the clock.
+/// Returns the arguments of `kernel`, without [`FREE_CLOCK`] if the task polls the clock.
 fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
     let polled = task.polls_clock();
     let all = kernel.arguments.iter().map(String::as_str);
     all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
 }
 
-/// Returns the argument that seeds the kernel's random numbers, for a command.
+/// Returns the argument that seeds the kernel's random numbers for a command; None for other tasks.
 fn seed(task: Task) -> Option<String> {
     let Task::Command(job, ..) = task else { return None };
     Some(format!("rng-seed={}", job.seed))
@@ -378,9 +380,11 @@ impl Progress<'_> {
         struct Summary {
             r#type: String,
             fault: Option<Fault>,
-            /// The exit code of a command, the code of its failure, and the signal that ended it.
+            /// Exit code of a command.
             exit_code: Option<i32>,
+            /// Exit code for a failure of a command.
             code: Option<i32>,
+            /// Signal that ended a command.
             signal: Option<i32>,
         }
         // Skips long and frequent records that end no job.
@@ -431,7 +435,7 @@ impl Folder {
     }
 }
 
-/// Replaces each `origins.bodies_file` of jobs by the file's path inside the kernel.
+/// Replaces each `origins.bodies_file` in the JSON of jobs with the file's path inside the kernel.
 fn with_bodies(text: &[u8], places: &[(&Path, PathBuf)]) -> io::Result<Vec<u8>> {
     let mut changed = Vec::new();
     for job in serde_json::Deserializer::from_slice(text).into_iter::<serde_json::Value>() {

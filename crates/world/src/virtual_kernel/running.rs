@@ -18,20 +18,20 @@ use fastopen_netns::{cores, process};
 use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
 
-/// Maximum time slice of the kernel on a core that others want too.
+/// Maximum time slice of the kernel on a core that other threads want to use, too.
 const SLICE_NS: u64 = 100_000;
 /// Interval between checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Maximum time for the console's thread to read the rest after the kernel has ended.
+/// Time in which the console's thread can read the rest of the output after the kernel has ended.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of the console's last lines in an error.
+/// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
 
 /// A file that the kernel writes, and the standard stream of this process that gets its bytes.
 pub(super) struct Stream {
     from: File,
     read: u64,
-    /// None if its reader has closed it.
+    /// The standard stream; None if its reader has closed it.
     to: Option<File>,
 }
 
@@ -45,7 +45,7 @@ impl Stream {
         Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
     }
 
-    /// Copies new bytes. Returns true if there were any.
+    /// Copies new bytes of the file. Returns true if there were any.
     pub(super) fn copy(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -61,11 +61,11 @@ impl Stream {
 pub(super) struct Running {
     pub(super) child: Child,
     records: File,
-    /// The number of bytes of records that were read.
+    /// The number of bytes that were read from `records`.
     read: u64,
     /// The incomplete line at the end of the records that were read.
     rest: Vec<u8>,
-    /// The standard streams of a command.
+    /// The standard streams of a command; empty for other tasks.
     pub(super) streams: Vec<Stream>,
     console: Arc<Mutex<VecDeque<String>>>,
     /// Receives nothing, and disconnects when the console is closed.
@@ -102,7 +102,7 @@ impl Running {
         process::tie_to_parent(&mut command);
         // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
         let _ = cores::stay();
-        // The kernel computes without a pause, and real-time worlds on the same core wait for its time slice.
+        // The kernel never pauses, so real-time worlds on the same core wait until its time slice ends.
         process::set_time_slice(SLICE_NS);
         let child = command.spawn()?;
         drop(command);
@@ -125,7 +125,7 @@ impl Running {
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Writes new complete lines to `out`. Returns true if there were any.
+    /// Copies new complete lines to `out`, and counts them in `progress`. Returns true if there were any.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;
@@ -151,7 +151,8 @@ impl Running {
         Ok(any)
     }
 
-    /// Copies the packets of a command from the folder to the file for them.
+    /// Copies a command's captured packets from the kernel's folder to the file that the task names. Does
+    /// nothing if the task names no file or there are no packets.
     pub(super) fn copy_packets(task: Task, folder: &Folder) -> io::Result<()> {
         let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.path().join(PACKETS)) else { return Ok(()) };

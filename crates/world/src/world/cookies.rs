@@ -1,5 +1,5 @@
-//! Fetches Fast Open cookies, as an earlier visit would: from all hosts for the client, and from the origins
-//! for an external server.
+//! Fetches Fast Open cookies as an earlier visit would have done: from all hosts for the client, and from the
+//! origins behind an external server for the server.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,26 +15,27 @@ use super::load::SETTLE_TIMEOUT;
 use crate::server;
 
 impl Servers {
-    /// Fetches a cookie for `client` from each host and from a resolver over TCP. The link must be unshaped.
+    /// Fetches a cookie for `client` from each host, and from the resolver if it is queried over TCP. The
+    /// link must be unshaped.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses: Vec<_> = self.addresses.iter().copied().chain(self.resolver).collect();
         self.fetch(client, of_each_host(&addresses))
     }
 
-    /// Fetches a cookie from the first host for each of these addresses of `client`.
+    /// Fetches a cookie for each of these addresses of `client` from the first host.
     pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[IpAddr]) -> Result<()> {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches cookies for an external server from the origins behind it, as if it had run for a while.
+    /// Fetches a server's cookies from the origins behind it, as if the server had run for a while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
         self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Fetches cookies: connections from `namespace` request a cookie and are then reset. Each pair consists
-    /// of the client's address, or None for the default, and the server's address.
+    /// Opens a connection from `namespace` for each pair. The connection requests a cookie and is then reset.
+    /// A pair consists of the client's address, or None for the default one, and the server's address.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -52,8 +53,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // A connection that is accepted later would count for the load. A reset that overtakes the
-                // last packet of the handshake, on another processor, would end the connection too early.
+                // An open connection that is accepted later would count for the load. A reset that overtakes
+                // the handshake's last packet, on another processor, would end the connection too early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;
@@ -74,8 +75,8 @@ impl Servers {
     }
 }
 
-/// Returns the first address of each host, for the default client address. A second connection to a host
-/// would use the cookie and wait for the first write.
+/// Returns a pair for each host: None (the default client address) and the host's first address. A second
+/// connection to a host would use the cookie, and would not send its SYN before the first write.
 fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

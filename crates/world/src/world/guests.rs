@@ -19,19 +19,19 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Output, how_ended};
 
-/// Timeout for a server to open its first socket.
+/// Timeout for a server to open its first socket that waits for clients.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks of the sockets.
+/// Interval between checks whether a server waits for clients.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Files that list the sockets of the reading thread's network namespace, and the state of sockets that wait
-/// for clients: `0A` is `TCP_LISTEN`; UDP sockets wait in any state.
+/// Files that list the sockets of the reading thread's network namespace, each with the state of sockets that
+/// wait for clients: `0A` is `TCP_LISTEN`; UDP sockets wait in any state (None).
 const SOCKETS: [(&str, Option<&str>); 4] = [
     ("/proc/thread-self/net/tcp", Some("0A")),
     ("/proc/thread-self/net/tcp6", Some("0A")),
     ("/proc/thread-self/net/udp", None),
     ("/proc/thread-self/net/udp6", None),
 ];
-/// Number of a server's last lines of output in an error.
+/// Maximum number of a server's last lines that an error quotes.
 const LAST_LINES: usize = 4;
 
 /// A program that serves a host of the world.
@@ -44,17 +44,17 @@ pub struct GuestServer {
     pub command: Vec<String>,
 }
 
-/// The servers beside a command in a world, and the environment of all.
+/// The servers that run beside a command in a world, and the environment variables of all these programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guests<'a> {
     /// The servers.
     pub servers: &'a [GuestServer],
-    /// Environment of the servers and of the command; None for the environment of this process.
+    /// Environment variables of the servers and of the command; None for those of this process.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
 impl Guests<'_> {
-    /// Returns true if the servers serve all these hosts. Then nothing else listens there.
+    /// Returns true if there are servers and they serve all these hosts. Then no origin listens.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))
@@ -71,10 +71,10 @@ impl Drop for Running {
     }
 }
 
-/// Starts the servers in the namespace of the origins, each when the previous one listens.
+/// Starts the servers in the namespace of the origins, one after another: each when the previous one listens.
 ///
 /// # Errors
-/// If a server cannot be started, fails before it listens, or listens nowhere; the error has its last lines.
+/// If a server cannot be started, fails, or does not listen in time. The error quotes its last lines.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
@@ -101,7 +101,7 @@ fn start(
     }
     let before = sockets(origins)?;
     let namespace = origins.clone();
-    // A separate thread, because the restrictions stay with a thread.
+    // In a separate thread, because a thread keeps its restrictions forever.
     let spawn = move || {
         namespace.enter()?;
         if isolated {

@@ -1,4 +1,4 @@
-//! Injects faults into a load's observations, for soak tests that check if the evidence finds each fault.
+//! Injects faults into a load's observations, for soak tests that check whether the evidence finds them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,14 +14,14 @@ pub(super) struct Observed<'a> {
     pub cookies: &'a mut Vec<IpAddr>,
     /// True if the load begins with the cookies of all hosts; None if it does not use Fast Open.
     pub warm: Option<bool>,
-    /// True if the evidence has a lower bound for the time of first responses.
+    /// True if the evidence compares the times of first responses with a lower bound.
     pub timed: bool,
 }
 
 /// Injects a fault. Returns false if the fault cannot change anything in the load.
 type Fault = fn(&mut Observed) -> bool;
 
-/// The last fault is possible in every load.
+/// The last fault can be injected into every load with a complete response.
 const FAULTS: [Fault; 10] = [
     wrong_cookies,
     |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),
@@ -41,7 +41,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects the fault with this number, or the next one that is possible in this load.
+/// Injects the fault with this number (modulo their number), or the next one that the load allows.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
@@ -52,7 +52,7 @@ fn wrong_cookies(observed: &mut Observed) -> bool {
     match observed.warm {
         None => false,
         Some(true) => {
-            // Hosts may share an address.
+            // Hosts that share an address also share its cookie.
             let last = observed.cookies.pop();
             observed.cookies.retain(|address| Some(*address) != last);
             last.is_some()
@@ -69,7 +69,7 @@ fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> bool {
     true
 }
 
-/// Makes the first response of a connection arrive when the connection is opened.
+/// Makes a connection's first response arrive at the time when the connection was opened.
 fn answered_at_once(observed: &mut Observed) -> bool {
     if !observed.timed {
         return false;
@@ -94,7 +94,7 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     true
 }
 
-/// Adds a query at the resolver that nobody sent.
+/// Counts a query at the resolver that no client sent.
 fn another_query(observed: &mut Observed) -> bool {
     observed.loaded.lookups.first_mut().is_some_and(|lookup| {
         lookup.resolver.queries += 1;

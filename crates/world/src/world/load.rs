@@ -64,14 +64,14 @@ impl<'a> World<'a> {
         Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
-    /// Gives the client a new address, and sets up the cookies, cache and link for the load.
+    /// Gives the client this address, makes an earlier visit if needed, and sets up cookies and link.
     pub(super) fn prepare(
         &self,
         address: IpAddr,
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
-        // The resets of the last load must arrive before the link is configured, because that drops packets.
+        // Configuring the link drops packets, so the resets of the last load must arrive first.
         self.settle()?;
         self.servers.server.as_ref().map_or(Ok(()), Server::prepare)?;
         self.network.link.configure(&LinkConfig::default())?;
@@ -98,8 +98,8 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Makes the client's earlier visit, for its cache or session tickets. The visit uses an unshaped link,
-    /// and no Fast Open, so that it leaves no cookie. Ends its connections.
+    /// Makes the client's earlier visit, which leaves a cache or session tickets, and ends its connections.
+    /// The visit uses an unshaped link, and no Fast Open, so that it leaves no cookie.
     fn visit(
         &self,
         expected: Expectation,
@@ -116,8 +116,8 @@ impl<'a> World<'a> {
         self.servers.origins.sockets().reset();
         self.servers.origins.quic().close_all();
         self.settle()?;
-        // The resets must reach the client before the link is configured, because that drops packets. A QUIC
-        // client closes its sockets when its connections are reset.
+        // Configuring the link drops packets, so the resets must reach the client first. A QUIC client closes
+        // its sockets when its connections are reset.
         let until_ns = monotonic_ns() + SETTLE_TIMEOUT.as_nanos() as u64;
         let files = &self.network.counters.client;
         while files.read()?.get("CurrEstab") > 0 || self.tap.is_some() && files.udp_sockets()? > 0 {
@@ -132,7 +132,7 @@ impl<'a> World<'a> {
     /// Waits until all earlier connections have ended, and forgets them.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
-        // A client that has ended does not close its QUIC connections.
+        // The QUIC connections of a client that has ended are still open at the origins.
         origins.quic().close_all();
         let mut tcp = true;
         if let Some(server) = server {
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Starts the cross traffic of a load, and waits for its warm-up.
+    /// Starts the cross traffic if the job requests it, and waits until its warm-up is over.
     fn cross_traffic(&self) -> Result<Option<CrossTraffic>, Failure> {
         let Some(asked) = &self.job.network.cross else { return Ok(None) };
         let begin_ns = monotonic_ns();
@@ -169,7 +169,6 @@ impl<'a> World<'a> {
         self.job.tcp_trace.then(start).transpose()
     }
 
-    /// Returns the description of the load for the client.
     fn loading(&self, expected: Expectation, secure: ClientTls) -> Loading<'_> {
         let ClientTls { page, lookups } = secure;
         let (tls, quic) = page.map_or((None, None), |secure| (Some(secure.tls), secure.quic));
@@ -200,7 +199,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the TLS and QUIC settings of a client without sessions.
+    /// Returns the client's TLS and QUIC settings without session tickets; none if nothing uses TLS.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -212,7 +211,7 @@ impl<'a> World<'a> {
         let spoken: BTreeSet<_> = spoken.collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(ClientTls::default()) };
-        // The hosts and the resolver.
+        // The client has room for the session tickets of the hosts and the resolver.
         let servers = self.hosts.len() + 1;
         let mut config = tls::client(&self.job.tls, authority, &offered, servers)?;
         let early = expected.early_data != EarlyData::None;
@@ -232,7 +231,7 @@ impl<'a> World<'a> {
         Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
-    /// Returns the hosts of this world whose cookie the client at `address` holds.
+    /// Returns the address of each host whose cookie the client at `address` holds.
     fn cookies(&self, address: IpAddr) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = Vec::new();
@@ -262,8 +261,8 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` that the kernel reports late, for connections to an external server. Returns the
-    /// number of these connections at each listener, and of the server's connections to the origins.
+    /// Adds `TCP_INFO` that the kernel reports late for connections to an external server. Returns the number
+    /// of these connections at each listener, and of the server's own to the origins; None without a server.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -289,7 +288,7 @@ impl Servers {
                 syn_data: 0,
             })
             .collect();
-        // In the kernel's order of lookup: the specific address, then the unspecified one.
+        // In the order of the kernel's lookup: the specific address, then the unspecified one.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
             let own = four_tuple.origin.ip();
@@ -319,12 +318,12 @@ pub(super) struct Prepared<'w, 'a> {
     secure: ClientTls,
     /// The client's address.
     address: IpAddr,
-    /// The hosts whose cookie the client holds.
+    /// The addresses of the hosts whose cookie the client holds.
     pub(super) cookies: Vec<IpAddr>,
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {
-    /// Runs the client, and reads link, sockets and counters as soon as the load is over.
+    /// Runs the client, and reads the link, sockets and counters as soon as the load is over.
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
@@ -350,16 +349,15 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // After the origins' evidence, so that the tap has seen all packets that the origins
-                    // received.
+                    // After the origins' evidence, so that the tap has seen all packets received there.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
                 ));
                 trace_taken = trace.take().map(TcpTrace::take);
-                // Cross traffic would fill an unshaped link.
+                // Ends the cross traffic, which would fill an unshaped link.
                 cross = None;
-                // Later packets belong to no load, and resets need no delay.
+                // Removes the delay for the resets of connections. Later packets do not belong to the load.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
@@ -408,7 +406,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Returns the growth of each counter that grew.
+/// Returns the growth of each counter that grew, for both ends.
 pub(super) fn growth(
     before: &BothEnds<Counters>,
     after: &BothEnds<Counters>,
@@ -419,11 +417,11 @@ pub(super) fn growth(
     BothEnds { client: since(&before.client, &after.client), origins: since(&before.origins, &after.origins) }
 }
 
-/// Adds the origins' view of the TLS handshakes.
+/// Adds the origins' records of the TLS handshakes to the connections.
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     let accepted: BTreeMap<_, _> =
         log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();
-    // Streams are answered by urgency, so the first request may not be answered first.
+    // The origins answer streams by urgency, so they may answer another request before the first one.
     let mut earliest: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
     for served in log.requests() {
         let (due_ns, answered_ns) =
@@ -447,11 +445,11 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// Adds the resolver's view of the lookups.
+/// Adds the resolver's counts to the lookups, and a lookup for each name that only the resolver knows.
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
-        // If only the resolver knows of the query, the evidence reports that.
+        // The evidence reports a query that the client does not know.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1
@@ -468,7 +466,7 @@ struct Observed<'w, 'a> {
     started_unix_ms: u64,
     ended_unix_ns: u64,
     loaded: Loaded,
-    /// Growth of each counter.
+    /// Growth of each counter that grew.
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cross: Option<CrossRecord>,
@@ -477,7 +475,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Returns the record, with the reasons why the load is invalid.
+    /// Returns the record, with the reasons why the load is invalid. Injects a fault first, if requested.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

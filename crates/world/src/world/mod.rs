@@ -47,13 +47,13 @@ use crate::server::{self, Server};
 use crate::world::guests::Guests;
 use crate::world::site::{SyntheticPages, site};
 
-/// Maximum number of hosts of a page. The addresses with higher numbers belong to probes.
+/// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher numbers.
 const HOSTS: usize = 60_000;
 
-/// Maximum number of measurements before a network counts as different from the requested one.
+/// Maximum number of measurements, after which a network counts as different from the requested one.
 const MEASUREMENTS: u32 = 5;
 
-/// Maximum number of bytes of packets in a record, to limit the length of a line.
+/// Maximum number of bytes of a pcapng file in one record, which limits the length of the record's line.
 const PACKETS_PIECE: usize = 3 << 20;
 
 /// A function that writes a record.
@@ -90,9 +90,9 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// Builds the world of a job with the servers of `guests`, and runs `inside` in the client's namespace, with
-/// the job's Fast Open and link, and without cookies. Does not measure the world. Also returns the packets of
-/// both ends if the job requests them.
+/// Builds the world of a job, starts the servers of `guests`, and runs `inside` in the client's namespace.
+/// The link and Fast Open are set as the job requests. No cookies are fetched and nothing is measured. Also
+/// returns the packets of both ends, if the job requests them.
 ///
 /// # Errors
 /// If the world cannot be built, or a server fails before it listens.
@@ -133,7 +133,7 @@ struct World<'a> {
     /// Counts the QUIC packets of an external client.
     tap: Option<ClientTap>,
     network: Network,
-    /// Limits the memory of external programs on this kernel. A virtual kernel has a fixed memory.
+    /// Limits the memory of external programs in real time. A virtual kernel's own memory is limited.
     memory: Option<MemoryGuard>,
     /// Number of the client's next address for transactions.
     next_address: Cell<u16>,
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network and reads the settings back. `started` is the time when the set-up began.
+    /// Measures the network, and reads its settings back. `started` is when the set-up began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -217,8 +217,8 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures the network, and repeats a measurement outside the tolerance. A busy machine only makes a
-    /// network slower, so a measurement within the tolerance is not due to chance.
+    /// Measures the network, up to `MEASUREMENTS` times until the result is within the tolerance. A busy
+    /// machine only makes a network slower, so a measurement within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -240,7 +240,7 @@ impl<'a> World<'a> {
             message,
             remedy: "the machine may be too busy: run fewer worlds in parallel (--jobs)".into(),
         };
-        // A few handshakes do not show the median of a varying delay.
+        // A few handshakes do not show the median of a varying delay, so all jitter is tolerated.
         let ways = [&self.job.network.down, &self.job.network.up];
         let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(Jitter::us).sum();
         if off > tolerance.rtt_us + varying {
@@ -265,12 +265,12 @@ impl<'a> World<'a> {
     }
 }
 
-/// Client, origins and the link between them. The link drops before the namespaces.
+/// The client, the origins and the link between them. The link drops before the namespaces.
 struct Network {
     link: Link,
     /// The link that the job requests.
     asked: LinkConfig,
-    /// The client's cookies.
+    /// Reads the client's cookies from the kernel.
     cookies: RefCell<tcp_metrics::Table>,
     counters: BothEnds<CounterFiles>,
     topology: Topology,
@@ -291,7 +291,7 @@ impl Network {
             let message = "network.ip: this kernel has no IPv6".into();
             return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
         }
-        // Only the link made by this program can have a middlebox.
+        // Only this program's link can have a middlebox, not the kernel's.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
             LinkMaker::Auto => engine == Engine::Virtual && job.network.kernel_matches_model(),
@@ -316,9 +316,9 @@ impl Network {
     }
 }
 
-/// The origins, and the addresses, names and certificates that clients need to reach them.
+/// The origins, an external server, and the addresses, names and certificates that clients need.
 struct Servers {
-    /// The external server between client and origins.
+    /// The external server between client and origins, if the job has one.
     server: Option<Server>,
     origins: Origins,
     /// The certificate authority, if the job has TLS.
@@ -329,7 +329,7 @@ struct Servers {
     synthetic_pages: Option<SyntheticPages>,
     /// The resolver, if clients query it over TCP, with or without TLS.
     resolver: Option<SocketAddr>,
-    /// The `Date` header of the recorded document.
+    /// The `Date` header of the page's first resource, if it was recorded.
     recorded_date: Option<String>,
     _hosts_overlay: HostsOverlay,
 }
@@ -347,7 +347,7 @@ impl Servers {
         let port = |one: &Origin| match job.origins.server {
             None => one.port,
             Some(_) if job.origins.is_served(&one.host) => server::PORT,
-            // The server may use port 80 of all addresses.
+            // The server may listen on port 80 of all addresses.
             Some(_) => server::UPSTREAM_PORT,
         };
         let addresses = page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host], port(one))).collect();
@@ -363,11 +363,11 @@ impl Servers {
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
-        // With an external server, that server is measured instead of the origins.
+        // The core is for the server that is measured: an external server, or else the origins.
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
-        // The system's resolver supports only UDP and TCP.
+        // The system's stub resolver supports only UDP and TCP.
         let asked = resolver(job).filter(|_| job.network.names.alpn().is_none());
         let asked = asked.map(|resolver| (resolver.ip(), job.network.names.is_over_tcp()));
         let hosts_overlay = HostsOverlay::mount(&with_aliases(job, hosts), authority.as_ref(), asked)?;
@@ -403,7 +403,7 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip), job.network.names.port()?))
 }
 
-/// Returns the address of each host of the page, and of each host that a guest serves.
+/// Returns the address of each host of the page, and of each host that a guest server serves.
 fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
@@ -422,7 +422,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, 
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the shorter of the two RTTs, and the rest is added behind it.
+    // The link has the shorter RTT, to origins or resolver. The rest of the longer one is behind the link.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has its own seed, derived from the job's.
@@ -440,8 +440,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the rule of the path. Unless all hosts are behind the middlebox, the rule lists those that the job
-/// names (all if it names none) and that are drawn at random (`path_share`).
+/// Returns the rule for the middlebox. It lists the hosts behind the middlebox, unless all are: those that
+/// the job names (all if it names none) and that are also drawn at random (`path_share`).
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {

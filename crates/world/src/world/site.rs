@@ -20,7 +20,7 @@ use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
 
-/// Returns the TLS configuration of each host.
+/// Maps each host's address to the configuration of its TLS server.
 fn servers(
     job: &Job,
     hosts: &BTreeMap<String, IpAddr>,
@@ -31,7 +31,7 @@ fn servers(
     let server = |(host, address): (&String, &IpAddr)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
-        // QUIC clients offer the first of these protocols, TCP clients the second.
+        // QUIC clients offer the first of these two protocols, TCP clients the second.
         let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
         let alpn: Vec<_> = alpn.into_iter().collect();
         let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
@@ -40,7 +40,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// Returns the transport of queries to the resolver at `address`. TLS has the settings of the job.
+/// Returns the transport of queries to the resolver at `address`. With TLS, it has the job's settings.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
@@ -65,7 +65,7 @@ fn names_transport(
     })
 }
 
-/// The synthetic page for cleartext loads and for loads over TLS, whose URLs differ.
+/// The synthetic pages for loads in cleartext and over TLS. Their URLs differ.
 pub struct SyntheticPages {
     clear: SyntheticPage,
     encrypted: SyntheticPage,
@@ -91,7 +91,7 @@ impl SyntheticPages {
         if encrypted { &self.encrypted } else { &self.clear }
     }
 
-    /// Returns the fidelity gaps of all loads of the job.
+    /// Returns the union of the fidelity gaps of the pages that the job's loads use.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
         kinds
@@ -167,7 +167,7 @@ fn resources(
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
-    // Recorded responses stay fresh for as long as when they were recorded.
+    // Recorded responses stay fresh in caches for as long as the recorded headers allow.
     let cached = job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded;
     let serve = |(number, resource): (usize, &Resource)| -> Result<ServedResource, Failure> {
         let response = synthetic_page.map(|synthetic_page| &synthetic_page.responses[number]);
@@ -192,7 +192,7 @@ fn resources(
             let address = hosts.get(url.host())?;
             Some((SocketAddr::new(*address, url.port()), url.normalized_target()))
         });
-        // Scripts choose among sibling hosts at random.
+        // Scripts choose among sibling hosts at random, so each of them serves the resource.
         let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
         let of_siblings = of_siblings.map(|(_, address)| {
             (SocketAddr::new(*address, resource.url.port()), resource.url.normalized_target())
@@ -221,7 +221,7 @@ fn resources(
     job.page.resources.iter().enumerate().map(serve).collect()
 }
 
-/// Returns the caching headers of a resource, for clients with a cache.
+/// Returns the policy for the caching headers of a resource, for clients with a cache.
 fn cache_policy(resource: &Resource) -> CachePolicy {
     let validator = resource.validator && (200..300).contains(&resource.status);
     CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)

@@ -24,18 +24,18 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
 
-/// The first client port, and the number of ports, which are used in turn.
+/// The first client port, and the number of client ports, which are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
-/// Time for the last segments of connections after the last response, in addition to two RTTs.
+/// Time to wait after the last transaction for the last segments of connections, in addition to two RTTs.
 const REST: Duration = Duration::from_millis(20);
-/// Maximum number of kinds of failures in a record.
+/// Maximum number of different failures in a record.
 const FAILURES: usize = 10;
-/// A cookie that is valid under no key.
+/// A cookie that no key makes valid.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
-    /// Makes the transactions of `plan`, and returns their record.
+    /// Runs the transactions of `plan`, and returns their record.
     pub(super) fn transactions(
         &self,
         plan: &LoadPlan,
@@ -139,7 +139,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the requests for the page's resources.
+    /// Returns the server, request and expected response for each of the page's resources.
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name];
@@ -175,14 +175,14 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Returns the source addresses of connections: one new address, or with cold cookies one for each.
+    /// Reserves source addresses for the connections: one for all, or one for each with cold cookies.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
         let wanted = match asked.arrivals {
             _ if !cold => 1,
             Arrivals::RatePerS(rate) => u64::from(rate) * asked.duration_us / 1_000_000 + 1,
-            // The number of transactions is not known.
+            // The number of transactions is not known, so half of the addresses that are left are reserved.
             Arrivals::Clients(_) => u64::from((CLIENT_ADDRESSES - first) / 2),
         };
         let left = u64::from(CLIENT_ADDRESSES - first);
@@ -201,7 +201,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the flood's addresses with their cookies, fetched if they are to be valid, and silences them.
+    /// Returns the flood's addresses with their cookies, fetches valid ones, and silences the addresses.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();
@@ -231,7 +231,7 @@ impl World<'_> {
         Ok(sources)
     }
 
-    /// Changes the key of the server's cookies as `how` requests.
+    /// Changes the keys of the server's cookies as `how` requests; None changes nothing.
     fn change_key(&self, how: Option<NewKey>) -> fastopen_netns::Result<()> {
         let (old, new) = (cookie_key(self.job.seed), cookie_key(!self.job.seed));
         match how {
@@ -253,10 +253,10 @@ struct Sources {
 }
 
 impl Sources {
-    /// Returns the source of a transaction; None if no address is left.
+    /// Returns the source address and port of the transaction with this number; None if no address is left.
     fn of(&self, number: u64) -> Option<SocketAddr> {
         let Some(end) = self.end else {
-            // Each port is used for all resources in turn.
+            // Each port is used once for each resource.
             let port = FIRST_PORT + (number / self.resources % PORTS) as u16;
             return Some(SocketAddr::new(client_address(self.ip, self.first), port));
         };

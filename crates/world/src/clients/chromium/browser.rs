@@ -19,7 +19,7 @@ use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
 
-/// Names of the browser's program. The first that exists is started.
+/// Names of the browser's program. The first one that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// The `PATH` if the environment has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -30,7 +30,7 @@ const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a method call, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// The browser's flags. Those without a comment prevent its own requests, updates and windows.
+/// The browser's flags. Flags without a comment prevent the browser's own requests, updates and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
@@ -40,7 +40,7 @@ const FLAGS: [&str; 31] = [
     "--no-proxy-server",
     "--no-service-autorun",
     "--disable-background-networking",
-    // Makes an invisible page run like a visible one, as does `--disable-renderer-backgrounding`.
+    // Makes an invisible page run like a visible one, as `--disable-renderer-backgrounding` does.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-breakpad", // writes only to its own folder
@@ -63,20 +63,20 @@ const FLAGS: [&str; 31] = [
     "--mute-audio",
     "--password-store=basic", // uses no desktop
     "--window-size=1366,768",
-    // AsyncDns: looks up names with the system's resolver. Https*: `http` stays `http`. IsolateOrigins,
-    // site-per-process and SpareRenderer*: keeps frames in the page's process. LoadingPredictor*: learns
-    // nothing from earlier loads. WebUIOmnibox*: omits two pages behind the address bar, which cost a second
-    // of processor time per load.
+    // Without these features, names are looked up with the system's resolver (AsyncDns), `http` is not
+    // upgraded to `https` (Https*), frames stay in the page's process (IsolateOrigins, site-per-process,
+    // SpareRenderer*), nothing is learned from earlier loads (LoadingPredictor*), and two pages behind the
+    // address bar are omitted, which cost a second of processor time per load (WebUIOmnibox*).
     "--disable-features=AsyncDns,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,\
      IsolateOrigins,LoadingPredictorUseLocalPredictions,MediaRouter,NetworkTimeServiceQuerying,\
      OptimizationHints,SpareRendererForSitePerProcess,Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup,\
      site-per-process",
 ];
 
-/// The flag that makes the browser trust certificates with a public key of this digest.
+/// The flag that makes the browser trust certificates whose public key has a certain digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Enables early data over TCP, which is off in Debian's build. Over QUIC it is always on.
+/// Enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
@@ -91,7 +91,7 @@ pub(super) struct Browser {
     folder: PathBuf,
 }
 
-/// A browser context. Contexts share no connections, cache, cookies, host names or TLS sessions.
+/// A browser context. Contexts share no connections, cache, cookies, looked-up names or TLS sessions.
 pub(super) struct Context(String);
 
 /// A tab of a browser context.
@@ -259,7 +259,7 @@ fn command(
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // The handler of SECCOMP_RET_TRAP compares the number of the system call with its register, which
+    // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it, which
     // User-Mode Linux does not restore (syscall_rollback). Renderers crash under such a filter.
     let unfiltered: &[&str] =
         if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };

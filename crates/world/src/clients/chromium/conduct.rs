@@ -31,10 +31,10 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Handles an event, and answers a dialog.
+    /// Checks an event for behaviour that is not allowed, and accepts a dialog.
     ///
     /// # Errors
-    /// If the page does something that is not allowed.
+    /// If the page does something that is not allowed, or the browser has ended.
     pub(super) fn handle(
         &mut self,
         event: &Event,
@@ -82,7 +82,7 @@ impl Conduct {
     /// Starts a liveness check.
     ///
     /// # Errors
-    /// If the page has not answered the previous one.
+    /// If the page has not answered the previous check, or the browser has ended.
     pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;

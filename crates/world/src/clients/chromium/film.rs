@@ -11,7 +11,7 @@ use crate::contract::FrameRecord;
 const SIZE: u32 = 480;
 /// The JPEG quality, up to 100.
 const QUALITY: u32 = 70;
-/// Maximum number of bytes of a load's pictures in base64.
+/// Maximum size of all pictures of a load together in base64, in bytes.
 const BUDGET: usize = 4 << 20;
 /// Time without a change after which a loaded page counts as drawn, in nanoseconds.
 const STILL_NS: u64 = 300_000_000;
@@ -34,7 +34,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Keeps the picture of an event, if any, and acknowledges it. Then the browser sends the next one.
+    /// Acknowledges an event's picture, so that the next one comes, and keeps it if the budget allows.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,
@@ -59,8 +59,7 @@ impl Film {
         Ok(())
     }
 
-    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns`, and the number of
-    /// dropped pictures.
+    /// Waits until the page is drawn. Returns the pictures (timed from `start_ns`) and the number dropped.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,

@@ -19,22 +19,22 @@ use super::pipe::Event;
 use crate::clients::Loading;
 use crate::engine;
 
-/// Size in bytes of the smallest field that can be added: a cookie of one byte.
+/// Size in bytes of the smallest `Cookie` field that can be added: a cookie of one byte.
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 /// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 /// Fields that the network stack adds to a paused request.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
-/// Added fields while the cache is disabled.
+/// Fields that the network stack also adds while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// Encodings that are added for potentially trustworthy origins, in addition to [`Documents::metadata`].
+/// Encodings also added for potentially trustworthy origins, in addition to [`Documents::metadata`].
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
-/// Added fields of HTTP/1.
+/// Fields that the network stack also adds with HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
-/// Added fields of HTTP/2.
+/// Fields that the network stack also adds with HTTP/2 and HTTP/3.
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
-/// Continues the requests of one load.
+/// Continues the paused requests of one load, with headers of the sizes that the page specifies.
 pub(super) struct RequestHeads<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
@@ -43,7 +43,7 @@ pub(super) struct RequestHeads<'a> {
     /// The earliest time at which the next request may continue.
     next_ns: u64,
     documents: Documents,
-    /// Size of the largest client hints so far, which the network stack adds again after a redirect.
+    /// Size of the largest client hints so far. After a redirect, the network stack adds them again.
     client_hints: usize,
 }
 
@@ -54,7 +54,7 @@ impl<'a> RequestHeads<'a> {
     }
 
     /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
-    /// stack at once, and the order of a request on an open connection and a later request's SYN would be
+    /// stack at once, and a request on an open connection or the SYN for a later one would be sent first at
     /// random.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
@@ -114,7 +114,7 @@ impl<'a> RequestHeads<'a> {
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.page.resources[number];
         let url = text(&paused["request"]["url"]);
-        // Of `http://host/target`, the request line contains the target, and `Host` the host.
+        // For `http://host/target`, the request line contains the target, and the `Host` field the host.
         let scheme = url.find("://").map_or(0, |at| at + 3);
         let lines = resource.method.len() + "  HTTP/1.1\r\nHost: \r\n\r\n".len() + url.len() - scheme;
         let length = match resource.request_body_bytes {
@@ -137,7 +137,7 @@ impl<'a> RequestHeads<'a> {
     }
 }
 
-/// The URLs of the requested documents.
+/// The URLs of the documents that were requested so far.
 #[derive(Debug, Default)]
 struct Documents {
     page: String,
@@ -146,7 +146,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Returns Fetch Metadata fields (W3C) of the same length as those that the browser adds to a request.
+    /// Returns Fetch Metadata fields (W3C) of the same length as those that the browser adds to this request.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
         let url = text(&request["url"]);
@@ -180,7 +180,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // This field is for requests with credentials (not fonts) to a third party or from its frame.
+        // For requests with credentials (not fonts) to a third party or from a third party's frame.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -196,7 +196,7 @@ fn is_client_hint(name: &str) -> bool {
 }
 
 /// Returns the relation between the origin of a URL and the origin that requests it. The last two labels of a
-/// name count as its site. For longer public suffixes, the length may therefore be wrong by a byte.
+/// name count as its site. For longer public suffixes, the length may thus be wrong by a byte.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {

@@ -26,20 +26,20 @@ use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
-/// Time without any event, in addition to the longest timer of the page, after which missing requests count
-/// as never sent, in nanoseconds.
+/// Time without any event after which missing requests count as never sent, in nanoseconds. The longest timer
+/// of the page is added to it.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time after the load event in which a recorded page may make requests, in nanoseconds. Some never stop.
+/// Time in nanoseconds after the load event for requests of recorded pages, some of which never stop.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// Fixes the clock and the random numbers of scripts. `RECORDED` is a placeholder for the date of the
-/// recording.
+/// A script that fixes the clock and the random numbers of the page's scripts. `RECORDED` is a placeholder
+/// for the date of the recording.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
 /// The browser of a world.
 pub struct Chromium {
-    /// A working browser, for the next load.
+    /// The browser of the last load, if it can be used again.
     browser: Option<Browser>,
     /// The earlier visit, if there was one for the next load.
     visited: Option<Visited>,
@@ -50,7 +50,7 @@ pub struct Chromium {
 struct Visited {
     browser: Browser,
     context: Context,
-    /// The reason why the visit failed.
+    /// The reason why the visit failed; None if it succeeded.
     error: Option<PipeError>,
 }
 
@@ -82,7 +82,7 @@ impl Chromium {
         (!scripts.is_empty()).then(|| scripts.join(";\n"))
     }
 
-    /// Opens a tab in a new browser context, in the last load's browser or a new one.
+    /// Opens a tab in a new context, in the last load's browser if that still works, else in a new browser.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
         let cache = self.cache(loading);
         let (pauses, script) = (self.recorded_heads(), self.script(loading));
@@ -109,8 +109,8 @@ impl UserAgent for Chromium {
         let (mut browser, context, tab) = self.open(loading)?;
         engine::begin_load(loading.engine, loading.start_phase);
         let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
-        // The next load has a new tab, without a memory cache. The closed tab of a failed visit cannot
-        // request the page again when its connection is reset.
+        // Close the tab. The next load opens a new one, which has no memory cache, and a failed visit cannot
+        // request the page again when its connections are reset.
         let closed = match &outcome {
             Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
             Err(_) => Ok(()),
@@ -130,7 +130,7 @@ impl UserAgent for Chromium {
                 let (cache, script) = (self.cache(loading), self.script(loading));
                 let mut open = || {
                     let tab = browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref())?;
-                    // The visit was only for its sessions.
+                    // Only the sessions of the visit are needed, not its cache.
                     if cache && self.settings.view == View::First {
                         browser.clear_cache(&tab)?;
                     }
@@ -192,7 +192,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Returns the browser's rules for hosts that it does not look up: addresses and `localhost`.
+/// Returns the rules for hosts that the browser does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
@@ -200,12 +200,14 @@ fn resolver_rules(loading: &Loading) -> String {
 }
 
 impl Chromium {
-    /// Begins to take pictures if the job requests it.
+    /// Begins to take pictures if the job requests them.
     fn film(&self, browser: &mut Browser, tab: &Tab) -> Result<Option<Film>, PipeError> {
         self.settings.filmstrip.then(|| Film::start(browser, tab)).transpose()
     }
 
-    /// Navigates, and handles events until the page is loaded and no request is in flight.
+    /// Navigates, and handles events until the page is loaded and the expected requests have ended, or no
+    /// request has been in flight for a while. With recorded bodies, stops `SETTLE_NS` after the load event
+    /// at most.
     fn follow(
         &self,
         browser: &mut Browser,
@@ -233,7 +235,7 @@ impl Chromium {
             }
             let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
             match browser.pipe.event(until.min(conduct.due_ns)) {
-                // An event of the last load's tab, which is closed.
+                // An event of the tab of the last load, which is closed.
                 Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
                 Ok(mut event) => {
                     if let Some(film) = &mut film {
@@ -262,7 +264,7 @@ impl Chromium {
     }
 }
 
-/// Returns the URL of a resource, as written in the bodies that the browser gets.
+/// Returns the URL of a resource as it is written in the bodies that the browser gets.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
     loading.page.resources[number].url.rewritten(rewrite)
@@ -308,8 +310,8 @@ impl Navigation {
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. Synthetic
-    /// bodies have no script that takes the page's processing time before the event, so it is added.
+    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. No script
+    /// of a synthetic page takes the page's processing time before the event, so that time is added.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
@@ -323,7 +325,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }
 
-/// Converts a time of the `DevTools` protocol to nanoseconds, if it is set.
+/// Converts a time of the `DevTools` protocol to nanoseconds; None if it is missing or 0.
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }

@@ -10,7 +10,7 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Finds the resource of a request. Maps method and URL to resources and to the number of requests so far.
+/// Maps each method and URL to the indices of its resources and to the number of requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -23,8 +23,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the resource of a `Network.Request` (the next one if several have its URL), and true if the
-    /// URL was requested more often than the page contains it. None: the page does not contain the URL.
+    /// Returns the index of the resource of a `Network.Request` (the next one if several have its URL), and
+    /// true if the URL was requested more often than the page has it. None: the page does not have the URL.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -42,7 +42,7 @@ const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNE
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still expected; None if that is unknown.
+    /// For each resource, true if its request is still expected; None if unknown (recorded bodies).
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
@@ -56,7 +56,7 @@ pub(super) struct LoadObserver<'a> {
 struct ObservedRequest {
     method: String,
     url: String,
-    /// The resource with this URL; None if the page does not contain it.
+    /// Index of the resource with this URL; None if the page does not contain the URL.
     resource: Option<usize>,
     /// True if the URL was requested more often than the page contains it.
     again: bool,
@@ -92,12 +92,12 @@ impl<'a> LoadObserver<'a> {
         self.loaded
     }
 
-    /// Returns true if all expected requests have ended.
+    /// Returns true after the load event if all expected requests have ended; false if these are unknown.
     pub(super) fn is_complete(&self) -> bool {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
 
-    /// Returns the longest processing time before an expected request, in nanoseconds.
+    /// Returns the longest processing time before a request that is still expected, in nanoseconds.
     pub(super) fn longest_timer_ns(&self) -> u64 {
         let expected = self.expected.iter().flatten().zip(&self.loading.page.resources);
         let timers = expected
@@ -123,7 +123,7 @@ impl<'a> LoadObserver<'a> {
     /// Handles an event of the `DevTools` protocol.
     ///
     /// # Errors
-    /// If the page crashed.
+    /// If the page has crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
         let id = || params["requestId"].as_str().unwrap_or_default().to_owned();
@@ -195,12 +195,12 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Completes the origins' records with the browser's times.
+    /// Completes the origins' records with the browser's times. Adds requests that did not arrive there.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
             self.expected.iter().flatten().enumerate().filter(|(_, missing)| **missing).collect();
-        // If the origins refuse a preflight, they do not get its request.
+        // If the origins refuse a preflight, they never get its request.
         let responses = self.loading.synthetic_page.map(|synthetic| &synthetic.responses);
         let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
         let refused: BTreeSet<_> =
@@ -273,8 +273,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of the origins' record of a request that the browser sent at `sent_ns` after the load's
-/// start. The origins have several records if the browser repeated the request on another connection.
+/// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if none is
+/// left. Prefers the first that arrived after `sent_ns`, if the browser repeated the request.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -312,12 +312,12 @@ impl ObservedRequest {
     }
 }
 
-/// The reason why a request differs from the recording. In virtual time, the preload list is ignored as too
-/// old ([`crate::engine::begin_job`]).
+/// The error of a request that the browser redirected from http to https. In virtual time, the browser
+/// ignores its preload list as too old ([`crate::engine::begin_job`]).
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 
-/// Returns the reason of a `Network.loadingFailed`: the network's error, and the CORS error if there is one.
+/// Returns the reason of a `Network.loadingFailed` event: the network's error, and any CORS error.
 fn failure(params: &Value) -> String {
     let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());

@@ -57,7 +57,7 @@ impl Pipe {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
 
-    /// Calls a method of the browser (or of the page of `session`) and waits for the result.
+    /// Calls a method of the browser or of the tab `session`, and waits for the result until `until_ns`.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
@@ -106,7 +106,7 @@ impl Pipe {
     /// Returns the next event.
     ///
     /// # Errors
-    /// [`PipeError::TimedOut`] if there is none until `until_ns`.
+    /// [`PipeError::TimedOut`] if there is no event until `until_ns`.
     pub(super) fn event(&mut self, until_ns: u64) -> Result<Event, PipeError> {
         loop {
             if let Some(event) = self.events.pop_front() {

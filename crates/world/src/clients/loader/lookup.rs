@@ -104,12 +104,12 @@ async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
     }
 }
 
-/// A question for the resolver.
+/// A host to look up, sent to a running [`Stream`].
 pub(super) struct Question {
     pub(super) host: String,
     /// The message ID.
     pub(super) number: u16,
-    /// The time of the question, in nanoseconds of the monotonic clock.
+    /// The time at which the lookup began, in nanoseconds of the monotonic clock.
     pub(super) asked_ns: u64,
 }
 
@@ -127,7 +127,7 @@ struct Pending {
     asked_ns: u64,
     queries: usize,
     until_ns: u64,
-    /// The exchange of the last query.
+    /// The HTTP/2 exchange of the last query; None over TCP or TLS.
     exchange: Option<Exchange>,
 }
 
@@ -144,7 +144,7 @@ impl Drop for Exchange {
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Sends all questions over one connection, until their channel is closed.
+    /// Sends all questions over one connection, until their channel is closed or the connection fails.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(questions, &mut pending).await {
@@ -235,14 +235,14 @@ impl Pending {
 
 /// The kind of queries on a connection.
 enum Queries {
-    /// Messages that follow their lengths, over TCP or TLS, and ask for addresses of this version of IP.
+    /// DNS messages, each after its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
     /// HTTP/2 requests.
     Https(Https),
 }
 
 impl Queries {
-    /// Sends queries as messages over a connection. A task passes the answers to `answers`.
+    /// Creates a sender of queries as messages over `stream`. A task passes the answers to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -261,7 +261,7 @@ impl Queries {
         Self::Messages(to, version)
     }
 
-    /// Sends a query for the address of `host`. `number` is the message ID.
+    /// Sends a query for the address of `host` with the ID `number`. With HTTP/2, returns the exchange.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
             Self::Messages(to, version) => {
@@ -303,8 +303,8 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Sends a request on a new stream. Every query has the message ID 0, so that caches recognise equal
-    /// queries (RFC 8484 section 4.1).
+    /// Sends a request on a new stream, whose answer is reported with `number`. Every query has the message
+    /// ID 0, so that caches recognise equal queries (RFC 8484 section 4.1).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
@@ -324,7 +324,7 @@ impl Https {
     }
 }
 
-/// Returns the answer in a response; `Answer::Failed` if the response contains none.
+/// Returns the answer in a response; `Answer::Failed` if the response has none or its status is not success.
 async fn answer_in(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (head, body) = response.await?.into_parts();
     let message = receive(body, MESSAGE_BYTES_MAX).await?.filter(|_| head.status.is_success());

@@ -1,8 +1,8 @@
 //! Implements the built-in client: drives the page scheduler with real connections in the client's namespace.
 //!
-//! One tokio thread runs a task for each connection and, with HTTP/2 and HTTP/3, for each request. The tasks
-//! send reports to the loop. The loop passes the reports to the scheduler, and sends the scheduler's actions
-//! to the tasks. The tasks measure all times.
+//! One tokio thread runs the loop of the page load and a task for each connection and, with HTTP/2 and
+//! HTTP/3, for each request. The tasks send reports to the loop. The loop passes the reports to the
+//! scheduler, and sends the scheduler's actions to the tasks. The tasks measure all times.
 
 mod connection;
 mod lookup;
@@ -44,7 +44,7 @@ const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Loader;
 
 impl UserAgent for Loader {
-    /// Fetches session tickets from each host and resolver that uses TLS, over connections without requests.
+    /// Fetches session tickets from the resolver and hosts that use TLS, in connections without requests.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
             fetch_tickets(secure, loading.tls_settings.tickets, servers, VISIT_TIMEOUT)
@@ -150,7 +150,7 @@ enum Address {
     Missing,
 }
 
-/// The connection to the resolver.
+/// The connection to the resolver, and the channel of its questions.
 struct ResolverStream {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
@@ -167,7 +167,7 @@ struct Waiting {
 
 struct PageLoad {
     scheduler: Scheduler,
-    /// The endpoint of each origin, by the scheduler's number.
+    /// The endpoint of each origin, indexed by the scheduler's numbers.
     origins: Vec<Endpoint>,
     /// The request for each resource.
     requests: Vec<Request<SizedBody>>,
@@ -178,9 +178,9 @@ struct PageLoad {
     first_port: Option<u16>,
     /// None if all addresses are known.
     resolver: Option<Resolver>,
-    /// The connection to the resolver, from the first question on.
+    /// The connection to the resolver, opened for the first question.
     stream: Option<ResolverStream>,
-    /// The state of lookups, by name.
+    /// The state of each lookup, by host name.
     addresses: BTreeMap<String, Address>,
     /// One lookup for each name, in the order in which they began.
     lookups: Vec<LookupRecord>,
@@ -199,7 +199,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the load and the channels of connections, which close with their channels.
+    /// Loads the page. Returns the results and the channels. Dropping a channel closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -291,8 +291,8 @@ impl PageLoad {
         };
     }
 
-    /// Performs the actions in their order. A task sends its request a few polls after the action, so the
-    /// next connection is opened only then. Otherwise its SYN would overtake the request.
+    /// Performs the actions in their order. A task sends its request a few polls after the action, so tasks
+    /// run before the next connection is opened. Otherwise that connection's SYN would overtake the request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
@@ -310,7 +310,7 @@ impl PageLoad {
                 }
                 Action::Close(connection) => {
                     self.senders.remove(&connection);
-                    // If the connection lost a race of two handshakes, its handshake is still under way.
+                    // If the connection lost a race between two handshakes, its handshake is still under way.
                     if let Some(task) = self.connecting.remove(&connection) {
                         task.abort();
                     }
@@ -419,7 +419,7 @@ impl PageLoad {
         }
     }
 
-    /// Begins or fails the connections that waited for an address.
+    /// Records a lookup that has ended, and begins or fails the connections that waited for its address.
     fn looked_up(&mut self, lookup: Lookup) {
         let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
         if let Some(record) = self.lookups.iter_mut().find(|record| record.host == host) {
@@ -450,10 +450,10 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Connects to the looked-up address, or to the origin's known address without a lookup.
+    /// Connects to the `looked_up` address, or to the origin's known address if there was no lookup.
     fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
         let Waiting { id, origin, version, requests } = connection;
-        // The scheduler may have closed the connection.
+        // The scheduler may have closed the connection in the meantime.
         if !self.senders.contains_key(&id) {
             return;
         }
@@ -475,7 +475,7 @@ impl PageLoad {
                 .clone()
                 .filter(|_| version.is_quic() && encrypted)
                 .map(|quic| (quic, self.quic_table.clone())),
-            // If no number is left, the kernel chooses the port.
+            // If the port number would be above 65,535, the kernel chooses the port.
             port: self.first_port.and_then(|first| first.checked_add(u16::try_from(id.0).ok()?)),
             sockets: self.sockets.clone(),
             reports: self.reports.clone(),
@@ -500,7 +500,7 @@ impl PageLoad {
             progress: self.scheduler.wants_progress(resource),
         };
         if self.senders.get(&id).is_none_or(|sender| sender.send(queued).is_err()) {
-            // The task has ended, and its report is in the channel.
+            // The task has ended, and its last report is still in the channel.
             let response = RequestRecord { resource, ..RequestRecord::default() };
             let outcome = Err("the connection was closed".to_owned());
             let _ = self.reports.send(Report::End { connection: id, response, outcome });

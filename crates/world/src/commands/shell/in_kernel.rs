@@ -63,7 +63,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the machine's files that are visible to the command: all, or only programs if it is isolated.
+    /// Returns the files that the command may see: all, or only programs if isolated. Output is writable.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -93,7 +93,7 @@ impl Session {
     }
 }
 
-/// Runs the session in the host's `folder`, and powers off the kernel.
+/// Runs the session that the host put into `folder`, then powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
     // Before there are threads: a thread that does not block SIGCHLD would take it from the supervisor.

@@ -30,7 +30,7 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
 
-/// The plan of `fastopen-world --shell`, as read from JSON.
+/// The plan of `fastopen-world --shell`: a job, the guest servers, and where packets and output go.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
@@ -159,7 +159,7 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
 }
 
-/// Returns the files that are visible to an isolated command: programs, and those that the world needs.
+/// Returns the files that an isolated command may see: the system's programs, its own, and the world's files.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));

@@ -18,7 +18,7 @@ use super::{Connection, Exchange, Plaintext, QueuedRequest, Report, Reusable};
 /// Maximum number of header fields of a response.
 const MAX_HEADERS: usize = 1000;
 
-/// Sends requests until the sender of `requests` is dropped or the connection fails.
+/// Sends requests until `requests` is closed or the connection fails.
 ///
 /// # Errors
 /// If the connection cannot carry any request.

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Connection, Exchange, Plaintext, QueuedRequest, Report};
 
-/// Sends requests until the sender of `requests` is dropped or the connection fails.
+/// Sends requests until `requests` is closed or the connection fails.
 ///
 /// # Errors
 /// If the connection cannot carry any request.

@@ -23,8 +23,7 @@ use tokio::task::JoinHandle;
 use super::{Connection, Exchange, Opened, QueuedRequest, Report};
 use crate::contract::TlsRecord;
 
-/// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
-/// fails.
+/// Opens the connection, and sends requests until `requests` is closed or the connection fails.
 ///
 /// # Errors
 /// If the connection cannot carry any request.
@@ -47,7 +46,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests sent as early data, to send again if it is rejected, and requests that must not be early.
+        // Requests sent as early data, to send again after a rejection, and requests that may not be early.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
@@ -151,7 +150,7 @@ async fn receive<S: BidiStream<Bytes>>(
     let id = stream.id();
     let outcome = exchange_on(&mut exchange, &mut stream, body).await;
     if outcome.is_err() {
-        // The connection sends rejected early data again.
+        // If early data is rejected, `run` sends the request again.
         let settled = early.wait_for(|early| *early != Early::Pending).await;
         if settled.is_ok_and(|early| *early == Early::Rejected) {
             return;

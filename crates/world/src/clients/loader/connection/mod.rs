@@ -39,11 +39,11 @@ pub(super) struct QueuedRequest {
     /// Index of the requested resource.
     pub(super) resource: usize,
     pub(super) request: Request<SizedBody>,
-    /// True to report progress of the body. Each report wakes the loader's loop.
+    /// True if the progress of the response's body is to be reported. Each report wakes the loader's loop.
     pub(super) progress: bool,
 }
 
-/// A report from a connection's task to the loader's loop.
+/// A report from a task to the loader's loop.
 pub(super) enum Report {
     /// The lookup of a name has ended.
     LookedUp(Lookup),
@@ -102,7 +102,7 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if it begins TLS as early data. The connection is then already reported as ready.
+    /// The first request, if it was taken for early data. The connection was then reported as ready.
     pub(super) first: Option<QueuedRequest>,
 }
 
@@ -122,8 +122,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Opens the connection, and sends requests until the sender of `requests` is dropped or the connection
-    /// fails.
+    /// Opens the connection, and sends requests until `requests` is closed or the connection fails.
     pub(super) async fn run(self, requests: UnboundedReceiver<QueuedRequest>) {
         let connection = Arc::new(self);
         if let Err(error) = connection.clone().try_run(requests).await {
@@ -177,8 +176,8 @@ impl Connection {
         let _ = self.reports.send(report);
     }
 
-    /// Waits for the next request. Returns None if the loader drops the sender, or if the server closes the
-    /// connection and so ends its `driver`, which is reported.
+    /// Waits for the next request. Returns None if the loader drops the sender. If `driver` ends because the
+    /// server closed the connection, reports this and returns None.
     pub(super) async fn next<T>(
         &self,
         requests: &mut UnboundedReceiver<QueuedRequest>,
@@ -217,8 +216,8 @@ pub(super) async fn open(
     }
     let stream = connected(socket, address).await?;
     let at_ns = monotonic_ns();
-    // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in SYN_SENT, and the first write sends the
-    // SYN. Without either, it returns in ESTABLISHED, which is state 1.
+    // With TCP_FASTOPEN_CONNECT and a cookie, connect(2) returns in state SYN_SENT, and the first write sends
+    // the SYN. Without the option or the cookie, it returns in state ESTABLISHED, which is 1.
     let established = !fastopen || tcp::info(&stream)?.state == 1;
     let four_tuple = FourTuple { client: stream.local_addr()?, origin: address };
     let stream = ObservedStream::new(stream, four_tuple, sockets.clone());
@@ -251,19 +250,19 @@ impl Exchange {
         Self { connection, progress, response: RequestRecord { resource, ..RequestRecord::default() } }
     }
 
-    /// Records that the header of the response has arrived.
+    /// Records the status of the response, and reports progress if requested.
     pub(super) fn header_arrived(&mut self, status: u16) {
         self.response.status = Some(status);
         self.report_progress();
     }
 
-    /// Records that more bytes of the body have arrived.
+    /// Counts bytes of the body that have arrived, and reports progress if requested.
     pub(super) fn body_arrived(&mut self, bytes: usize) {
         self.response.body_bytes += bytes as u64;
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete. `so_far` returns the number of bytes so far.
+    /// Reports bytes of the body before their frame is complete. `so_far` returns their number so far.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
@@ -280,7 +279,7 @@ impl Exchange {
         }
     }
 
-    /// Records that the response on a stream has ended or failed.
+    /// Records that the response on a stream has ended or failed. `traffic` has the stream's times.
     pub(super) fn end_stream(self, outcome: Result<(), impl ToString>, traffic: StreamTraffic) {
         self.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
             response.sent_ns = traffic.written.first_ns;
