@@ -11,8 +11,7 @@ class InputError(Exception):
     """Unusable input from the user. The command line prints the error and exits with 2.
 
     `place` names the file and the entry in it (`my.har: log.entries[17].request.url`). `message` describes
-    the fault. `remedy` is an action for the user, or empty if the message implies it.
-    """
+    the fault. `remedy` is an action for the user, or empty if the message implies it."""
 
     def __init__(self, message: str, place: str = "", remedy: str = "") -> None:
         super().__init__(message, place, remedy)
@@ -80,8 +79,7 @@ def one_line(text: str, limit: int = 500) -> str:
 class MachineError(Exception):
     """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
-    `message` names the missing thing. `remedy` is a way to get it, or empty if there is none.
-    """
+    `message` names the missing thing. `remedy` is a way to get it, or empty if there is none."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
@@ -97,7 +95,8 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE
 
 
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
-    """Return the error for a file or folder that cannot be written: MachineError if the disk is full."""
+    """Return the error for a file or folder that cannot be written: MachineError if the path is valid and the
+    machine cannot write there, for example because its disk is full; otherwise InputError."""
     message = f"cannot be written: {error.strerror or error}"
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")

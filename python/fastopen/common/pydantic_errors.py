@@ -16,7 +16,7 @@ Items = Annotated[list[Item], FailFast()]
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error: the settings with these keys in a file exclude each other."""
+    """Return an error for settings that exclude each other. `keys` are the settings' names in a file."""
     return PydanticCustomError(
         "conflict", "{message}: {remedy}", {"message": message, "remedy": remedy, "keys": keys}
     )
@@ -37,7 +37,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return pydantic's list of errors, or only their number if there are more than MOST_LISTED."""
+    """Return pydantic's list of errors, or one error with their number if there are more than MOST_LISTED."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))
