@@ -2,8 +2,7 @@
 
 `commands/serve_bench.py` makes `fastopen serve-bench` from its `command`: a function, or a Typer group, to
 which several apps may add commands. A module is imported only when its command is requested, so `fastopen ls`
-needs no figures and no browser.
-"""
+needs no figures and no browser."""
 
 import difflib
 import shutil
@@ -73,8 +72,7 @@ class Commands(TyperGroup):
 def _in_one_line() -> Iterator[None]:
     """Convert usage errors into InputErrors, which are printed in one line like all others.
 
-    If a command is interrupted and prints nothing itself, print this and exit.
-    """
+    If a command is interrupted and does not handle this itself, print `interrupted` and exit."""
     try:
         yield
     except KeyboardInterrupt:

@@ -135,7 +135,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the duration if it is long. Return the longest printed duration, or 0."""
+    """Print the engine, and the expected time if it is long. Return the longest printed time in s, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -303,7 +303,8 @@ def _say_store(store: ResultsStore, *, quiet: bool) -> None:
 
 
 def _name(store: RunStore) -> str | None:
-    """Return a name for the run: its name if it is among the user's runs, else its folder."""
+    """Return the argument that names the run in commands: its name if it is among the user's runs, else its
+    folder. None if it is not kept."""
     if store.folder is None:
         return None
     return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)
