@@ -1,8 +1,7 @@
 """Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): the bytes on the wire, and times.
 
 In addition to the archive, which other tools replay, it contains the HAR without bodies (times and
-initiators) and screenshots.
-"""
+initiators) and screenshots."""
 
 import gzip
 import hashlib

@@ -40,8 +40,7 @@ def command(
 
     Sends nothing and needs no root; facts that only root may see are listed.
 
-    Exit codes: 0 nothing is wrong; 1 something is.
-    """
+    Exit codes: 0 nothing is wrong; 1 something is."""
     try:
         faulty = _look(seconds, as_json=json)
         while watch:
@@ -60,7 +59,7 @@ def _look(seconds: float, *, as_json: bool) -> bool:
     time.sleep(seconds)
     after = read_machine() if seconds else before
     grown = growth(before.counters, after.counters)
-    # If no counter of TFO has grown, the totals still show what happened before.
+    # If no counter of TFO has grown, the totals may still show earlier faults.
     now = any(name.startswith("TCPFastOpen") for name in grown)
     counted: Mapping[str, int] = grown if now else after.counters
     since = f"in the last {seconds:g} s" if now else "since the network namespace was made"

@@ -28,7 +28,7 @@ CLIENT_NO_COOKIE: Final = 0x4
 SERVER_NO_COOKIE: Final = 0x200
 SERVER_ALL: Final = 0x400
 ACTIVE_OPENS: Final = "ActiveOpens"
-# On the first visit of a page, a browser opens more connections at once.
+# On the first visit of a page, a browser opens more connections than this at once.
 SHORT_QUEUE: Final = 5
 
 
@@ -183,7 +183,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Yield the behaviours that explain failed clients: lost SYNs if SYNs were retransmitted, else others."""
+    """Yield the behaviours that explain failed clients: those with lost SYNs if SYNs were retransmitted, and
+    those without if there are more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
     if grown.get(ACTIVE_FAIL, 0) > again:
         yield BEHAVIOURS["no-queue"]
@@ -243,7 +244,7 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
-    """Return True if some listener may give cookies: its queue exists or cannot be seen."""
+    """Return True if a listener may send cookies, as far as this user can see listeners and queues."""
     if not machine.fastopen & SERVER:
         return False
     listeners = machine.listeners
