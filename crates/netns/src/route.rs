@@ -199,7 +199,7 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// Makes the kernel drop all packets to `part` of a local network without a reply, or ends this.
+    /// With `silent`, makes the kernel drop packets to `part` of a local network silently; else ends this.
     ///
     /// # Errors
     /// Errors of the kernel.
