@@ -96,7 +96,7 @@ struct DirectionCounters {
     header: Vec<u8>,
     started: bool,
     frame: Frame,
-    /// Bytes of the frame's payload that have not passed.
+    /// Number of bytes of the frame's payload that are still to come.
     left: usize,
     /// Set if the HEADERS frame had `END_STREAM`. Its last CONTINUATION then ends the stream.
     header_ends_stream: bool,
