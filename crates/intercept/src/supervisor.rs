@@ -192,9 +192,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds an observed connection's socket to a port before `connect`, except to loopback or an IPv4-mapped
-    /// address. Returns the client's address, which the origin's evidence has too; None without an observer
-    /// or an address.
+    /// Binds an observed socket to a port before `connect`, except to loopback or an IPv4-mapped address.
+    /// Returns the client's address, as in the origin's evidence; None without an observer or an address.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
