@@ -74,7 +74,7 @@ const OLD: &str = "/.machine";
 /// User and group ID of a client in its user namespace; not 0, because some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
-/// not apply to the machine's root (`kernel/fork.c`), so [`limit_processes`] exists.
+/// not apply to the machine's root user (`kernel/fork.c`), so [`limit_processes`] exists.
 const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;
@@ -214,7 +214,7 @@ fn old(path: &Path) -> PathBuf {
 }
 
 /// Hides files and folders in `folder`, and in its subfolders down to `depth` levels, that not everyone may
-/// read. If the machine's root runs a world, the commands in the world could read them.
+/// read. If the machine's root user runs a world, the commands in the world could read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -251,8 +251,8 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root
-/// could write to these files without any capability.
+/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root user
+/// could write to the other files without any capability.
 ///
 /// # Errors
 /// If the kernel refuses a mount.
