@@ -29,7 +29,7 @@ PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks an
 FRAMES_MIN: Final = 120
 
 
-# Typer raises this for a command line that it cannot read. It is a class of Click, which Typer's API lacks.
+# Typer raises this class of Click for a command line that it cannot read, but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -141,7 +141,7 @@ def _parts(found: Any) -> list[Any]:
 
 
 def _fit(found: Any) -> Any:
-    """Give the help of a command, or of a group's commands, frames if the terminal is wide enough."""
+    """Turn on frames in the help of a command, or of a group's commands, if the terminal is wide enough."""
     mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
     for command in _parts(found):
         command.rich_markup_mode = mode

@@ -97,7 +97,7 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
 
 
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with other values, validated again. Raises InputError, which names the option."""
+    """Return the experiment with `changes`, validated again. Raises InputError, which names the option."""
     try:
         return Experiment(**{**dict(experiment), **changes})
     except ValidationError as error:

@@ -17,7 +17,7 @@ from fastopen.pages import Choice, ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning, damage_notes
 
-# Reading that ends within this time needs no bar.
+# Reading shows a bar only if it takes longer than this.
 BAR_AFTER_S: Final = 0.5
 
 

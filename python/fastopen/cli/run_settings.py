@@ -1,4 +1,4 @@
-"""Define options that `fastopen run` and `fastopen reproduce` share: repeats, output, and keeping."""
+"""Define the options that `fastopen run` and `fastopen reproduce` share: repeats, output and kept files."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return each run in the folders only once. Raises InputError if a folder contains no run."""
+    """Return the runs in the folders without duplicates. Raises InputError if a folder contains no run."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)
