@@ -76,7 +76,7 @@ class Grid:
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
     def picked(self, numbers: Sequence[int]) -> "Grid":
-        """Return the table with only the columns `numbers`, in this order."""
+        """Return the table with only the columns at the indexes `numbers`, in this order."""
         rows = (tuple(row[number] for number in numbers) for row in self.rows)
         return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
