@@ -85,8 +85,8 @@ class ExecutorEngine:
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run jobs as `Engine.run` does, and run jobs of lost workers again.
 
-        Running tasks cannot be ended. When the time is over or the generator is closed, it waits for these
-        tasks and drops their results."""
+        Running tasks cannot be ended. When the time is over or the generator is closed, the engine waits for
+        these tasks and drops their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
         again: deque[_Sent] = deque()

@@ -124,7 +124,8 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield files in folders with names of FOLDER_NAME_CHARS. Skip links, which may lead elsewhere."""
+        """Yield the files in folders whose names have FOLDER_NAME_CHARS characters. Skip links, which may
+        lead out of the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:

@@ -31,7 +31,7 @@ class VirtualEngine(WorldEngine):
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
-        """Make an engine. `first_core` is the index of the first core to use (None: by process id)."""
+        """Make an engine. `first_core` is the index of the first core to use (None: chosen by process id)."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         # Simultaneous runs mostly start on different cores.

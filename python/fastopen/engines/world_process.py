@@ -104,7 +104,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the deadline has passed, unless the program is over."""
+        """Record that the program missed its deadline, unless its further output does not matter."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 

@@ -26,7 +26,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return the digest of the options, which ignores comments and their order."""
+        """Return a digest of the options that depends neither on their order nor on comments."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
