@@ -101,7 +101,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Compile files outside HOT, and the files COLD, with the flags in make's variable FASTOPEN_COLD."""
+    """Let make add FASTOPEN_COLD to the flags of the files outside HOT, and of the files COLD."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

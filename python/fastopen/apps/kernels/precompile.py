@@ -28,7 +28,7 @@ PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
 )
-# A name that these files define themselves is a macro in some header.
+# These files define names that are macros in a precompiled header.
 CLASHING: Final = ("lib/sort", "net/ipv4/ping", "net/ipv4/raw")
 # A definition before the first header may change the header's meaning. These two do not.
 HARMLESS: Final = ("pr_fmt", "CREATE_TRACE_POINTS")
@@ -100,7 +100,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield the files that cannot use the precompiled header: they define a macro before one of theirs."""
+    """Yield files that define a macro before they include a header: a precompiled one would be wrong."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:

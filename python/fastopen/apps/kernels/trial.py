@@ -68,7 +68,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot with the program as first process and return its output. Its sleep of ten minutes is virtual."""
+    """Boot with `program` as first process, and return its output. It sleeps for ten virtual minutes."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

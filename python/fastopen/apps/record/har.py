@@ -123,7 +123,7 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
         timing[f"{name}Start"] for name in ("dns", "connect", "send") if timing.get(f"{name}Start", -1) >= 0
     ]
     queued = (timing["requestTime"] - asked_s) * 1000 + min(begins, default=0)
-    # The first byte of the head, if the browser reports it, or else the last.
+    # The time of the head's first byte, if the browser reports it, or else of the head's last byte.
     answered = timing.get("receiveHeadersStart", -1)
     answered = answered if answered > 0 else timing["receiveHeadersEnd"]
     ended = timing["receiveHeadersEnd"] if ended_s is None else (ended_s - timing["requestTime"]) * 1000

@@ -19,7 +19,7 @@ from fastopen.common.versions import version_of
 
 HAR: Final = "recording.har"
 _ARCHIVE: Final = "data.warc.gz"
-# Fields of a connection's framing: the archive has bodies without frames.
+# Header fields about framing, which the archive replaces: its bodies have no chunks or frames.
 _FRAMING: Final = ("transfer-encoding", "content-length")
 
 

@@ -21,7 +21,7 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """Loads of a page by each client: one, or the medians of samples. Times in ms; None if unfinished."""
+    """A page's load by each client, or the medians of several samples. Times in ms; None if unfinished."""
 
     page: str
     arm: str

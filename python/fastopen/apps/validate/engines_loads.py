@@ -27,7 +27,7 @@ from fastopen.workflows.run import Watch, run_in_memory
 TICK_MS: Final = 4.0
 # The longest computing time for a request on the host. In virtual time, computing takes no time.
 REQUEST_MS: Final = 0.5
-# The same for a TLS handshake: keys, a signature and its verification at both ends.
+# The longest computing time for a TLS handshake: keys, a signature and its verification at both ends.
 HANDSHAKE_MS: Final = 2.5
 # A timer of 256 ms to 2 s can fire up to 8 ticks late, by the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS

@@ -39,9 +39,9 @@ class Prediction(TwoTimes):
     measured_ms: float | None
     predicted_ms: float | None
     saving_error_points: float | None
-    """The predicted saving minus the measured one, in percentage points; None for the baseline."""
+    """The predicted saving minus the measured one, in percentage points; None if unknown, or the baseline."""
     predicted_range_ms: tuple[float, float] | None = None
-    """The range of the prediction's samples; None for a single sample."""
+    """The range of the predictions of all samples (see `spanned`); None if there are too few samples."""
     error: PredictionError | None = None
     """The step with the largest error on the way to the load event; None if no step has one."""
 

@@ -1,4 +1,4 @@
-"""Derive findings from settings, listeners and counters: faults, the behaviours behind them, remedies."""
+"""Derive findings from settings, listeners and counters: faults, their possible causes, and remedies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding. `rows` are the behaviours with which it is consistent: one end may not distinguish them."""
+    """A finding. `rows` are the behaviours that may cause it: they may look the same from one end."""
 
     key: str
     """An identifier for programs, such as `client-off`."""

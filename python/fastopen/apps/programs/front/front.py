@@ -117,7 +117,7 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record. Return it if it is the last one that matters. Raises CommandError."""
+        """Act on a record. Return it if no later record matters. Raises CommandError."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]

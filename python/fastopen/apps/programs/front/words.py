@@ -35,7 +35,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
 
 
 def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
-    """Return a sentence on the use of TFO. `not_helped` counts calls that could not be helped, by reason."""
+    """Return a sentence on the use of TFO. `not_helped` counts calls that could not get TFO, by reason."""
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
         opened = plural(not_helped[MULTIPATH], "connection")
