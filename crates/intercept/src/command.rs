@@ -60,10 +60,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     run_with(Invocation { words: command, environment: None }, Records(report), Network::Machine, false)
 }
 
-/// Runs a command in the calling thread's network namespace, even if its sysctl disables Fast Open, and
-/// returns the command's exit code. Returns when the command has ended, even if its children still run.
-/// Writes the records to `report`. An isolated command has no capabilities, cannot change its mounts, and can
-/// only create Internet, UNIX and netlink sockets.
+/// Runs a command in the calling thread's network namespace, even if the sysctl of the namespace disables
+/// Fast Open, and returns the command's exit code. Returns when the command has ended, even if its children
+/// still run. Writes the records to `report`. An isolated command has no capabilities, cannot change its
+/// mounts, and can only create Internet, UNIX and netlink sockets.
 pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated)
 }
@@ -92,7 +92,7 @@ impl Invocation<'_> {
 /// The network in which the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
-    /// This machine's network. Fast Open must be on. Supervision lasts until all the command's processes end.
+    /// This machine's network. Its sysctl must enable Fast Open. Supervision lasts until all processes end.
     Machine,
     /// A world's network, with or without Fast Open. Supervision lasts until the command has ended.
     World,
@@ -109,8 +109,8 @@ fn run_with(command: Invocation, mut records: Records, network: Network, isolate
     })
 }
 
-/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. Returns None if it is
-/// not open or is a standard stream.
+/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. Returns None if the
+/// descriptor is not open or is a standard stream.
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
@@ -173,8 +173,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors; the command has its own copies. Otherwise the reader of a pipe would
-/// wait for the end of this process.
+/// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder; the
+/// command has its own. Otherwise the reader of a pipe would wait for the end of this process.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -298,7 +298,7 @@ impl Session<'_> {
     }
 }
 
-/// Returns true for a descendant of this process, whose `kill(0)` has already signalled the command.
+/// Returns true for this process and its descendants, whose `kill(0)` has already signalled the command.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

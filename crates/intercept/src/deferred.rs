@@ -38,7 +38,7 @@ impl DeferredConnects {
         Self { timeout_ns, queue: VecDeque::new() }
     }
 
-    /// Queues a connection for a check one timeout after `now_ns`.
+    /// Queues a connection for a check one timeout after `now_ns`, unless the queue is full.
     pub(crate) fn push(&mut self, now_ns: u64, task: Rc<Task>, descriptor: i32, cookie: u64) {
         if self.queue.len() < CAPACITY {
             let due_ns = now_ns + self.timeout_ns;
@@ -46,13 +46,13 @@ impl DeferredConnects {
         }
     }
 
-    /// Removes and returns a connection that is due; None if no connection is due.
+    /// Removes and returns a connection whose check is due; None if there is none.
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<DeferredConnect> {
         let due = self.queue.front().is_some_and(|connect| connect.due_ns <= now_ns);
         if due { self.queue.pop_front() } else { None }
     }
 
-    /// Returns the time until the first connection is due, in nanoseconds; None if the queue is empty.
+    /// Returns the time until the first check is due, in nanoseconds; None if the queue is empty.
     pub(crate) fn timeout_ns(&self, now_ns: u64) -> Option<u64> {
         self.queue.front().map(|connect| connect.due_ns.saturating_sub(now_ns))
     }

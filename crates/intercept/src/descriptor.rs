@@ -24,7 +24,7 @@ pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
     name.as_socket().filter(|address| address.port() != 0)
 }
 
-/// Binds a socket that will connect to `peer` to a port (None: the kernel's choice).
+/// Binds a socket that will connect to `peer` to this local port (None: the kernel's choice).
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {

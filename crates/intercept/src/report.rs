@@ -99,7 +99,7 @@ impl Connection {
 /// Counts of the command's sockets.
 #[derive(Debug, Default, Serialize)]
 pub struct Traffic {
-    /// All connections together.
+    /// The counts of all connections.
     pub total: Tally,
     /// The connections by peer, those with the most connections first.
     pub peers: Vec<Peer>,
@@ -107,7 +107,7 @@ pub struct Traffic {
     pub listeners: u64,
     /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,
-    /// Calls on TCP sockets whose option could not be set, with the number of calls for each reason.
+    /// Number of calls on sockets that could not get Fast Open, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
     /// True if destroy events were lost (ENOBUFS).
     pub overrun: bool,

@@ -39,7 +39,7 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
-/// Supervises a command: prepares the sockets of held calls, and counts connections by the destroy events.
+/// Supervises a command: prepares the sockets of held calls, and counts connections by their destroy events.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
@@ -127,7 +127,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the thread of a call and a duplicate of its TCP socket; None if the call's descriptor is not a
+    /// Returns the thread of a call and a duplicate of the call's TCP socket; None if the descriptor is no
     /// TCP socket. Counts connections of Multipath TCP, whose subflows the kernel creates without a call.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
@@ -143,8 +143,8 @@ impl Supervisor {
         Ok(is_meant.then_some((task, descriptor)))
     }
 
-    /// Returns the thread of a call and a duplicate of the call's descriptor. Keeps the handle of the last
-    /// thread, because one thread often makes many calls.
+    /// Returns the thread of a call and a duplicate of the call's descriptor. Keeps a handle of the last
+    /// thread, because often one thread makes many calls.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
@@ -192,8 +192,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds the socket of an observed connection to a port before `connect`. Returns the client's address,
-    /// which identifies the connection in the origin's evidence; None without an observer or an address.
+    /// Binds an observed socket to a port before `connect`, except to loopback or an IPv4-mapped address.
+    /// Returns the client's address, as in the origin's evidence; None without an observer or an address.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();

@@ -17,7 +17,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Opens the thread with this ID. It is the right thread if a call of the thread is held afterwards.
+    /// Opens the thread with this ID. If a call of the thread is held afterwards, the ID was not reused.
     ///
     /// # Errors
     /// ESRCH if the thread has ended.
@@ -31,8 +31,8 @@ impl Task {
         }
     }
 
-    /// Returns true if this handle may be used for the thread with this ID. If the ID was reused, the pidfd
-    /// returns ESRCH. False for a pidfd of the process, which may outlive the thread.
+    /// Returns true if this handle may be used for the thread with this ID. If the ID was reused, using the
+    /// handle returns ESRCH. False for a pidfd of the process, which may outlive the thread.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }

@@ -16,7 +16,7 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// Supervises a command. Once it is dropped, the command's `connect` calls fail with ENOSYS: end it before.
+/// Supervises a command. End the command first: after the drop, its `connect` calls fail with ENOSYS.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,

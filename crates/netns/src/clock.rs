@@ -43,7 +43,7 @@ impl Clocks {
     }
 
     /// Converts a timestamp of the real-time clock to the monotonic clock. If the real-time clock was set
-    /// back after the timestamp, the result would be in the future; then `now` is returned.
+    /// back after the timestamp, the result would be in the future, so it is at most `now`.
     pub fn monotonic_of(&self, realtime: u64, now: impl FnOnce() -> u64) -> u64 {
         let since = realtime as i64 - self.realtime as i64;
         let at = (self.monotonic as i64 + since).max(0) as u64;

@@ -55,8 +55,8 @@ pub fn make_root_writable() -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Adds to the devices of [`mount_devices`]: pseudo-terminals, links to the standard streams, and a folder
-/// for [`scratch`](crate::namespace::scratch).
+/// Adds pseudo-terminals, links to the standard streams, and a folder for
+/// [`scratch`](crate::namespace::scratch) to the devices of [`mount_devices`].
 ///
 /// # Errors
 /// If the kernel has no pseudo-terminals.

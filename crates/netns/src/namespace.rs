@@ -28,9 +28,9 @@ pub fn enter_sandbox() -> Result<()> {
     enter(|| false).map(drop)
 }
 
-/// Enters the sandbox like [`enter_sandbox`], and maps further user and group IDs if the system allows it:
-/// for root, all IDs of its own namespace; for others, their IDs in `/etc/subuid` and `/etc/subgid`, with
-/// newuidmap(1) and newgidmap(1). Returns true if it did so; if not, programs that change their user fail.
+/// Like [`enter_sandbox`], but also maps further user and group IDs if the system allows it: for root, all
+/// IDs of its own namespace; for others, their IDs in `/etc/subuid` and `/etc/subgid`, with newuidmap(1) and
+/// newgidmap(1). Returns true if the IDs are mapped; otherwise programs that change their user fail.
 ///
 /// # Errors
 /// Errors of [`enter_sandbox`].

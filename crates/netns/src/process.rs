@@ -25,12 +25,12 @@ use crate::{Doing, Result, check};
 /// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`).
 ///
 /// # Errors
-/// If the parent ended before the call.
+/// If the parent ends during the call. A parent that ended earlier is not noticed.
 pub fn die_with_parent() -> Result<()> {
     tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }
 
-/// Makes the kernel kill the process that `command` starts when the thread that starts it ends.
+/// Makes the kernel kill the process that `command` starts when the thread that started the process ends.
 pub fn tie_to_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let parent = nix::unistd::getpid();
@@ -62,8 +62,8 @@ pub fn tune_malloc() {
 
 /// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
 /// and removes it, even if this process is killed. If `cleanup` is killed, this process removes the folder.
-/// If both are killed, the next process that creates a folder with this prefix removes it. While one of them
-/// lives, its lock prevents that.
+/// If both are killed, the next process that creates a folder with this prefix removes it. A lock prevents
+/// that while one of the two lives.
 pub struct PrivateFolder {
     path: PathBuf,
     /// A pipe that is never written to. `cleanup` sees it closed when this process ends or drops it.
@@ -122,7 +122,7 @@ impl PrivateFolder {
     }
 }
 
-/// Creates a folder and locks it. Returns no lock if the file system has none; then left folders stay.
+/// Creates and locks a folder. Returns no lock if the file system has none; folders left behind then stay.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
@@ -222,7 +222,7 @@ fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
 }
 
 /// Returns a duplicate of the socket with this inode, from any process in `/proc` that has it open. None if
-/// no process with readable descriptors does.
+/// no such process has readable descriptors.
 pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
     let link = format!("socket:[{inode}]");
     numbered("/proc").find_map(|(pid, _)| {
@@ -285,8 +285,8 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }
 
-/// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Counts
-/// shared memory for each process. Returns 0 unless the caller is PID 1: others may be unrelated.
+/// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Shared
+/// memory counts for each process. Returns 0 unless the caller is PID 1: others may be unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;

@@ -20,13 +20,13 @@ pub enum Qdisc {
         /// Maximum bytes in the queue.
         limit_bytes: u32,
     },
-    /// `codel`: drops packets that wait too long (RFC 8289, with its constants) or find a full queue.
+    /// `codel`: drops packets that wait too long (with the constants of RFC 8289) or find a full queue.
     Codel {
         /// Maximum packets in the queue.
         limit_packets: u32,
     },
-    /// `fq_codel`: serves 1024 flow queues in turn, with codel in each (RFC 8290, with its constants),
-    /// without ECN. If more than `limit_packets` wait, it drops from the longest queue.
+    /// `fq_codel`: serves 1024 flow queues in turn, with codel in each, without ECN (with the constants of
+    /// RFC 8290). If more than `limit_packets` wait, it drops from the longest queue.
     FqCodel {
         /// Maximum packets in the queue.
         limit_packets: u32,
@@ -240,7 +240,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a `struct tc_netem_qopt`: latency (0: an attribute has it), limit, loss, gap, duplicate, jitter.
+/// Returns a `struct tc_netem_qopt`: latency (0, an attribute sets it), limit, loss, gap, duplicate, jitter.
 fn netem_parameters(loss: u32) -> Vec<u8> {
     [0, NETEM_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }

@@ -15,7 +15,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word};
 use crate::{Doing, Operation, Result, check};
 
-/// Number of checks whether an interface is ready, a millisecond apart.
+/// Maximum number of checks until an interface is ready, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
 // Numbers of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
@@ -140,7 +140,7 @@ impl RouteSocket {
         Err(io::Error::from(io::ErrorKind::TimedOut)).doing(|| format!("waiting for {interface} to be ready"))
     }
 
-    /// Removes an interface, and the other end if it is one of a veth pair.
+    /// Removes an interface. If it is an end of a veth pair, the other end is removed too.
     ///
     /// # Errors
     /// If the interface does not exist.
@@ -199,7 +199,7 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// Makes the kernel drop all packets to `part` of a local network without a reply, or ends this.
+    /// Drops all packets to `part` of a local network without a reply if `silent`, otherwise ends this.
     ///
     /// # Errors
     /// Errors of the kernel.

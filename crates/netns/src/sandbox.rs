@@ -74,7 +74,7 @@ const OLD: &str = "/.machine";
 /// User and group ID of a client in its user namespace; not 0, because some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
-/// not apply to the machine's root (`kernel/fork.c`), so [`limit_processes`] exists.
+/// not apply to the machine's root user (`kernel/fork.c`), so [`limit_processes`] exists.
 const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;
@@ -94,8 +94,8 @@ pub struct View {
 }
 
 impl View {
-    /// Makes this view the root of the calling process, in a new mount namespace. Its `/proc` becomes that of
-    /// its PID namespace, if the kernel allows this.
+    /// Makes this view the root of the calling process, in a new mount namespace. The view's `/proc` shows
+    /// the PID namespace of the process, if the kernel allows this.
     ///
     /// # Errors
     /// If the kernel refuses a mount.
@@ -213,8 +213,8 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides files and folders that are not readable by everyone. The machine's root could read them, and so
-/// could its commands in a world.
+/// Hides files and folders in `folder`, and in its subfolders down to `depth` levels, that not everyone may
+/// read. If the machine's root user runs a world, the commands in the world could read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -251,8 +251,8 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
         .doing(|| format!("mounting a tmpfs on {}", place.display()))
 }
 
-/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root
-/// could write there without any capability.
+/// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root user
+/// could write to the other files without any capability.
 ///
 /// # Errors
 /// If the kernel refuses a mount.

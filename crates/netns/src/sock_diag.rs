@@ -1,6 +1,6 @@
-//! Reads `TCP_INFO` of other processes' sockets through `sock_diag`: of destroyed ones, and of all open ones.
+//! Reads `TCP_INFO` of other processes' sockets by `sock_diag`: of all open ones, or when one is destroyed.
 //!
-//! Neither needs a privilege. Duplicates of the sockets are no alternative, as they would delay the close.
+//! Neither needs a privilege. Duplicates of the sockets would have `TCP_INFO` too, but would delay the close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
@@ -65,7 +65,7 @@ pub struct DestroyEvents {
 }
 
 impl DestroyEvents {
-    /// Joins the multicast groups of the calling thread's network namespace.
+    /// Subscribes to the destroy events of the calling thread's network namespace.
     ///
     /// # Errors
     /// If no descriptors are left.

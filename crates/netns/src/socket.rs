@@ -1,4 +1,4 @@
-//! Reads and sets options of any kind of socket that the standard library and tokio lack.
+//! Reads and sets socket options that the standard library and tokio lack, for any kind of socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -54,7 +54,7 @@ pub fn bind(
 ) -> io::Result<AsyncFd<UdpSocket>> {
     let socket = UdpSocket::bind(local)?;
     socket.set_nonblocking(true)?;
-    // SO_RCVBUFFORCE only works for the machine's root, such as in a kernel of the virtual engine.
+    // SO_RCVBUFFORCE only works for the machine's root user, such as in a kernel of the virtual engine.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
         .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes));
     let _ = setsockopt(&socket, sockopt::SndBuf, &buffer_bytes);

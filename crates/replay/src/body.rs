@@ -72,7 +72,7 @@ impl SizedBody {
     /// Writes the remaining bytes at once.
     ///
     /// # Errors
-    /// Returns the errors of `to`.
+    /// Returns the errors of writing to `to`.
     pub fn write_to(mut self, to: &mut impl io::Write) -> io::Result<()> {
         loop {
             let chunk = self.take(usize::MAX);
@@ -83,7 +83,7 @@ impl SizedBody {
         }
     }
 
-    /// Returns whether no bytes are left to send.
+    /// Returns true if no bytes are left to send.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }

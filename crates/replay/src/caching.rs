@@ -1,4 +1,4 @@
-//! Implements HTTP caching (RFC 9111): freshness lifetime and validator of a response, conditional requests.
+//! Implements HTTP caching (RFC 9111): freshness and validator of a response, and conditional requests.
 
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY};
@@ -22,7 +22,7 @@ impl CachePolicy {
         Self { fresh_s, validator: validator.then(tag) }
     }
 
-    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` with `own_cors` (generated CORS headers).
+    /// Sets `Cache-Control` and `ETag` of a response, and `Vary` if CORS headers are generated (`own_cors`).
     pub fn set_headers(&self, headers: &mut HeaderMap, own_cors: bool) {
         let control = match (self.fresh_s, &self.validator) {
             (None, _) => None,

@@ -7,12 +7,12 @@ use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderValue, ORIGIN,
 };
 
-/// Returns whether a request is a CORS preflight.
+/// Returns true if a request is a CORS preflight.
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns whether recorded headers let the requesting origin read the response.
+/// Returns true if recorded headers let the requesting origin read the response.
 pub fn allows(request: &HeaderMap, recorded: &HeaderMap) -> bool {
     let allowed = recorded.get(ACCESS_CONTROL_ALLOW_ORIGIN);
     allowed.is_some_and(|allowed| allowed == "*" || Some(allowed) == request.get(ORIGIN))

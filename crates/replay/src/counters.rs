@@ -1,4 +1,4 @@
-//! Counts the bytes of streams and records the times.
+//! Counts the bytes that are read from and written to streams, and records the times.
 
 use std::sync::{Arc, Mutex};
 

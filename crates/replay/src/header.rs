@@ -9,7 +9,7 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     first_line + 2 + lines + 2
 }
 
-/// Pads the value of field `name` until the header section has `wanted` bytes. Longer ones stay unchanged.
+/// Pads field `name` until the header section has `wanted` bytes. A longer section stays unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.

@@ -1,4 +1,4 @@
-//! Paces a body that a server produces over time: the first bytes are sent at once, the last ones at the end.
+//! Paces a body that a server produces over time: the first bytes at once, the last ones after a duration.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -1,4 +1,4 @@
-//! Keeps TCP sockets by four-tuple: the open ones, and the last `TCP_INFO` of closed ones.
+//! Keeps the open TCP sockets, and the last `TCP_INFO` of closed ones, by four-tuple.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};

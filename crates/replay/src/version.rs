@@ -54,7 +54,7 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the maximum number of concurrent requests on a connection; `None` if it has no streams.
+    /// Returns the maximum of concurrent requests on a connection; `None` for versions without streams.
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,

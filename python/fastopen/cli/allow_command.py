@@ -1,4 +1,4 @@
-"""Define `--allow-command`: commands in a file of somebody else are shown, and run only if allowed."""
+"""Define `--allow-command`: show the commands in somebody else's file, and run them only if allowed."""
 
 import sys
 from typing import Annotated

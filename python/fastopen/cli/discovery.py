@@ -2,8 +2,7 @@
 
 `commands/serve_bench.py` makes `fastopen serve-bench` from its `command`: a function, or a Typer group, to
 which several apps may add commands. A module is imported only when its command is requested, so `fastopen ls`
-needs no figures and no browser.
-"""
+needs no figures and no browser."""
 
 import shutil
 from collections import UserDict
@@ -31,7 +30,7 @@ PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks an
 FRAMES_MIN: Final = 120
 
 
-# Typer raises this for a command line that it cannot read. It is a class of Click, which Typer's API lacks.
+# Typer raises this class of Click for a command line that it cannot read, but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -74,8 +73,7 @@ class Commands(TyperGroup):
 def _in_one_line() -> Iterator[None]:
     """Convert usage errors into InputErrors, which are printed in one line like all others.
 
-    If a command is interrupted and prints nothing itself, print this and exit.
-    """
+    If a command is interrupted and does not handle this itself, print `interrupted` and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -148,7 +146,7 @@ def _parts(found: Any) -> list[Any]:
 
 
 def _fit(found: Any) -> Any:
-    """Give the help of a command, or of a group's commands, frames if the terminal is wide enough."""
+    """Turn on frames in the help of a command, or of a group's commands, if the terminal is wide enough."""
     mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
     for command in _parts(found):
         command.rich_markup_mode = mode

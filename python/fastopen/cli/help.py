@@ -1,8 +1,7 @@
 """Format the help of commands. If there are many options, show the first ones, and the others by topic.
 
 A command's module names its FIRST_OPTIONS and EXAMPLES; `--help TOPIC` shows the options of a topic, and
-`--help all` shows all options.
-"""
+`--help all` shows all options."""
 
 from collections.abc import Mapping, Sequence
 from types import MethodType
@@ -68,7 +67,8 @@ class TopicCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters as TyperCommand does; for help by topic, only the parameters of the topic."""
+        """Return the parameters as TyperCommand does. For `--help` with a topic, return only the parameters
+        of this topic, and for `--help` without one only the first options."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:
@@ -96,7 +96,7 @@ class TopicCommand(TyperCommand):
 
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
-    """Give a command its first options and examples, and its options their topics."""
+    """If a command has first options, give it these and its examples, and give its options their topics."""
     if not first_options:
         return
     command.first_options = first_options

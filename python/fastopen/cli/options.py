@@ -36,8 +36,7 @@ def with_factors(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each factor.
 
-    Its argument `written` maps factors' names to given values. `defaults` are this command's defaults.
-    """
+    Its argument `written` maps factors' names to given values. `defaults` are this command's defaults."""
     listed = list(factors)
     own_defaults = dict(defaults or {})
 
@@ -99,7 +98,7 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
 
 
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with other values, validated again. Raises InputError, which names the option."""
+    """Return the experiment with `changes`, validated again. Raises InputError, which names the option."""
     try:
         return Experiment(**{**dict(experiment), **changes})
     except ValidationError as error:

@@ -25,7 +25,8 @@ LONGER: Final = 1.5
 
 
 class LiveBar(Closing):
-    """A live bar on a terminal, or else a line every ten seconds; shown after `after_s`, unless `quiet`."""
+    """A progress bar on a terminal; elsewhere a line every ten seconds. It stays hidden for the first
+    `after_s` seconds, or always if `quiet`."""
 
     def __init__(
         self, console: Console, quiet: bool, clock: Callable[[], float] = time.monotonic, after_s: float = 0.0
@@ -55,7 +56,7 @@ class LiveBar(Closing):
         return self._clock() - self._started
 
     def update(self, text: str, done: int, total: int | None, *, now: bool = False) -> None:
-        """Show that `done` of `total` are done (None: unknown). `now` prints a line before it is due."""
+        """Show `done` of `total` steps (None: unknown). `now` prints a line even if none is due."""
         if self._quiet or self.elapsed_s < self._after_s:
             return
         if self._console.is_terminal:
@@ -74,11 +75,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """Shows the progress of a run. Without a `pace`, each remaining load counts as the mean one so far.
+    """Shows the progress of a run. Without a `pace`, it estimates the rest from the mean time of a load.
 
-    If a run takes much longer than `expected_s`, the printed estimate, print a new one once the pace is
-    known, with what `shorter` returns for it. The remaining time shown is at most the rest of `limit`.
-    """
+    `expected_s` is the estimate that was printed before the run, 0 for none. If the run takes much longer, a
+    new estimate is printed once the pace is known, followed by the text that `shorter` returns for it. The
+    remaining time is never shown longer than that of `limit`."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class RunWatcher(LiveBar):
         if self._pace is not None:
             if progress.finished is not None:
                 self._pace.finished(progress.finished.job, progress.finished.id)
-            # After all loads were done once, the loads known to be invalid so far are repeated.
+            # The pace counts first attempts. After these, only loads that are known to be invalid remain.
             left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.asked else left_s
         if self._limit is not None and left_s is not None:
             left_s = min(left_s, self._limit.left_s)
@@ -116,7 +117,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Print once how long the run takes, if no estimate was printed or it was much too short."""
+        """Print once how long a long run takes, unless the printed estimate was about right."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"

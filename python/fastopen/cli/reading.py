@@ -17,7 +17,7 @@ from fastopen.pages import Choice, ImportedPage, load_chosen
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.library import LeftOutWarning, damage_notes
 
-# Reading that ends within this time needs no bar.
+# Reading shows a bar only if it takes longer than this.
 BAR_AFTER_S: Final = 0.5
 
 
@@ -32,7 +32,7 @@ def _bytes(text: object) -> int:
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading pages, see `with_settings`."""
+    """Options for reading pages, which `with_settings` adds to a command."""
 
     lenient: Annotated[
         bool,
@@ -72,7 +72,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CalibrationOptions:
-    """Options for the calibration of recorded pages, see `with_settings`."""
+    """Options for the calibration of recorded pages, which `with_settings` adds to a command."""
 
     as_imported: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""Define options that `fastopen run` and `fastopen reproduce` share: repeats, output, and keeping."""
+"""Define the options that `fastopen run` and `fastopen reproduce` share: repeats, output and kept files."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ from fastopen.workflows.run import RunOptions, until_interval
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Options of a command, see `with_settings`."""
+    """The options of a run, which `with_settings` adds to a command."""
 
     aa: Annotated[
         bool, typer.Option("--aa", help="Load the baseline twice (A/A control) to show the noise.")
@@ -133,8 +133,7 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results. `others` are further RunOptions.
 
-        `named` are the factors that the user has given, by default all. `quick` does not shorten them.
-        """
+        `named` are the factors that the user has given (None: all). `--quick` does not shorten these."""
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
@@ -168,7 +167,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the shard; None for the whole run. Raises InputError if its shards could not be merged."""
+        """Return the requested shard; None for the whole run. Raises InputError if other options would keep
+        the shards from being merged."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
@@ -192,10 +192,10 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with the samples of `vary` and `report`, and the requested repeats.
+        """Return the experiment with the requested repeats, and with samples (`vary`) if the user requested
+        these, or if a report or `--quick` needs them because loads are otherwise deterministic.
 
-        A report of a large sweep has fewer samples by default, so that it does not take minutes.
-        """
+        A report of a large sweep has fewer samples by default, so that it does not take minutes."""
         vary, repeats = experiment.vary, experiment.repeats
         drawn_by_default = (self.report or self.quick) and any(exact(experiment, auto_engine(self.kernel)))
         if self.vary is False:

@@ -133,7 +133,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the duration if it is long. Return the longest printed duration, or 0."""
+    """Print the engine, and the expected time if it is long. Return the longest printed time in s, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -165,7 +165,7 @@ def _ways(run: StartedRun, seconds: float) -> str:
 
 
 def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:
-    """Yield changes that shorten the run, with the duration that results."""
+    """Yield options that shorten the run, each with the resulting duration."""
     experiment = run.plan.experiment
     yield "shorter: --quick (a minute)"
     repeats = max((planned.repeat for planned in run.plan.jobs), default=0) + 1
@@ -200,7 +200,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
 
 
 def _of_shard(store: RunStore) -> str:
-    """Return the progress of a shard, which has no table: its cells lack the loads of other shards."""
+    """Describe the progress of a shard. It has no table, because its cells lack the loads of other shards."""
     loads = store.loads()
     invalid = sum(not load.valid and not load.superseded for load in loads)
     words = f", {invalid} invalid" if invalid else ""
@@ -247,7 +247,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """Print why a time limit left a question open, and what would answer it; nothing if it is answered."""
+    """If the time limit left the question open, print why, and which options would answer it."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):
@@ -270,7 +270,7 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
 
 
 def _say_done_again(run: ExecutedRun) -> None:
-    """Print the number of repeated loads, and loads that workers did not finish."""
+    """Print the number of repeated loads, and of tasks that were split because a worker died."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
         valid, kinds = 0, set[str]()
@@ -294,7 +294,8 @@ def _say_store(store: ResultsStore, *, quiet: bool) -> None:
 
 
 def _name(store: RunStore) -> str | None:
-    """Return a name for the run: its name if it is among the user's runs, else its folder."""
+    """Return the argument that names the run in commands: its name if it is among the user's runs, else its
+    folder. None if it is not kept."""
     if store.folder is None:
         return None
     return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)

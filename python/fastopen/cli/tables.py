@@ -6,7 +6,7 @@ from fastopen.common.terminal import filled, tabled
 
 
 def print_grid(grid: Grid) -> None:
-    """Print a table on standard output, as roomy as its width allows."""
+    """Print a table and its note on standard output, in the widest layout that fits the terminal."""
     target = console()
     for renderable in tabled(grid, target.width):
         target.print(renderable)

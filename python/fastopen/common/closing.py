@@ -23,7 +23,8 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM until the block ends, so that they cannot make Popen lose its new process."""
+    """Delay SIGINT and SIGTERM until the block ends, so that they cannot make Popen lose its new process.
+    Does nothing outside the main thread, the only one in which Python handles signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector in the block. With a million loads it searches for seconds in vain."""
+    """Pause the garbage collector in the block. With a million loads, a search takes seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:

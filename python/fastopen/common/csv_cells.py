@@ -3,7 +3,7 @@
 from typing import Final, TypeVar
 
 Cell = TypeVar("Cell")
-# Spreadsheets evaluate text that begins with one of these, or ignore it before a formula (OWASP).
+# Spreadsheets evaluate text that begins with one of these, or the formula that follows it (OWASP).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 

@@ -12,8 +12,7 @@ class InputError(Exception):
     """Unusable input from the user. The command line prints the error and exits with 2.
 
     `place` names the file and the entry in it (`my.har: log.entries[17].request.url`). `message` describes
-    the fault. `remedy` is an action for the user, or empty if the message implies it.
-    """
+    the fault. `remedy` is an action for the user, or empty if the message implies it."""
 
     def __init__(self, message: str, place: str = "", remedy: str = "") -> None:
         super().__init__(message, place, remedy)
@@ -99,7 +98,8 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENFILE
 
 
 def unwritable(path: object, error: OSError) -> InputError | MachineError:
-    """Return the error for a file or folder that cannot be written: MachineError if the disk is full."""
+    """Return the error for a file or folder that cannot be written: MachineError if the path is valid and the
+    machine cannot write there, for example because its disk is full; otherwise InputError."""
     message = f"cannot be written: {error.strerror or error}"
     folder = os.path.dirname(str(path))
     if error.errno == errno.ENOENT and folder and not os.path.isdir(folder):

@@ -11,7 +11,8 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell. `tone` is good if page load time is certainly reduced, bad if increased."""
+    """The content of a cell. `tone` decides its colour: `good` for a certain improvement, such as a shorter
+    page load time, `bad` for the opposite."""
 
     text: str
     tone: Tone = ""
@@ -32,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `kind` is the row's subject (key), one of its factors (factor), a figure, or words."""
+    """A column. `kind`: subjects of the rows (key), factors of these (factor), figures or words."""
 
     header: str
     """The header. Only a terminal keeps its line breaks."""
@@ -75,12 +76,13 @@ class Grid:
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
     def picked(self, numbers: Sequence[int]) -> "Grid":
-        """Return the table with only the columns `numbers`, in this order."""
+        """Return the table with only the columns at the indexes `numbers`, in this order."""
         rows = (tuple(row[number] for number in numbers) for row in self.rows)
         return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
-        """Return the table with common factors moved to the subtitle, but at least one key or factor kept."""
+        """Return the table without the factors that have the same value in all rows; the subtitle lists these
+        instead. At least one column of a key or factor stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number

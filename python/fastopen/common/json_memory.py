@@ -8,8 +8,8 @@ from typing import Any, Final
 # runs/limits.py), a page of 10,000 resources at 20 MB. If every value is invalid, pydantic's errors take
 # twice as much in addition.
 MAX_BYTES: Final = 160 * 2**20
-# The maximum number of bytes for one character of text: two characters of `[[…]]` are a list with room for
-# four values; the eight of `{"":[0]}` are an object, a list and a number (44 bytes a character).
+# The maximum number of bytes for one character of text. In `[[…]]` two characters make a list with room for
+# four values (88 bytes); the eight characters of `{"":[0]}` make an object, a list and a number (352 bytes).
 A_CHARACTER: Final = 48
 # A text of at most this many characters cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
@@ -69,7 +69,7 @@ def taken_by(value: Any) -> int:
             taken += size(one)
             found += one
         else:
-            # Header fields, a subclass of list, share their texts. The HAR importer takes each text off its
-            # budget once.
+            # Header fields are a subclass of list whose texts are shared. The HAR importer counts each text
+            # once.
             taken += size(one) + len(one) * _TUPLE if isinstance(one, list) else _NUMBER
     return taken

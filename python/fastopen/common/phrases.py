@@ -39,7 +39,7 @@ def percent(value: float) -> str:
 
 
 def percents(values: Sequence[float]) -> str:
-    """Format the range of values without signs: `3.7 %`, or `1.2 to 3.7 %`."""
+    """Format the range of values that are not negative: `3.7 %`, or `1.2 to 3.7 %`."""
     ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}%"
 
@@ -93,10 +93,9 @@ def gain(improvement_percent: float) -> str:
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """Format an interval: `95 % interval 3.1 to 4.4, n 8`, `90 % of 30 draws 3.1 to 4.4`.
+    """Format an interval: `95 % interval 3.1 to 4.4, n 8`, or with `of_draws` `90 % of 30 draws 3.1 to 4.4`.
 
-    Without a span, the text reports that there are too few pairs.
-    """
+    Without a span, the text reports that there are too few pairs."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"

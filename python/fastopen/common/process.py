@@ -1,4 +1,4 @@
-"""Run child processes that end with their block. Their output is returned as text or goes to a log."""
+"""Run child processes that do not outlive their `with` block. Return their output or write it to a log."""
 
 import contextlib
 import os
@@ -13,12 +13,12 @@ from fastopen.common.closing import interrupts_held_back
 from fastopen.common.errors import MachineError
 
 Command = Sequence[str | Path]
-# The environment of child processes. Other variables may change how compilers and the kernel's build behave.
+# The variables that child processes inherit. Others may change how compilers and the kernel's build behave.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
 class StepFailedError(Exception):
-    """A program of the build that failed. Its output is in the log."""
+    """A program that failed. Its output is in the log."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))
@@ -32,7 +32,8 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:
-    """Raise MachineError if programs are missing. It names them and the Debian packages that have them."""
+    """Raise MachineError if programs are missing. `packages` maps each program to the Debian packages that
+    have it; `user` is the part of fastopen that needs the programs."""
     missing = [program for program in packages if not shutil.which(program)]
     if missing:
         remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"
@@ -71,7 +72,8 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program with stderr to `log`. Wait for it after the block; kill its process group on errors."""
+    """Run a program whose stderr goes to `log`. After the block, wait for the program; if the block fails,
+    kill the program's process group."""
     process = None
     try:
         with interrupts_held_back():

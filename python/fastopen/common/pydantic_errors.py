@@ -44,7 +44,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return pydantic's list of errors, or only their number if there are more than MOST_LISTED."""
+    """Return pydantic's list of errors, or one error with their number if there are more than MOST_LISTED."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

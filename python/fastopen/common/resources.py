@@ -15,8 +15,7 @@ def packaged_folder(name: str) -> Path | None:
     """Return the folder `name` (`pages`, `experiments`) that came with this fastopen, or None.
 
     A wheel holds the folders under `fastopen/_data/`. In a source checkout they are at the root of the
-    repository, next to `python/`. Installers unpack wheels on disk, so a real path exists.
-    """
+    repository, next to `python/`. Installers unpack wheels on disk, so a real path exists."""
     packaged = Path(str(resources.files("fastopen"))) / "_data" / name
     if packaged.is_dir():
         return packaged

@@ -1,4 +1,4 @@
-"""Render tables for a terminal with Rich, in the first layout that fits its width."""
+"""Render tables for a terminal with Rich, in the widest of several layouts that fits the terminal."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,9 +12,9 @@ from typing import Any, Final
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, unreadable, unwritable
 
-# Larger than a page of 50,000 resources, a list of 100,000 URLs or a published table.
+# The limit of a text is larger than a page of 50,000 resources, a list of 100,000 URLs or a published table.
 MAX_TEXT_BYTES: Final = 16 * 2**20
-# Larger than an experiment with 20,000 networks. tomllib reads 1 MB in a second.
+# The limit of TOML is larger than an experiment with 20,000 networks. tomllib reads 1 MB in a second.
 MAX_TOML_BYTES: Final = 2**20
 # tomllib's time for a dotted key grows with the square of the number of its parts.
 _MOST_PARTS_OF_A_KEY: Final = 300

@@ -6,12 +6,12 @@ from typing import Final, Protocol
 
 from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
 
-# Reasons for invalid loads that lie in the machine, and the number of attempts that each allows: the machine
-# was late, or the world ended early. Processors of virtual machines pause for some milliseconds at times;
-# then even loads a second apart are late.
+# Reasons for which the machine makes loads invalid, because it was late or the world ended early, and the
+# number of attempts that each allows. At times, the processors of virtual machines pause for some
+# milliseconds again and again; then even loads that run a second apart are late.
 ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
 
-# Maps a page's name to the recorded bodies of its resources, by their index.
+# Maps a page's name to recorded bodies, by the index of their resource.
 Bodies = Mapping[str, Mapping[int, bytes]]
 
 
@@ -33,7 +33,7 @@ class WorldBuilt:
 
 @dataclass(frozen=True)
 class Packets:
-    """The packets of a load as a pcapng file, and the number of packets that did not fit into it."""
+    """The packets of a load as a pcapng file, and the number of packets lost because the buffer was full."""
 
     pcapng: bytes
     dropped: int
@@ -77,10 +77,9 @@ class Engine(Protocol):
         ...
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run all jobs, in parallel if the engine can, and end those that run after `within_s` seconds.
+        """Run all jobs, in parallel if the engine can. End the jobs that still run after `within_s` seconds.
 
-        Each load is reported exactly once, as LoadDone or TransactionsDone, or not at all if the time was
+        Each load is reported exactly once, as LoadDone or TransactionsDone, or not at all if the time is
         over. A load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or
-        MachineError if the remaining jobs cannot run.
-        """
+        MachineError if the remaining jobs cannot run."""
         ...

@@ -1,4 +1,4 @@
-"""Pack recorded bodies for the world into one unnamed file, which no crash can leave behind."""
+"""Pack recorded bodies and response heads into an unnamed file, which no crash can leave behind."""
 
 from typing import IO, Self
 
@@ -10,7 +10,7 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 class BodiesFile:
-    """An unnamed file of bodies, whose descriptor worlds inherit. Use it as a context manager."""
+    """An unnamed file of bodies and heads, whose descriptor worlds inherit. Use it as a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
@@ -46,7 +46,8 @@ class BodiesFile:
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """Return the job with the file and the offsets of its page's bodies and response heads in it."""
+        """Return a copy of the job that names the file and the offset of each body and head of its page.
+        Return the job itself if its page has neither."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

@@ -30,7 +30,8 @@ def program_of(client: Client) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return the job with the absolute paths of its programs, since a world may search other folders."""
+    """Return the job with the absolute paths of its server and client, since a world may search other
+    folders, and with the client's isolation and exit codes. Raises MachineError."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -39,7 +40,7 @@ def with_programs(job: Job) -> Job:
     if client.command is None:
         return job
     program = program_of(client)
-    # A system's client that fastopen knows needs none of the user's files, so it runs isolated.
+    # A client that fastopen knows and the system installed (/usr) needs none of the user's files: isolate it.
     known = bool(client.type.executables) and program.is_relative_to("/usr")
     settings = {
         "command": [str(program), *client.command[1:]],
@@ -70,7 +71,8 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map each external client to its version; an unknown one to path and SHA-256. Raises MachineError."""
+    """Map the label of each external client to its version, or to its program's path and SHA-256 if fastopen
+    does not know the client. Raises MachineError."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)
@@ -83,7 +85,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
 
 
 def check_versions(client: Client, versions: Iterable[str]) -> None:
-    """Raise MachineError if the client's program was built without one of these HTTP versions."""
+    """Raise MachineError if the client's program was built without support for one of these HTTP versions."""
     needed = {one: client.type.http_features[one] for one in versions if one in client.type.http_features}
     if not needed:
         return

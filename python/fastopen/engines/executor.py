@@ -1,8 +1,7 @@
-"""Run the virtual engine in other processes or on other machines, by an executor of `concurrent.futures`.
+"""Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
 A task runs some jobs in sequence in one kernel. A job gives the same bytes on each worker with the same
-program and kernel. A worker with another program or kernel refuses the task.
-"""
+program and kernel. A worker with another program or kernel refuses the task."""
 
 import itertools
 import os
@@ -36,7 +35,7 @@ from fastopen.engines.program import find_program, program_digest
 from fastopen.engines.results_store import Maker
 from fastopen.engines.virtual import VirtualEngine, batches
 
-# Tasks queued for each worker, so that no worker waits for its next one.
+# Tasks submitted for each worker, including the one that it runs, so that no worker waits for its next task.
 AHEAD: Final = 2
 # A job is given up if this many workers were lost while they ran only this job.
 LOSSES: Final = 3
@@ -46,7 +45,7 @@ EventFields = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Task:
-    """Jobs for a worker, and the program and kernel that it must have."""
+    """Jobs for a worker, and the program and kernel that the worker must have."""
 
     jobs: tuple[str, ...]
     """The jobs as JSON."""
@@ -59,10 +58,11 @@ class _Sent:
 
     jobs: Sequence[Job]
     losses: int = 0
-    """The number of workers that were lost with exactly these jobs."""
+    """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Sent"]:
-        """Return the tasks to submit after a loss: halves, or one job again; empty after LOSSES losses."""
+        """Return the tasks to submit after this one was lost: its two halves, or a single job again, until
+        LOSSES workers were lost with this job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
@@ -73,7 +73,8 @@ class ExecutorEngine:
     """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Make an engine. `parallel` is the number of parallel tasks, by default the executor's workers."""
+        """Make an engine that runs `parallel` tasks at once, by default as many as the executor has workers,
+        or as this machine has cores if that number is unknown."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
@@ -82,7 +83,10 @@ class ExecutorEngine:
         self._maker = maker
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs as `Engine.run` does. Jobs of lost workers run again. Closing waits for running tasks."""
+        """Run jobs as `Engine.run` does, and run jobs of lost workers again.
+
+        Running tasks cannot be ended. When the time is over or the generator is closed, the engine waits for
+        these tasks and drops their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
         again: deque[_Sent] = deque()
@@ -123,7 +127,7 @@ class ExecutorEngine:
 
 
 def _first(again: deque[_Sent], waiting: Iterator[_Sent]) -> Iterator[_Sent]:
-    """Yield the batches to submit again, then the new ones."""
+    """Yield the tasks to submit again, then the new ones."""
     while again:
         yield again.popleft()
     yield from waiting
@@ -134,7 +138,8 @@ def _failed(future: Future[list[EventFields]]) -> bool:
 
 
 def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str]:
-    """Return the events of a finished task, or the reason for its loss. Raises errors that stop the run."""
+    """Return the events of a finished task and an empty reason, or no events and the reason for the task's
+    loss. Raises InputError and MachineError, which stop the run."""
     try:
         return future.result(), ""
     except (InputError, MachineError):
@@ -146,7 +151,7 @@ def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str
 
 
 def _given_up(jobs: Sequence[Job], reason: str) -> Iterator[Event]:
-    """Yield the loads of jobs that are given up, as invalid loads, and the ends of the jobs."""
+    """Yield the last events of jobs that are given up: each load as an invalid one, and each job's end."""
     words = f"{LOSSES} workers did not finish it: {reason}"
     for job in jobs:
         for load in job.loads:

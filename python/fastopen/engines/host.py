@@ -21,8 +21,8 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.client_programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 
-# The maximum number of attempts to build a world whose measured network deviates from the job. No page has
-# been loaded in such a world.
+# The maximum number of attempts to build the world of a job, if the measured network deviates from the job.
+# No page has been loaded in such a world.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
@@ -34,11 +34,11 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 
 class WorldEngine:
-    """An engine that runs `parallel` worlds, each a process of `command`, on one of `cores` if given.
+    """An engine that runs up to `parallel` worlds at once. Each is a process of `command`, on one of `cores`
+    if there are any.
 
     Use the main thread to iterate over the events: a world is killed when the thread that started it ends
-    (PR_SET_PDEATHSIG).
-    """
+    (PR_SET_PDEATHSIG)."""
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command
@@ -51,7 +51,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run the jobs of each batch in one process. If it dies, another process runs the remaining jobs."""
+        """Run each batch of jobs in one process. If it dies, another process runs the remaining jobs."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -86,7 +86,7 @@ class HostEngine(WorldEngine):
 
 
 class _Worlds(Closing):
-    """The running world programs. As a context manager, it ends them all."""
+    """The running world programs. At the end of its `with` block, all of them are ended."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command
@@ -135,7 +135,8 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait for output, exits or `deadline`. Return new events, and ended worlds, which are closed."""
+        """Wait for output, the exit of a world, the deadline of a world, or `deadline`. Return the new
+        events, and the worlds that have ended or had to be killed, all closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -156,8 +157,8 @@ class _Worlds(Closing):
             late = now >= world.deadline
             if late and pidfd not in exited:
                 world.timed_out()
-            # A finished program gets time to clean up. A program that broke the contract does not, nor does a
-            # program with an error and further jobs, which it would run: another process runs them.
+            # A finished program gets time to clean up. A program that broke the contract is killed at once.
+            # So is a program with an error and further jobs: another process runs these.
             wrong = world.violation is not None or (world.error is not None and world.not_begun)
             if pidfd in exited or late or wrong:
                 self._remove(pidfd, world)

@@ -49,8 +49,7 @@ def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
 class FolderFiles:
     """The files of a folder, by name. Any number of processes and machines may use them at once.
 
-    All methods raise OSError. `place` is the folder, for messages.
-    """
+    All methods raise OSError. `place` is the folder, for messages."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which may not exist yet."""
@@ -83,10 +82,9 @@ class FolderFiles:
             return file.read(limit)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file atomically and return True, or return False if it exists.
+        """Write a new file atomically and return True; return False if the file exists already.
 
-        `os.link` is atomic on local disks and on NFS.
-        """
+        `os.link` is atomic on local disks and on NFS."""
         path = self._path(name)
         if path.exists():
             return False
@@ -126,7 +124,8 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield files in folders with names of FOLDER_NAME_CHARS. Skip links, which may leave the store."""
+        """Yield the files in folders whose names have FOLDER_NAME_CHARS characters. Skip links, which may
+        lead out of the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
@@ -148,9 +147,9 @@ class FolderFiles:
 class RemoteFiles:
     """The files at a URL, with the methods of FolderFiles.
 
-    On some services, two writers of a name may both succeed: S3 prevents this by conditional writes, other
-    services only check before they write. Writers write the same content, so this does no harm.
-    """
+    On some services, two processes may both succeed in creating the same file: S3 prevents this by
+    conditional writes, other services only check before they write. It does no harm, because both write the
+    same content."""
 
     def __init__(self, url: str) -> None:
         """Open the URL. Raises InputError, MachineError."""

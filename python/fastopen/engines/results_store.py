@@ -3,8 +3,7 @@
 In virtual time the same job gives the same bytes. Its results are therefore stored under a digest of all
 inputs that determine them, and are read instead of computed again. Each job has a file, which is written
 atomically. Any number of processes and machines may read and write in parallel. See
-docs/decisions/results-store.md for the reasons.
-"""
+docs/decisions/results-store.md for the reasons."""
 
 import hashlib
 import json
@@ -68,7 +67,7 @@ class Result:
     maker: str
     """The digest of the maker."""
     decided_by: tuple[str, ...]
-    """The inputs that the key is a digest of: maker, digest of recorded bodies, job without its name."""
+    """The inputs of the key: the maker, the digest of recorded bodies, and the job without its id."""
     records: tuple[str, ...]
 
     @property
@@ -77,7 +76,7 @@ class Result:
         return key_of(self.decided_by)
 
     def job(self, name: str) -> Job:
-        """Return the job, with `name` as its id. Raises ValueError if the stored text is not a valid job."""
+        """Rebuild the job, with `name` as its id. Raises ValueError if the stored text is not a valid job."""
         try:
             described = {**json.loads(self.decided_by[-1]), "id": name}
         except (TypeError, RecursionError) as error:
@@ -131,7 +130,8 @@ def head_of(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Return the digests of maker and body, and the numbers of key lines and records."""
+    """Return the digest of the maker, the digest of the body, and the numbers of inputs and records. Raises
+    DamagedResultError."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
@@ -203,7 +203,8 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def put(self, result: Result) -> None:
-        """Store a result if small, new and undisputed. Raises MachineError if the stored one differs."""
+        """Store a result, unless it is too large, already stored, or disputed. Raises MachineError if the
+        stored result of the same job differs."""
         if result.size > MAX_BYTES:
             return
         started = time.perf_counter()
@@ -221,7 +222,8 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare with the stored result, and replace this if damaged. Raises MachineError if they differ."""
+        """Compare a result with the stored one, and replace the stored one if it is damaged. If both are
+        intact and differ, use neither any more, and raise MachineError."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:
@@ -234,7 +236,8 @@ class ResultsStore:
             raise MachineError(message, "neither is used any more; check others with fastopen store verify")
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Stop using a result that was not reproduced; return the places of both results. Raises OSError."""
+        """Move a stored result that was not reproduced to the folder DISPUTED, next to the second result, and
+        return the places of both. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())

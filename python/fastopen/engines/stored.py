@@ -14,7 +14,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if a job of the virtual engine gives only records, and the same bytes each time."""
+    """Return True if the virtual engine returns the same bytes for the job each time, and nothing that is not
+    stored: the client is the loader, there is no external server, and no packets are requested."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
@@ -32,7 +33,8 @@ def renamed(event: Event, job: str) -> Event:
 
 
 class StoredEngine:
-    """An engine with a store. It reports all loads of a job together, after storing them."""
+    """An engine that runs only the jobs whose results its store lacks. It reports the records of a storable
+    job together, after storing them."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -98,7 +100,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events of running jobs. The records of a storable job follow when they are stored."""
+        """Yield the events of running jobs, but hold back a storable job's records until they are stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

@@ -26,24 +26,22 @@ class VirtualEngine(WorldEngine):
 
     Small jobs share a kernel in sequence. Starting a kernel costs as much as several loads, and the order of
     jobs does not change their results. A kernel stays on one core: only one of its processes runs at a time,
-    and waking a process on another core takes longer.
-    """
+    and waking a process on another core takes longer."""
 
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
-        """Make an engine. `first_core` is the index of the core to use first."""
+        """Make an engine. `first_core` is the index of the first core to use (None: chosen by process id)."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
-        # Two simultaneous runs start on different cores.
+        # Simultaneous runs mostly start on different cores.
         first = (os.getpid() if first_core is None else first_core) % len(cores)
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run jobs as `Engine.run` does, the longest first, so that cores finish at about the same time.
 
-        Jobs that differ only in their ids run once, and the events are repeated for each of them.
-        """
+        Jobs that differ only in their ids run once, and the events are repeated for each of them."""
         alike: dict[object, list[Job]] = defaultdict(list)
         for job in jobs:
             alike[_content(job)].append(job)
@@ -64,7 +62,8 @@ def _content(job: Job) -> object:
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """Yield each kernel's jobs for `parallel` cores. A job that is not deterministic gets its own kernel."""
+    """Divide the jobs among kernels on `parallel` cores, and yield the jobs of each kernel. A job whose
+    client is not deterministic gets its own kernel."""
     jobs = sorted(asked, key=_work, reverse=True)
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
         of_kind = list(alike)
@@ -72,7 +71,8 @@ def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Give each job, longest first, to the kernel with the least work so far, which balances the kernels."""
+    """Give each job to the kernel that has the least work so far. `jobs` come longest first, so that all
+    kernels get about the same work."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]

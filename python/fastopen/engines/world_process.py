@@ -34,7 +34,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process that runs several jobs. `missing` are ids of loads not yet reported."""
+    """A child process that runs several jobs. `missing` are the loads of the current job not yet reported."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class WorldProcess:
                 for job in jobs:
                     stdin.write(attach(job).model_dump_json().encode() + b"\n")
                 stdin.seek(0)
-            # A process group of its own keeps Ctrl-C from the world, so that it can be ended in order.
+            # Ctrl-C does not reach another process group, so this program can end the world in order.
             self.process = subprocess.Popen(
                 command,
                 stdin=stdin,
@@ -105,7 +105,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the deadline has passed, unless the program is over."""
+        """Record that the program missed its deadline, unless its further output does not matter."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
@@ -160,7 +160,7 @@ class WorldProcess:
         self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return why loads are missing, in words; None without a fault. Call this after the process ended."""
+        """Return why loads are missing, or None if there was no fault. Call this after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::c_long;
 
-/// Key in the auxiliary vector of the address to call for a system call.
+/// Key of the address to call for a system call, in the auxiliary vector.
 const AT_SYSINFO: libc::c_ulong = 32;
 /// Value of [`ENTRY`] before the auxiliary vector was read. No function has this address.
 const UNKNOWN: usize = 1;

@@ -12,9 +12,9 @@ pub struct DirectionTraffic {
     pub first_ns: Option<u64>,
     /// Time of the latest byte.
     pub last_ns: Option<u64>,
-    /// Bytes of HEADERS and CONTINUATION frames.
+    /// Bytes of HEADERS and CONTINUATION frames, including the headers of these frames.
     pub header_bytes: u64,
-    /// Bytes in DATA frames, including padding (RFC 9113 section 6.1), which neither end sends.
+    /// Payload bytes of DATA frames, including padding (RFC 9113 section 6.1), which neither end sends.
     pub body_bytes: u64,
     /// Set once the stream has ended (`END_STREAM`).
     pub ended: bool,
@@ -96,7 +96,7 @@ struct DirectionCounters {
     header: Vec<u8>,
     started: bool,
     frame: Frame,
-    /// Bytes of the frame's payload that have not passed.
+    /// Number of bytes of the frame's payload that are still to come.
     left: usize,
     /// Set if the HEADERS frame had `END_STREAM`. Its last CONTINUATION then ends the stream.
     header_ends_stream: bool,

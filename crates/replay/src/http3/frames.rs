@@ -11,7 +11,7 @@ pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
     /// Received bytes of an incomplete frame type and length, at most 8 each.
     header: Vec<u8>,
-    /// Bytes of the frame that have not passed, and whether it is a DATA frame.
+    /// Number of bytes of the frame's payload that are still to come, and whether it is a DATA frame.
     left: u64,
     is_data: bool,
 }

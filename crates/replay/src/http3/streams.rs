@@ -56,7 +56,7 @@ impl StreamTable {
         })
     }
 
-    /// Returns the number of bytes passed to QUIC on all request streams.
+    /// Returns the number of bytes passed to QUIC on all request streams, without the headers of DATA frames.
     pub fn bytes_written(&self) -> u64 {
         let streams = lock(&self.0);
         let of =

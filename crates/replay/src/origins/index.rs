@@ -17,7 +17,7 @@ pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
     /// How often each resource was found without [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
-    /// Accept requests that differ in port or query, or that request an alternative.
+    /// True to accept requests that differ from a resource in port or query, or that request an alternative.
     nearest: bool,
 }
 

@@ -57,7 +57,7 @@ struct Shared {
     log: OriginLog,
     /// Set if the current load uses TLS.
     encrypted: AtomicBool,
-    /// How clients may begin later connections.
+    /// Limit on how clients may begin later connections (see [`letting_begin`]).
     later: Mutex<SessionStart>,
     /// Set during a visit before the measured load.
     visit: AtomicBool,

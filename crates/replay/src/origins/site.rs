@@ -35,7 +35,7 @@ pub struct Site {
     pub ip: ip::Version,
     /// Ports to listen on, each for every host.
     pub ports: BTreeSet<u16>,
-    /// Keep HTTP/1 connections open.
+    /// True to keep HTTP/1 connections open.
     pub keep_alive: bool,
     /// Length of the listeners' Fast Open queue: connections with SYN data and an incomplete handshake.
     pub fastopen_queue: i32,
@@ -44,10 +44,10 @@ pub struct Site {
     pub versions: BTreeMap<IpAddr, HttpVersion>,
     /// The TLS settings, if any load uses TLS.
     pub tls: Option<TlsSite>,
-    /// Answer a request with the nearest resource if port or query differ, or if the URL is an alternative.
+    /// True to answer with the nearest resource if port or query differ, or if the URL is an alternative.
     pub nearest: bool,
-    /// Send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that the
-    /// host ignores priorities, and has at most six images in flight.
+    /// True to send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that
+    /// the host ignores priorities, and has at most six images in flight.
     pub alt_svc: bool,
     /// The resolver; `None` if clients know all addresses.
     pub names: Option<Names>,
@@ -94,8 +94,8 @@ pub struct ServedResource {
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The recorded header fields, sent unchanged except for caching, CORS and the connection; `None` for a
-    /// generated head.
+    /// The recorded header fields, sent unchanged except for those of caching, CORS and the connection;
+    /// `None` for a generated head.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,

@@ -1,5 +1,5 @@
-//! QUIC for HTTP/3: quinn with the same flow-control and initial windows as TCP, datagrams of one size, and
-//! evidence counted from the datagrams.
+//! Runs HTTP/3 on quinn, with the initial window of TCP, the flow-control windows of HTTP/2, and datagrams of
+//! one size. Counts the evidence from the datagrams.
 
 mod client;
 mod congestion;

@@ -27,7 +27,7 @@ pub(super) fn note_certificate() {
 /// The runtime of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct ExactRuntime {
-    /// Set once the server has sent a certificate. Only for an endpoint with one connection.
+    /// Set once the server has sent a certificate. Valid only for an endpoint with one connection.
     pub(super) certified: Arc<AtomicBool>,
 }
 

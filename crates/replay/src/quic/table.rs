@@ -1,4 +1,4 @@
-//! Keeps QUIC connections by four-tuple: the open ones, and the evidence of all.
+//! Keeps the open QUIC connections, and the evidence of open and closed ones, by four-tuple.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the evidence of a connection. A middlebox may have changed the client's port; then this is the
+    /// Returns the evidence of a connection. If a middlebox has changed the client's port, returns the
     /// evidence under the earlier port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;

@@ -30,7 +30,7 @@ const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
-/// Maximum corrections of the filler's length, because DER encodes lengths in a variable number of bytes.
+/// Maximum corrections of the filler's length, which are needed because DER encodes lengths in several sizes.
 const CORRECTIONS: usize = 4;
 
 /// A certificate authority with new keys in each world. Its certificates always have the same sizes.

@@ -59,7 +59,7 @@ pub struct Settings {
     pub version: Version,
     /// The key shares in the loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// How the connections of a load begin.
+    /// The way in which the connections of a load begin.
     pub session: SessionStart,
     /// Number of session tickets that an origin sends on each connection, for later connections to resume
     /// (RFC 8446 section 4.6.1).
@@ -104,7 +104,7 @@ impl Default for Settings {
     }
 }
 
-/// How the connections of a load begin.
+/// The way in which the connections of a load begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStart {

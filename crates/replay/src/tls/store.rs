@@ -1,4 +1,4 @@
-//! Stores the TLS sessions that origins remember.
+//! Session stores of TLS servers, which let clients resume sessions.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -56,7 +56,7 @@ impl Secured {
         }
     }
 
-    /// Returns whether the handshake is complete.
+    /// Returns true if the handshake is complete.
     pub fn is_complete(&self) -> bool {
         self.0.as_ref().is_none_or(|receiver| *receiver.borrow())
     }

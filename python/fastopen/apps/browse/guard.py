@@ -1,8 +1,7 @@
-"""Guard the pages of `fastopen browse`: answer only requests from this machine that carry the token.
+"""Guard the pages of `fastopen browse`: respond only to requests that carry the token or its cookie.
 
 Pages of other sites cannot read our responses: they have no cookie, and the Host header must name this
-machine (against DNS rebinding). No frame may show our pages. No text of a run runs as an inline script.
-"""
+machine (against DNS rebinding). No frame may show our pages. No text of a run runs as an inline script."""
 
 import hmac
 import os
@@ -34,7 +33,8 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-# Our script sends this header, which other sites cannot. A person without scripts gets a whole page.
+# Our script sends this header to request a part of a page. Scripts of other sites cannot send it. Without
+# scripts, browsers request whole pages.
 PART: Final = "X-Fastopen-Part"
 TOKEN: Final = "token"  # noqa: S105  # the name of the argument
 
@@ -92,7 +92,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests from elsewhere: with another Host header, or with neither token nor cookie."""
+        """Refuse requests with a wrong Host header, or with no token or cookie. Store a token in a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
@@ -105,7 +105,7 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode names of folders, which may not be UTF-8. None is a group of the address that is missing."""
+        """Decode names of folders, which may not be UTF-8. A missing group of the address stays None."""
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
@@ -132,7 +132,7 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return one of our addresses. It keeps the selection, unless `selected` is among the arguments."""
+        """Return the address of one of our pages, with the selection unless `arguments` have another one."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}

@@ -103,7 +103,7 @@ async def runs(at: Guarded) -> None:
 
 
 def _size(count: int) -> str:
-    """Format a size with three digits."""
+    """Format a size, rounded to three digits."""
     return units.format_bytes(round(count, 3 - len(str(count))) if count > 999 else count)
 
 
@@ -124,7 +124,7 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """Finish with the figure as a part of a page, or as a file if `ending` is `.svg` or `.csv`."""
+    """Finish the response with a figure: as a part of a page, or as a file if `ending` is .svg or .csv."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":
@@ -143,7 +143,7 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show a run's settings and cells. The browser then requests figures, and other sections if opened."""
+    """Show a run's settings and cells. The browser requests figures next, and other sections when opened."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)

@@ -28,8 +28,7 @@ THREADS: Final = 4
 class WorkerThreads:
     """Runs up to `threads` functions at once on daemon threads, which do not delay Ctrl-C.
 
-    The threads of `concurrent.futures` would: the interpreter joins them when it exits.
-    """
+    The threads of `concurrent.futures` would: the interpreter joins them when it exits."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)
@@ -78,7 +77,7 @@ class Outline:
 
 
 class Kept:
-    """The runs of a folder. Data of a run is read once, at the first request, until the run changes."""
+    """The runs of a folder. A run's data is read at its first request, and again after the run changed."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which contains runs or is a run itself."""
@@ -116,11 +115,11 @@ class Kept:
         return await self._once(self._small, ("counts", folder), folder, _counts)
 
     async def results(self, folder: Path) -> Results:
-        """Return the results for the verdict, only from the table of loads. Raises InputError."""
+        """Return a run's results for the verdict, read only from its table of loads. Raises InputError."""
         return await self._once(self._large, ("results", folder), folder, _results)
 
     async def source(self, folder: Path) -> Source:
-        """Return all figures of a run, which takes reading its load records, too. Raises InputError."""
+        """Return the data for all figures of a run, which needs its load records too. Raises InputError."""
         results = await self.results(folder)
         return await self._once(self._large, ("source", folder), folder, partial(_source, results))
 

@@ -58,6 +58,6 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
     if missing <= 0:  # the number of invalid loads that will be repeated is unknown
         return None
     started = [row.started_unix_ms for row in recent if row.started_unix_ms]
-    # Virtual time begins at the same moment in each world.
+    # In virtual time all worlds begin at the same moment, so the pace is unknown.
     took_ms = max(started, default=0) - min(started, default=0)
     return missing * took_ms / 1000 / (len(started) - 1) if len(started) > 1 and took_ms > 0 else None

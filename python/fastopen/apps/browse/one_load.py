@@ -87,7 +87,7 @@ def load_json(folder: Path, number: int) -> bytes:
 
 
 def load_name(outline: Outline, row: LoadRow) -> str:
-    """Return the names of cell and repeat and, for a repeated load, its attempt."""
+    """Return the load's name: its cell, its repeat and, if it was repeated, its attempt."""
     return f"{outline.cell_name(outline.cells[row.cell])}, repeat {row.repeat + 1}{_attempt(row)}"
 
 

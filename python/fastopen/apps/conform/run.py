@@ -18,7 +18,7 @@ from fastopen.common.process import running
 from fastopen.engines import find_program
 from fastopen.engines.kernels import Kernel
 
-# In time of the engine's clock. The longest script takes 30 s.
+# The time limit of a script, on the engine's clock. The longest script takes 30 s.
 SCRIPT_S: Final = 120
 
 
@@ -41,7 +41,7 @@ class Result:
     syn_data_acked_read: int | None = None
     """The same number according to fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
     unread: int = 0
-    """Sockets whose counts were cleared by a disconnect."""
+    """The number of sockets whose evidence was cleared by a disconnect."""
 
     @property
     def agrees(self) -> bool | None:
@@ -121,7 +121,7 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Run packetdrill's scripts on `kernel`, or on this machine's. Raises InputError, MachineError."""
+    """Run packetdrill's scripts on `kernel` (None: this machine's own). Raises InputError, MachineError."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)

@@ -1,4 +1,4 @@
-"""Read packetdrill's Fast Open scripts: find them, give their arguments, and count acknowledged SYN data."""
+"""Find packetdrill's Fast Open scripts, choose their arguments, and count their acknowledged SYN data."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ DEFINITIONS_IPV6: Final = (
 )
 SUITE: Final = Path("gtests/net/tcp/fastopen")
 COMMON: Final = Path("gtests/net/common")
-# Scripts call this to set sysctls. It is missing in a copy of packetdrill's folder without links.
+# Scripts call this to set sysctls. It is a link, so a copy of packetdrill's folder without links lacks it.
 SET_SYSCTLS: Final = "set_sysctls.py"
 KERNEL_SCRIPTS: Final = "tcp_fastopen_*.pkt"
 _OPTION: Final = re.compile(r"^(--[a-z_]+)=", re.MULTILINE)
@@ -52,7 +52,7 @@ class Script:
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
-        """Return the arguments without options that the script sets itself: the command line's would win."""
+        """Return the arguments, except options that the script sets, which the arguments would override."""
         own = set(_OPTION.findall(self.text))
         given = DEFINITIONS_IPV6 if self.is_ipv6 else DEFINITIONS
         return [argument for argument in given if argument.split("=")[0] not in own]
@@ -60,9 +60,9 @@ class Script:
     def syn_data_acked(self) -> int:
         """Return the number of the script's handshakes that acknowledge all data of their SYN.
 
-        The script's lines show them: a SYN with data, which may be retransmitted without it, then the first
-        SYN-ACK in the other direction. SYNs that cross (simultaneous open) are not Fast Open in Linux.
-        """
+        In a script, such a handshake is a SYN with data, which may be retransmitted without data, and then
+        the first SYN-ACK in the other direction. SYNs that cross (simultaneous open) are not Fast Open in
+        Linux."""
         acked = 0
         ends: dict[str, set[int]] = {"<": set(), ">": set()}
         for found in _SEGMENT.finditer(self.text):
@@ -79,7 +79,7 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy packetdrill's scripts and an installed kernel's to `to`, and return them. Raises InputError."""
+    """Copy packetdrill's scripts, and the scripts of `kernel`, to `to`. Return them. Raises InputError."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
@@ -128,12 +128,12 @@ class Known:
     """A part of packetdrill's message, so that other faults of the same scripts remain failures."""
     words: str
     since: str = ""
-    """The first version that the script fits; empty if it fits the oldest."""
+    """The oldest version on which the scripts can pass; empty if there is no such limit."""
     until: str = ""
-    """The first version that the script does not fit any more; empty if it fits the newest."""
+    """The first version on which the scripts cannot pass any more; empty if there is no such limit."""
 
     def applies_to(self, linux: str) -> bool:
-        """Return True if the script does not fit this version."""
+        """Return True if the scripts cannot pass on this version."""
         version = version_key(linux)
         too_old = bool(self.since) and version < version_key(self.since)
         return too_old or (bool(self.until) and version >= version_key(self.until))

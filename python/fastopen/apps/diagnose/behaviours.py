@@ -18,7 +18,7 @@ ATTEMPT_FAILS: Final = "AttemptFails"
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A behaviour of a path, server or setting, and counters that grow when a connection uses a cookie."""
+    """A behaviour of a path, server or setting, and the counters of both ends that grow because of it."""
 
     name: str
     """The value of `--path`, or a name that only this module has."""

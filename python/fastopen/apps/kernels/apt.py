@@ -89,7 +89,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[Archive]) -> str:
-        """Fetch the lists. Return the error, if any; lists that were fetched can be used in spite of it."""
+        """Fetch the lists of packages. Return the error, if any; even then, fetched lists can be used."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])
@@ -100,7 +100,7 @@ class Apt:
         names = [name for name in names if PACKAGE.match(name)]
         if not names:
             return []
-        # The versions that apt would install: packages and archives that the machine's pins forbid have none.
+        # The versions that apt would install. Packages that the machine's pins forbid have no candidate.
         policy = self._run(["apt-cache", *self._options(), "policy", *names]).stdout
         found = _CANDIDATE.findall(policy)
         return [Package(name, version) for name, version in found if version != "(none)"]

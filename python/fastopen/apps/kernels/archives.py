@@ -15,7 +15,7 @@ CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive and suite. `signed_by` is the field of apt: a file, fingerprints, a whole key, or empty."""
+    """An archive and suite. `signed_by` is apt's Signed-By: a file, fingerprints, a whole key, or empty."""
 
     uri: str
     suite: str
@@ -57,8 +57,7 @@ def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
     """Return the archives to search in each round, until the source of a new enough kernel is found.
 
     First the backports to this release and to newer ones: short lists with the newest kernels. Then also all
-    others: the machine's own archives and the newer releases. Suites that do not exist do no harm.
-    """
+    others: the machine's own archives and the newer releases. Suites that do not exist do no harm."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [Archive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]
@@ -68,7 +67,7 @@ def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
 
 
 def _from_stanzas(text: str) -> Iterator[Archive]:
-    """Read the deb822 format: sources.list(5), "DEB822-STYLE FORMAT"."""
+    """Yield the enabled archives with the component `main` from text in deb822 format (sources.list(5))."""
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = _fields(stanza)
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
@@ -96,7 +95,8 @@ def _fields(stanza: str) -> Mapping[str, str]:
 
 
 def _from_lines(text: str) -> Iterator[Archive]:
-    """Read lines `deb [options] uri suite components`: sources.list(5), "ONE-LINE-STYLE FORMAT"."""
+    """Yield the archives with the component `main` from lines `deb [options] uri suite components`
+    (sources.list(5), "ONE-LINE-STYLE FORMAT")."""
     pattern = re.compile(
         r"^\s*deb\s+(?:\[(?P<options>[^]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.*)$"
     )

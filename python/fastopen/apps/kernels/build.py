@@ -38,7 +38,7 @@ from fastopen.engines.kernels.store import installed, kernels_folder
 
 @dataclass(frozen=True)
 class Stage:
-    """The current stage, such as "compiling". `done` of about `total` steps are finished, if counted."""
+    """A stage of the build, such as "compiling". `done` of about `total` (0: unknown) files are compiled."""
 
     name: str
     detail: str = ""
@@ -55,10 +55,10 @@ PREFIX: Final = ".build-"
 
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
-    """Yield a new folder inside `folder`, under a lock. If another build has it, call `waiting` and wait.
+    """Yield a new folder in `folder`, under a lock. If another build holds the lock, call `waiting` and wait.
 
-    Remove what killed builds have left. Raises MachineError if `folder` cannot be written.
-    """
+    First remove the folders that killed builds have left. Raises MachineError if `folder` cannot be
+    written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("wb")
@@ -87,8 +87,8 @@ SHOWN_LINES: Final = 3
 class Request:
     """The kernel to build: from `source`, or else the newest from apt, or the newest of a `series` (`6.12`).
 
-    `force` rebuilds an installed kernel. `if_missing` accepts any installed kernel of this recipe.
-    """
+    `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts any installed kernel of this
+    recipe."""
 
     source: Path | None = None
     series: str | None = None
@@ -99,7 +99,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Built:
-    """The requested kernel. `new` is True if it was built now."""
+    """The requested kernel. `new` is False if it was already installed."""
 
     kernel: Kernel
     new: bool

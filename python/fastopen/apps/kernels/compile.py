@@ -77,7 +77,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile with `jobs` compilers, report the number of compiled files, and return the stripped program."""
+    """Compile with `jobs` compilers, pass the count of files to `compiled`, and return the program."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     files = 0
@@ -101,7 +101,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Let files outside the folders HOT, and the files COLD, be compiled with make's flag FASTOPEN_COLD."""
+    """Let make add FASTOPEN_COLD to the flags of the files outside HOT, and of the files COLD."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

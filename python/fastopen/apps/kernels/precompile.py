@@ -2,8 +2,7 @@
 
 The precompiled header replaces the first header that the kernel's make includes in each compilation. If a
 file is compiled with other flags, gcc ignores it and reads the headers. See docs/measurements/kernel.md for
-the measurements.
-"""
+the measurements."""
 
 import os
 import re
@@ -29,7 +28,7 @@ PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
 )
-# A name that these files define themselves is a macro in some header.
+# These files define names that are macros in a precompiled header.
 CLASHING: Final = ("lib/sort", "net/ipv4/ping", "net/ipv4/raw")
 # A definition before the first header may change the header's meaning. These two do not.
 HARMLESS: Final = ("pr_fmt", "CREATE_TRACE_POINTS")
@@ -39,10 +38,10 @@ DEFINED: Final = re.compile(r"^#\s*(?:define|undef)\s+(\w+)", re.MULTILINE)
 
 
 def prepare_names(tree: Path) -> bool:
-    """Define the macros OWN_NAMES only after the first header. Return False if this kernel's make differs.
+    """Define the macros OWN_NAMES only after the first header. Return False if this kernel's make differs
+    from the expected one, and then change nothing.
 
-    Call this before anything is compiled.
-    """
+    Call this before anything is compiled."""
     if not (tree / FIRST).is_file() or not (tree / FLAGS).is_file():
         return False
     text = (tree / FLAGS).read_text(encoding="utf-8")
@@ -77,7 +76,8 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, so that it is not used. Its time stays, since objects depend on it."""
+    """Empty the precompiled header, so that gcc ignores it. Its modification time is kept; otherwise make
+    would rebuild the objects that depend on it."""
     target = tree / f"{FIRST}.gch"
     before = target.stat()
     target.write_bytes(b"")
@@ -100,7 +100,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield the files that define a macro before one of their headers, so cannot use the precompiled one."""
+    """Yield files that define a macro before they include a header: a precompiled one would be wrong."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:

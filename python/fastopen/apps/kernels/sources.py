@@ -67,11 +67,10 @@ def packaged_source(apt: Apt, package: Package) -> Source:
 
 
 def given_source(path: Path) -> Source:
-    """Return the source given by --source, which is never changed.
+    """Return the source at `path`, given by --source. Its files are never changed.
 
-    Raises InputError if it is neither a kernel's folder nor a file: a package `linux-source-*.deb`, or a
-    tarball such as those on kernel.org.
-    """
+    It is a folder, a package `linux-source-*.deb`, or a tarball such as those on kernel.org. Raises
+    InputError if the path does not exist, or if the folder is not a kernel source."""
     whole = path.absolute()
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():

@@ -31,8 +31,7 @@ def needed_arguments(kernel: Path) -> list[str]:
     """Return the arguments that this kernel needs on its command line, in addition to COMMON.
 
     `seccomp=on` if the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` if it
-    has patch 0003, and `direct-init` if it has patch 0004.
-    """
+    has patch 0003, and `direct-init` if it has patch 0004."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:
@@ -65,7 +64,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot with the program as first process and return its output. Its sleep of ten minutes is virtual."""
+    """Boot with `program` as first process, and return its output. It sleeps for ten virtual minutes."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

@@ -52,8 +52,8 @@ class Recorder(Closing):
     ) -> None:
         """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
 
-        With `netlog`, bodies are in that file when the browser has ended, and not in `Loaded`.
-        """
+        With `netlog`, the browser writes bodies into this file until it has ended, and `Loaded` has a
+        screenshot but no bodies."""
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
@@ -87,8 +87,7 @@ class Recorder(Closing):
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Load a page until its load event, then until no request is open.
 
-        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError.
-        """
+        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError."""
         from playwright.sync_api import Error
 
         context = self._browser.new_context(

@@ -1,7 +1,6 @@
 """Assemble the events of Chromium's DevTools protocol into requests as they come.
 
-The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/
-"""
+The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/"""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """Convert page loads of Chromium to HAR 1.2, with Chrome's conventions if the format leaves a choice.
 
-The specification: http://www.softwareishard.com/blog/har-12-spec/
-"""
+The specification: http://www.softwareishard.com/blog/har-12-spec/"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,7 +123,7 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
         timing[f"{name}Start"] for name in ("dns", "connect", "send") if timing.get(f"{name}Start", -1) >= 0
     ]
     queued = (timing["requestTime"] - asked_s) * 1000 + min(begins, default=0)
-    # The first byte of the head, if the browser reports it, or else the last.
+    # The time of the head's first byte, if the browser reports it, or else of the head's last byte.
     answered = timing.get("receiveHeadersStart", -1)
     answered = answered if answered > 0 else timing["receiveHeadersEnd"]
     ended = timing["receiveHeadersEnd"] if ended_s is None else (ended_s - timing["requestTime"]) * 1000
@@ -166,12 +165,12 @@ def _posted_type(request: Mapping[str, Any]) -> str:
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
     fields = _headers(exchange.got or response.get("headers", {}))
-    # The bytes that were received when the head was complete are the head.
+    # Chromium reports here the bytes that had been received when the head was complete: the head's size.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
-    # A browser does not keep all bodies, such as broken pictures: count at least the bytes on the wire.
+    # A browser does not keep all bodies, for example of broken pictures. Then take the bytes on the wire.
     content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text

@@ -1,7 +1,6 @@
 """Read requests and responses as they crossed the wire from Chromium's log of its network (--log-net-log).
 
-The DevTools protocol reports bodies as programs see them; this log has them before they are decoded.
-"""
+The DevTools protocol reports bodies as programs see them; this log has them before they are decoded."""
 
 import base64
 import json

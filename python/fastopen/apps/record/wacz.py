@@ -1,8 +1,7 @@
 """Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): the bytes on the wire, and times.
 
 In addition to the archive, which other tools replay, it contains the HAR without bodies (times and
-initiators) and screenshots.
-"""
+initiators) and screenshots."""
 
 import gzip
 import hashlib
@@ -20,7 +19,7 @@ from fastopen.common.versions import version_of
 
 HAR: Final = "recording.har"
 _ARCHIVE: Final = "data.warc.gz"
-# Fields of a connection's framing: the archive has bodies without frames.
+# Header fields about framing, which the archive replaces: its bodies have no chunks or frames.
 _FRAMING: Final = ("transfer-encoding", "content-length")
 
 

@@ -1,4 +1,4 @@
-"""Load servers with transactions, at fixed rates or from some clients, and measure the server's cost."""
+"""Benchmark servers: run transactions at fixed rates or from some clients; measure latency and CPU time."""
 
 from fastopen.apps.serve_bench.asked import Bench, packaged_benches, read_bench
 from fastopen.apps.serve_bench.cells import ARMS, BenchCell, cells_of

@@ -130,7 +130,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
         place = path.name
         data = read_toml(path)
     given = {key: value for key, value in changes.items() if value is not None}
-    # Rates and clients exclude each other, so given values replace the file's.
+    # Given rates or clients replace both the rates and the clients of the file.
     if {"rates", "clients"} & given.keys():
         data = {key: value for key, value in data.items() if key not in ("rates", "clients")}
     try:

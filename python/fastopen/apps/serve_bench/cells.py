@@ -27,7 +27,7 @@ ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] |
     "cold": ("tfo", "cold"),
     "warm": ("tfo", "warm"),
 }
-# The real time that a load may take. In virtual time, a second of transactions can take longer.
+# The real time that a load may take. In virtual time, a second of transactions can take much longer.
 TIMEOUT_US: Final = 3_600_000_000
 # The tolerance of the measured RTT in real time, when the machine also runs other programs.
 RTT_TOLERANCE_US: Final = 5000
@@ -64,7 +64,7 @@ class BenchCell:
 
     @property
     def others(self) -> "tuple[str, ...]":
-        """Return the factors that a cell shares with its baseline."""
+        """Return the values of the factors, which a cell shares with its baseline."""
         return tuple(self.factors.values())
 
 
@@ -85,7 +85,8 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield jobs in rounds of all cells, each in its own order. A job's id is `CELL#ROUND`, in numbers."""
+    """Yield a job for each cell in each of `repeats` rounds. If there are several rounds, each is shuffled. A
+    job's id is `CELL#ROUND`: the index of the cell and the number of the round."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))

@@ -13,7 +13,7 @@ from fastopen.apps.serve_bench.cells import BenchCell
 from fastopen.contract import ServerCore, TransactionsRecord, WorldRecord
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
-# The server's time does not count if others used more than this share of its core.
+# The core's time does not count as the server's if other processes used more than this share of the core.
 OTHERS_SHARE: Final = 0.02
 TICK_US: Final = 10_000
 # Counters of the server's kernel that the results name if they grew.

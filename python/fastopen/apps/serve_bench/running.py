@@ -31,8 +31,7 @@ def run_bench(
 ) -> BenchResult:
     """Run a benchmark. In virtual time each cell runs only once, because nothing is left to chance.
 
-    `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError.
-    """
+    `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

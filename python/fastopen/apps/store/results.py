@@ -45,7 +45,7 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
 
 
 def facts(store: ResultsStore) -> StoreFacts:
-    """Count the results by the first bytes of each file. Raises InputError if the store cannot be read."""
+    """Count the store's files by kind, reading only their heads. Raises InputError if that is impossible."""
     found = StoreFacts()
     for file in _kept(store):
         if file.unfinished:
@@ -138,8 +138,7 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    A result that differs is not used any more; both are kept. Raises InputError and MachineError.
-    """
+    A result that differs is not used any more; both are kept. Raises InputError and MachineError."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
@@ -164,7 +163,8 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return a result and its job; None if damaged, or if the job (perhaps a stranger's) names programs."""
+    """Return a result and its job; None for both if the file is damaged. It also counts as damaged if its
+    job, which may come from a stranger, names programs or files or could not have been stored."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)

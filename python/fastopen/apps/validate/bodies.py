@@ -33,10 +33,9 @@ def bodies(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page in Chromium with its recorded responses, and print which of them it requested.
+    """Load each page in Chromium with its recorded responses, and print which recorded requests it made.
 
-    Exit codes: 0; 1 a load is invalid.
-    """
+    Exit codes: 0 done; 1 a load is invalid."""
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = reading.pages(pages, quiet=quiet)
     with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:

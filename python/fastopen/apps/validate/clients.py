@@ -40,8 +40,7 @@ def clients(
     """Load each page in Chromium and by the loader, and print how much they differ.
 
     With --repeats each load samples RTT, rates, think times and more around the given values, and medians are
-    compared. Exit codes: 0; 1 their requests differ, or a load is invalid.
-    """
+    compared. Exit codes: 0 done; 1 their requests differ, or a load is invalid."""
     network, loads = one_network(rtt, down, up), loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
@@ -64,7 +63,7 @@ def clients(
 
 
 def _median(found: list[ClientComparison]) -> float | None:
-    """Return the median difference of the page load times, in percent of the loader's."""
+    """Return the median absolute difference in percent of the loader's PLT; None if none is known."""
     known = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     return median(known) if known else None
 

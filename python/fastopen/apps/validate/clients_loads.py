@@ -21,7 +21,7 @@ COMPARED: Final = (LOADER.label, CHROMIUM.label)
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """Loads of a page by each client: one, or the medians of samples. Times in ms; None if unfinished."""
+    """A page's load by each client, or the medians of several samples. Times in ms; None if unfinished."""
 
     page: str
     arm: str
@@ -86,7 +86,7 @@ def compare_clients(
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
-    """Return the median times of the samples, and the differences found in any sample."""
+    """Return the median times (None if a sample lacks one), and the differences found in any sample."""
 
     def median_ms(times: Iterable[float | None]) -> float | None:
         known = [one for one in times if one is not None]

@@ -25,9 +25,9 @@ from fastopen.workflows.run import Watch, run_in_memory
 
 # Delayed acknowledgements wait for a tick of the kernel's clock, of which there are 250 per second.
 TICK_MS: Final = 4.0
-# Computing takes no virtual time, but up to this on the host for each request.
+# The longest computing time for a request on the host. In virtual time, computing takes no time.
 REQUEST_MS: Final = 0.5
-# The same for a TLS handshake: keys, a signature and its verification at both ends.
+# The longest computing time for a TLS handshake: keys, a signature and its verification at both ends.
 HANDSHAKE_MS: Final = 2.5
 # A timer of 256 ms to 2 s can fire up to 8 ticks late, by the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS
@@ -216,7 +216,7 @@ def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> 
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Map each cell to its connections that carried a request: True if the SYN carried data."""
+    """Map each cell to a flag per connection that carried a request: True if its SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]

@@ -14,7 +14,7 @@ from fastopen.workflows.page_loads import PageLoads
 
 @dataclass(frozen=True)
 class PageLoadOptions:
-    """The options of a command with `with_settings` that say how its loads are run."""
+    """The options that decide how loads are run. `with_settings` adds them to a command."""
 
     engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual"
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of loads and of loss.")] = 1

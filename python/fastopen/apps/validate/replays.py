@@ -33,12 +33,12 @@ from fastopen.pages import ImportedPage
 from fastopen.workflows.replays import CACHED_MS, Rules, ValidatedReplay, median_error_percent
 
 RECORDINGS: Final = "recordings"
-# The difference of pages with a larger error is explained below the table.
+# Pages with at least this error are explained below the table.
 EXPLAINED_PERCENT: Final = 1.0
 
 
 class RecordingsByDefault(TyperGroup):
-    """A group of commands in which an argument that is not a command is a recording."""
+    """A group of commands whose first argument is a recording if it is not a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the command `recordings` if the first argument is not a command."""
@@ -68,8 +68,7 @@ def recordings(
     """Replay recorded page loads over the network that each file implies, and compare load times.
 
     Pages without a recorded load event are listed and left out. This is also what `fastopen validate
-    FILE.har...` does. docs/measurements/replays.md lists the rules.
-    """
+    FILE.har...` does. docs/measurements/replays.md lists the rules."""
     asked = engines_asked(engine)
     if len(asked) > 1:
         raise InputError("takes one engine, not a list", "--engine")

@@ -16,7 +16,7 @@ from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.replays import Replay, Rules, ValidatedReplay, cause_of, replay_of
 from fastopen.workflows.run import Watch, run_in_memory
 
-# A replay that takes this many times as long as its recording hangs.
+# A replay that takes this many times as long as its recording counts as hanging.
 TIMEOUT_FACTOR: Final = 4
 
 
@@ -123,7 +123,7 @@ def _side_by_side(plans: Sequence[Plan]) -> Plan:
 
 
 def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
-    """Validate the load with the median PLT (the lower of the two in the middle)."""
+    """Compare the recording with the load that has the median PLT (the lower of the two in the middle)."""
     middle = median_low([record.plt_ns or 0 for record in records])
     record = next(record for record in records if record.plt_ns == middle)
     cause = cause_of(replay.page, replay.recording, replay.held_ms, record)

@@ -57,8 +57,7 @@ def transfer(
 ) -> None:
     """Load each page once in Chromium, predict its loads over other networks, and compare.
 
-    The prediction uses only that one load, imported from its HAR. Exit codes: 0; 1 a load is missing.
-    """
+    The prediction uses only that one load, imported from its HAR. Exit codes: 0 done; 1 a load is missing."""
     before = one_network(from_rtt, from_down, from_up, option="--from")
     after = networks_asked(rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
     task = Transfer(before, after, loading.page_loads(), repeats)

@@ -39,9 +39,9 @@ class Prediction(TwoTimes):
     measured_ms: float | None
     predicted_ms: float | None
     saving_error_points: float | None
-    """The predicted saving minus the measured one, in percentage points; None for the baseline."""
+    """The predicted saving minus the measured one, in percentage points; None if unknown, or the baseline."""
     predicted_range_ms: tuple[float, float] | None = None
-    """The range of the prediction's samples; None for a single sample."""
+    """The range of the predictions of all samples (see `spanned`); None if there are too few samples."""
     error: PredictionError | None = None
     """The step with the largest error on the way to the load event; None if no step has one."""
 
@@ -86,7 +86,7 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """The networks, the settings and the number of samples for the loads of pages."""
+    """The network to load over, the networks to predict, the settings, and the number of samples."""
 
     before: Network
     after: Sequence[Network]
@@ -187,7 +187,8 @@ def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
 
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of the central 90 % of the values; of all below FULL_MIN, None below VALUES_MIN."""
+    """Return the range of the central 90 % of the values. With fewer than FULL_MIN values, return the range
+    of all values, and with fewer than VALUES_MIN None."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None
@@ -200,7 +201,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the absolute errors of the predictions, and the share of ranges with the measured time."""
+    """Return the predictions' absolute errors, and the percentage of ranges with the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -33,8 +33,7 @@ def command(
 ) -> None:
     """Merge the shards of an experiment into one run, and print its results.
 
-    Missing loads are listed; `fastopen resume` completes them. The shards stay unchanged.
-    """
+    Missing loads are listed; `fastopen resume` completes them. The shards stay unchanged."""
     parts = _parts(folders)
     with RunStore.open(parts[0]) as first:
         name = first.experiment().name
@@ -48,7 +47,7 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return the runs in the folders, each only once. Raises InputError if a folder contains none."""
+    """Return the runs in the folders without duplicates. Raises InputError if a folder contains no run."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)

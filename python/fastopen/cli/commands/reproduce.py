@@ -40,7 +40,8 @@ PACE_S = 5.0
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Search the rigs of an experiment and print the result. Raises InputError and MachineError."""
+    """Search the rigs of an experiment for the one that gives the published figures, and print the result.
+    Raises InputError and MachineError."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:

@@ -73,7 +73,7 @@ class Kernel:
         return self.manifest.version
 
     def check(self) -> None:
-        """Raise DamagedKernelError if the program's bytes are not the installed ones."""
+        """Raise DamagedKernelError if the program has changed since it was installed. Raises OSError."""
         if sha256_of(self.path) != self.manifest.sha256:
             raise DamagedKernelError(f"{self.path} is not the program that was installed")
 
@@ -81,8 +81,7 @@ class Kernel:
 def read_kernel(folder: Path) -> Kernel:
     """Read the kernel installed in `folder`. Raises DamagedKernelError if manifest or program cannot be used.
 
-    Only the program's size is compared with the manifest; `Kernel.check` compares the digest.
-    """
+    Only the program's size is compared with the manifest; `Kernel.check` compares the digest."""
     path = folder / MANIFEST
     try:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
@@ -100,7 +99,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Keep the result `line` in the kernel's manifest, unless it is read-only, as in a wheel."""
+    """Write the result `line` into the kernel's manifest, unless the manifest is read-only, as in a wheel."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))

@@ -1,4 +1,4 @@
-"""Read the recipe that turns sources of Linux into fastopen's kernel: the files in `kernel/`."""
+"""Read the recipe for building the virtual engine's kernel from a source of Linux: the files in `kernel/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files in `kernel/`: options, patches, names not to unpack, the trial's program, common headers."""
+    """The files in `kernel/`: the kernel's options, the patches, patterns of source files not to unpack, the
+    program of the trial boot, and the headers to precompile."""
 
     config: Path
     patches: tuple[Path, ...]
@@ -25,7 +26,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return the digest of the options, which ignores comments and their order."""
+        """Return a digest of the options that depends neither on their order nor on comments."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
@@ -33,7 +34,7 @@ class Recipe:
         return hashlib.sha256(b"".join(path.read_bytes() for path in self.patches)).hexdigest()
 
     def copied_to(self, folder: Path) -> Recipe:
-        """Copy the recipe's files to `folder`, safe from edits during a build, and return the copy."""
+        """Copy the recipe to `folder`, so that edits during a build do not matter, and return the copy."""
         (folder / "patches").mkdir(parents=True)
         for path in (self.config, self.unused, self.trial, self.headers):
             shutil.copyfile(path, folder / path.name)
@@ -67,7 +68,8 @@ def is_of(kernel: Kernel, recipe: Recipe) -> bool:
 
 
 def is_outdated(kernel: Kernel) -> bool:
-    """Return True if a kernel was built with other options or patches than this fastopen has."""
+    """Return True if a kernel was built with other options or patches than this fastopen has. Return False if
+    this fastopen has no recipe."""
     try:
         recipe = read_recipe()
     except MachineError:

@@ -20,7 +20,7 @@ PACKAGE: Final = "fastopen_kernel"
 
 @dataclass(frozen=True)
 class Damaged:
-    """A folder for kernels that contains no usable one, and the reason."""
+    """A kernel's folder that contains no usable kernel, and the reason."""
 
     folder: Path
     reason: str
@@ -50,11 +50,11 @@ def find_all() -> tuple[list[Kernel], list[Damaged]]:
 
 
 def find(name: str | None = None) -> Kernel:
-    """Return the kernel with this name, unique beginning of a name, or path (if it contains a slash).
+    """Return the kernel with this name or path. A text with a slash is a path; a name may be cut if it is
+    unique.
 
-    The default is FASTOPEN_KERNEL, or else the best kernel. Raises MachineError if there is none, if several
-    match, or if its bytes have changed.
-    """
+    The default is the name or path in FASTOPEN_KERNEL, or else the best kernel. Raises MachineError if there
+    is no such kernel, if several match, or if the kernel's bytes have changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:
@@ -74,7 +74,8 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove a kernel by its name or the unique beginning of it, or a damaged folder. Raises MachineError."""
+    """Remove the kernel or damaged folder with this name, or the only one whose name begins so. Return its
+    folder. Raises MachineError."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}

@@ -53,8 +53,8 @@ def conform_kernel(
 ) -> None:
     """Test a kernel's TCP Fast Open, and fastopen's evidence of it, with packetdrill's scripts.
 
-    Exit codes: 0 passed; 1 a script fails or evidence disagrees; 2 no packetdrill; 3 not on this machine.
-    """
+    Exit codes: 0 passed; 1 a script fails or evidence disagrees; 2 invalid arguments or no packetdrill; 3
+    this machine cannot run the tests."""
     if packetdrill is None:
         remedy = "run git clone https://github.com/google/packetdrill, then add --packetdrill packetdrill"
         raise InputError("needs Google's packetdrill scripts", "kernel conform", remedy)

@@ -47,8 +47,7 @@ def index(
 ) -> None:
     """Write the facts of every page of a corpus as CSV, and list damaged files.
 
-    Exit codes: 0; 1 a file could not be read.
-    """
+    Exit codes: 0 done; 1 a file could not be read."""
     files = corpus_files(folders)
     found = index_pages(files, **vars(reading), processes=jobs or len(os.sched_getaffinity(0)))
     pages = read = damaged = 0

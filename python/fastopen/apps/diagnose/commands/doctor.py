@@ -95,7 +95,7 @@ def _fast_open() -> Check:
 
 
 def _fast_open_here() -> Iterator[Check]:
-    """Yield checks of this machine's own network. Worlds have their own settings."""
+    """Yield checks of TFO in this machine's own network. Worlds have their own settings."""
     text = sysctl("net.ipv4.tcp_fastopen")
     if text is None or not text.isdecimal():
         return
@@ -148,7 +148,7 @@ def _timers() -> Check:
 
 
 def _program() -> Iterator[Check]:
-    """Yield checks of the world program, and those that it makes while it builds a small world."""
+    """Yield checks of the world program, and its own checks of this machine, which build a small world."""
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")

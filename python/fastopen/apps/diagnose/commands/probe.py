@@ -41,8 +41,7 @@ def command(
     """Test if real servers send Fast Open cookies, accept data in the SYN, and answer it.
 
     Needs no root. Makes up to seven connections to each server, one at a time. Each sends a HEAD request (to
-    port 443, 8443 or https:// the beginning of a TLS handshake) and is closed after the first answer.
-    """
+    port 443, 8443 or https:// the beginning of a TLS handshake) and is closed after the first answer."""
     targets = [target_of(host) for host in dict.fromkeys(hosts)]
     if len(targets) > HOSTS_MAX:
         raise InputError(f"{len(targets)} servers are too many", "HOST", f"give at most {HOSTS_MAX}")

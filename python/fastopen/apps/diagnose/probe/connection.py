@@ -1,4 +1,4 @@
-"""Open a connection to a server in one of three ways, and read what this machine's kernel reports on it."""
+"""Open a connection to a server in one of three ways, and read the kernel's report on the connection."""
 
 import contextlib
 import socket
@@ -37,13 +37,13 @@ class ClientFail(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one connection. `answered_ms` is the time from its start to the first response bytes."""
+    """The outcome of a connection. `answered_ms`: time from its start to the first bytes of the response."""
 
     opening: Opening
     error: str | None
     """The reason why the connection got no response; None if it got one."""
     timed_out: bool
-    """True if nothing came within the time limit."""
+    """True if no response came within the time limit."""
     syn_data_acked: bool
     client_fail: ClientFail
     retransmits: int
@@ -54,8 +54,7 @@ class Trial:
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
     """Open a connection, send the greeting, wait for the first bytes of the response, and close.
 
-    Faults of the network are in the result. Raises OSError if this kernel does not know the option.
-    """
+    Faults of the network are in the result. Raises OSError if this kernel lacks the way of `opening`."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         if opening is not Opening.PLAIN:

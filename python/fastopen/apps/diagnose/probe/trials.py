@@ -12,8 +12,9 @@ from fastopen.apps.diagnose.probe.connection import ClientFail, Opening, Trial, 
 from fastopen.apps.diagnose.probe.hosts import Target, greeting
 
 PAUSE_S: Final = 0.2
-# The kernel requests the cookie with the option's own number, then with the experimental one (RFC 7413,
-# section 7). Then the cookie is used, and once more if that fails, in case of packet loss.
+# The maximum number of connections with Fast Open. The kernel requests the cookie with the option's own
+# number, then with the experimental one (RFC 7413, section 7). The next connection uses the cookie. If that
+# fails, one more does so, in case of packet loss.
 FASTOPENS: Final = 4
 CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
 # The time after which a SYN or SYN-ACK is retransmitted (RFC 6298, section 2.1).
@@ -134,7 +135,7 @@ def _is_decided(fastopens: Sequence[Trial]) -> bool:
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time to a response, since longer ones include other delays; None without any."""
+    """Return the shortest time to a response: others include more delays. None if there was no response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 
@@ -182,8 +183,8 @@ def all_lost(asked: list[Trial], plain: Trial) -> bool:
     """Return True if at least two SYNs requested a cookie, and each SYN or its SYN-ACK was lost.
 
     If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then the
-    client has retransmitted nothing, but its RTT includes that second (RFC 6298).
-    """
+    client has retransmitted nothing, but its RTT includes the second until the server's retransmission (RFC
+    6298)."""
     usual_ms = plain.rtt_ms or 0
     waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]
     return len(asked) > 1 and all(

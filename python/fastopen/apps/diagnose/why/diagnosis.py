@@ -1,4 +1,4 @@
-"""Derive findings from settings, listeners and counters: faults, the behaviours behind them, remedies."""
+"""Derive findings from settings, listeners and counters: faults, their possible causes, and remedies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ CLIENT_NO_COOKIE: Final = 0x4
 SERVER_NO_COOKIE: Final = 0x200
 SERVER_ALL: Final = 0x400
 ACTIVE_OPENS: Final = "ActiveOpens"
-# On the first visit of a page, a browser opens more connections at once.
+# On the first visit of a page, a browser opens more connections than this at once.
 SHORT_QUEUE: Final = 5
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding. `rows` are the behaviours with which it is consistent: one end may not distinguish them."""
+    """A finding. `rows` are the behaviours that may cause it: they may look the same from one end."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -181,7 +181,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Yield the behaviours that explain failed clients: lost SYNs if SYNs were retransmitted, else others."""
+    """Yield the behaviours that explain failed clients: those with lost SYNs if SYNs were retransmitted, and
+    those without if there are more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
     if grown.get(ACTIVE_FAIL, 0) > again:
         yield BEHAVIOURS["no-queue"]
@@ -241,7 +242,7 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
-    """Return True if some listener may give cookies: its queue exists or cannot be seen."""
+    """Return True if a listener may send cookies, as far as this user can see listeners and queues."""
     if not machine.fastopen & SERVER:
         return False
     listeners = machine.listeners

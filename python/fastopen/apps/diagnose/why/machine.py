@@ -1,4 +1,4 @@
-"""Read the facts about TCP Fast Open that a network namespace shows without root, and note hidden ones."""
+"""Read the facts about TCP Fast Open in this network namespace without root, and list unreadable ones."""
 
 import ctypes
 import json
@@ -30,7 +30,7 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class Listener:
-    """A listening socket. `queue` is None if this user may not inspect its process."""
+    """A listening socket. `queue` and `process` are None if this user may not inspect the process."""
 
     address: str
     port: int
@@ -49,7 +49,7 @@ class Machine:
     settings: Mapping[str, int]
     """The values of the SETTINGS that this kernel has."""
     key: str | None
-    """`set` or `none`; None if only root may read the key."""
+    """`set` or `none`; None if this user cannot read the key."""
     counters: Mapping[str, int]
     """The counters of TcpExt and Tcp since the namespace was made."""
     listeners: tuple[Listener, ...] = ()
@@ -70,7 +70,7 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def read_machine() -> Machine:
-    """Return the state of this process's network namespace. Never raises for facts that it may not see."""
+    """Return the state of this process's network namespace. Facts that cannot be read raise no error."""
     unseen: list[str] = []
     texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
     settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}
@@ -135,7 +135,8 @@ def _listeners() -> Iterator[Listener]:
 
 
 def _asked(inodes: set[str]) -> dict[str, Listener]:
-    """Map inodes to the listeners among the descriptors of all processes that this user may inspect."""
+    """Map inodes to listening sockets: the TCP sockets of `inodes`, and all MPTCP sockets. They are found
+    among the descriptors of this network namespace's processes, as far as this user may inspect these."""
     found: dict[str, Listener] = {}
     own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
     for process in Path("/proc").glob("[0-9]*"):
@@ -159,7 +160,7 @@ def _asked(inodes: set[str]) -> dict[str, Listener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Return True if this machine has Multipath TCP sockets. No file lists them, so check each socket."""
+    """Return True if this machine has MPTCP sockets. If so, check each socket: no file lists them."""
     try:
         rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
     except OSError:
@@ -168,7 +169,8 @@ def _has_mptcp_sockets() -> bool:
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
-    """Return the listening TCP or MPTCP socket behind a descriptor; None if it is another or unreadable."""
+    """Return the listening TCP or MPTCP socket behind a process's descriptor; None if it is another kind of
+    socket, does not listen, or cannot be read. `is_tcp`: its inode is listed as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None

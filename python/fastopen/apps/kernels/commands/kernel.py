@@ -76,8 +76,7 @@ def build(
 ) -> None:
     """Build a kernel for the virtual engine, test it, and install it in your cache.
 
-    Takes minutes the first time. Needs no root. apt's signatures are checked as usual.
-    """
+    Takes minutes the first time. Needs no root. apt's signatures are checked as usual."""
     if version is not None and source is not None:
         raise InputError("cannot be combined with --source", "--version", "drop one of them")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):

@@ -37,8 +37,7 @@ def command(
 
     The program runs unmodified. Its connections carry data in the SYN once a server sent a cookie, and
     its listeners send cookies if net.ipv4.tcp_fastopen allows it for servers (2). Needs no root. The exit
-    code is the program's own; 126 and 127 mean the same as with env.
-    """
+    code is the program's own; 126 and 127 mean the same as with env."""
     replace_by_front(find_program(), command, json=json, report=report, quiet=quiet)
 
 
@@ -47,8 +46,7 @@ def replace_by_front(
 ) -> NoReturn:
     """Replace this process by the front (execve(2)), so that the parent sees the front's signals and stops.
 
-    Raises InputError or MachineError, before the command runs, if the report cannot be written.
-    """
+    Raises InputError or MachineError, before the command runs, if the report cannot be written."""
     if report is not None:
         try:
             report.touch()

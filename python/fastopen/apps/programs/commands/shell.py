@@ -129,8 +129,7 @@ def command(
     In real time, streams, terminal, files and exit code work as usual. In virtual time, waiting takes no
     time, the same seed gives the same bytes, and standard input is read to its end first. All hosts of the
     page answer over http, also those with https URLs. Needs no root; the user is root only in that world. At
-    the end, it prints the use of TFO.
-    """
+    the end, it prints the use of TFO."""
     program = find_program()
     asked = read_asked(written, COMMAND_LINE)
     several = [name for name, values in asked.values.items() if len(values) > 1]
@@ -227,7 +226,7 @@ def _page_of_hosts(servers: Sequence[Server]) -> Page:
 
 
 def _opened(path: Path) -> int:
-    """Open a file for writing, emptied, and return an inheritable descriptor. Raises InputError."""
+    """Create or truncate a file for writing, and return an inheritable descriptor. Raises InputError."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     except OSError as error:

@@ -25,8 +25,7 @@ def main(settings: str, program: str, *command: str) -> None:
     """Run the command. `settings` is JSON with `json` and `quiet` (bool) and `report` (path or null).
 
     For a command inside a world it also has `job`, a descriptor from which the plan is read, and `kernel`:
-    null, or the command line of the virtual engine's kernel.
-    """
+    null, or the command line of the virtual engine's kernel."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     try:

@@ -2,8 +2,7 @@
 
 Three processes run: this one, which the shell sees; the supervisor, which has to be the command's parent to
 reach its sockets (Yama); and the command. All are in the shell's process group, so that the terminal's
-signals reach the command directly.
-"""
+signals reach the command directly."""
 
 import contextlib
 import json
@@ -56,8 +55,7 @@ def run_supervised(
     """Run the command to its end and return its last record. Raises CommandError and SupervisorLostError.
 
     With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
-    the command line of a kernel of the virtual engine, that world runs on this kernel.
-    """
+    the command line of a kernel of the virtual engine, that world runs on this kernel."""
     # Some programs start others with SIGCHLD ignored, and then wait() gives no status of children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Block the signals first, so that `attend` gets them. The supervisor unblocks them for its command.
@@ -85,7 +83,7 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
 
 
 class _Session:
-    """A supervised command. In virtual time, signals go to the kernel, which they end."""
+    """A supervised command. In virtual time, signals do not reach the command: they end the kernel."""
 
     def __init__(self, supervisor: "subprocess.Popen[bytes]", *, in_world: bool, virtual: bool) -> None:
         self._supervisor = supervisor
@@ -109,7 +107,7 @@ class _Session:
                     return ended
 
     def _pass_on(self, happened: signal.struct_siginfo) -> None:
-        # The command gets the terminal's signals directly.
+        # Pass on only signals that a process sent: the command gets the terminal's signals directly.
         sent = happened.si_code <= SI_USER
         if self._virtual and happened.si_signo == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -119,7 +117,7 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record. Return it if it is the last one that matters. Raises CommandError."""
+        """Act on a record. Return it if no later record matters. Raises CommandError."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
@@ -154,7 +152,8 @@ class _Session:
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Return True if `pid` descends from `ancestor`. Its `kill 0` has already reached the command."""
+    """Return True if `pid` is `ancestor` or descends from it. A signal that such a process sent to its
+    process group has already reached the command."""
     while pid > 1:
         if pid == ancestor:
             return True
@@ -167,7 +166,7 @@ def _is_below(pid: int, ancestor: int) -> bool:
 
 
 def _outwait(pid: int | None) -> None:
-    """Wait for the command, which continues without its supervisor and has the terminal."""
+    """Wait for the command (None: do not), which continues without its supervisor and has the terminal."""
     if pid is None:
         return
     with contextlib.suppress(ProcessLookupError):

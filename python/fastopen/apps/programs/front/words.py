@@ -35,7 +35,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
 
 
 def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
-    """Return one sentence. `not_helped` counts calls on sockets that could not be prepared, by reason."""
+    """Return a sentence on the use of TFO. `not_helped` counts calls that could not get TFO, by reason."""
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
         opened = plural(not_helped[MULTIPATH], "connection")
@@ -53,7 +53,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the unexpected facts, each with its number."""
+    """Yield a note for each unexpected fact, with its number of connections, calls or times."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:

@@ -52,8 +52,7 @@ def command(
     """Record live pages with Chromium, as one HAR or WACZ.
 
     The file has bodies, headers, initiators, timings, addresses and RTTs of hosts, as fastopen run and
-    fastopen validate need them. Needs Chromium and fastopen's extra `record`.
-    """
+    fastopen validate need them. Needs Chromium and fastopen's extra `record`."""
     pages = _pages(urls)
     _check_writable(output, replace=force)
     loaded: list[Loaded] = []

@@ -106,8 +106,7 @@ def command(
     """Load a server with TFO off, cold and warm, and report latency, overflows and processor time.
 
     Options with commas are lists; every combination of their values is loaded.
-    Exit codes: 0; 1 a row has no valid transactions; 2 wrong options; 3 not on this machine.
-    """
+    Exit codes: 0 done; 1 a row has no valid transactions; 2 invalid options; 3 this machine cannot run it."""
     changes = {
         "arms": arms, "rates": rates, "clients": clients, "duration": duration, "rtt": rtt, "size": size,
         "hosts": hosts, "tfo_queue": tfo_queue, "syncookies": syncookies, "flood": flood, "new_key": new_key,

@@ -92,8 +92,7 @@ def verify_store(
 ) -> None:
     """Repeat a random sample of the results and compare them to the byte.
 
-    Exit codes: 0; 1 a result differs: it is no longer used, and both are in the folder disputed.
-    """
+    Exit codes: 0 done; 1 a result differs: it is no longer used, and both are in the folder disputed."""
     share = _share(sample)
     store = open_store(_named(folder))
     program, booted = find_program(), kernels.find(kernel)
