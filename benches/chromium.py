@@ -40,9 +40,9 @@ class World:
 
     plts: list[float]
     first_beyond: float
-    """From the world's record to the first load's record, minus its page load time."""
+    """The time from the world's record to the first load's record, minus that load's page load time."""
     later_beyond: list[float]
-    """From each load's record to the next, minus the page load time."""
+    """The times from each load's record to the next, minus the page load time of the next."""
     processor: float
     """Processor time of the world and all its processes."""
 
@@ -73,7 +73,7 @@ def spread(times_ms: Sequence[float]) -> str:
 
 
 def world(page: str) -> World:
-    """Load the page LOADS times in a new world."""
+    """Load the page LOADS times in a new world, and return the times."""
     plts: list[float] = []
     at: list[float] = []
     before = processor_ms()

@@ -4,8 +4,8 @@
     build/docs-venv/bin/python tools/site_builder.py    # into build/site; open build/site/index.html
 
 The sections of docs/README.md become the site's navigation. All documents that can be reached from it by
-links are copied to build/docs-source and built by Sphinx; warnings are errors. Then all links of all pages
-are checked, and that no page loads anything from elsewhere. Faults are printed with their places; the exit
+links are copied to build/docs-source and built by Sphinx; warnings are errors. Then the links of all pages
+are checked, and no page may load anything from another site. Faults are printed with their places; the exit
 status is then 1.
 """
 
@@ -25,7 +25,7 @@ SITE: Final = ROOT / "build" / "site"
 PYTHON: Final = ROOT / "build" / "docs-venv" / "bin" / "python"
 RUSTDOC: Final = ROOT / "target" / "doc"
 FRONT: Final = "docs/README.md"
-# Documents that list others; these become their subpages in the navigation.
+# Documents that list other documents, which become their subpages in the navigation.
 LISTS: Final = (FRONT, "docs/decisions/README.md", "docs/measurements/README.md")
 # The document of the Python API, and the objects whose docstrings are appended to it.
 API: Final = "docs/api.md"
