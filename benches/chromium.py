@@ -1,10 +1,10 @@
 """Measure the time that Chromium takes on the host engine in addition to page load times.
 
 Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world runs at a time.
-The wall time of a load is from one record to the next; for the first load, from the record of its world, so
-it includes the start of the browser. Loads without Fast Open and with warm cookies alternate. Prints medians
-and quartiles over all loads of several worlds, the machine's load average, and the processor time of a
-world's processes for each load, which depends less on the machine's other work.
+The wall time of a load runs from the record before it (for the first load, the record of the world) to its
+own. So the first one includes the start of the browser. Loads without Fast Open and with warm cookies
+alternate. Prints medians and quartiles over all loads of several worlds, the machine's load average, and the
+processor time of a world's processes for each load, which depends less on the machine's other work.
 """
 
 import json

@@ -83,7 +83,9 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Return the fastest import's time and processor time (s), peak memory (bytes), requests and reports."""
+    """Return the fastest import's time and processor time (s), peak memory (bytes), requests, progress
+    reports.
+    """
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)

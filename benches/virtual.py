@@ -166,7 +166,9 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum of page load times in a results document in seconds, each load as its cell's median."""
+    """Return the sum of page load times in a results document in seconds, with its cell's median for each
+    load.
+    """
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 

@@ -34,7 +34,7 @@ def allowed(expression: str) -> bool:
 
 
 def faults(packages: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each fault of these packages, which are as `cargo metadata` prints them."""
+    """Yield a line for each fault of these packages, which are in the format of `cargo metadata`."""
     versions = defaultdict(set)
     for package in packages:
         name = f"{package['name']} {package['version']}"

@@ -98,7 +98,7 @@ def _described(schema: Json, name: str | None) -> Json:
 
 
 def _of_part(value: Json) -> str:
-    """Return the first sentence of the docstring of the model that is a key's type; empty if no model is."""
+    """Return the first sentence of the docstring of a key's model; empty if the key's type is not a model."""
     (part,) = [one["$ref"] for one in (value, *value.get("anyOf", ())) if "$ref" in one] or [""]
     if not part:
         return ""
@@ -416,8 +416,8 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Yield values at and beyond each bound, each with True if it is valid. With a wrong word come the valid
-    ones.
+    """Yield values at and beyond each bound. With each come True if it is valid, and the valid words if it is
+    a wrong word of an enum.
     """
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None

@@ -40,7 +40,7 @@ DOCSTRINGS: Final = (
 MODULES: Final = ("__init__.py", "common/__init__.py", "common/errors.py", "api/*.py")
 LINK: Final = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 CRATE: Final = re.compile(r"\]\((?:\.\./)*crates/(\w+)/src/lib\.rs\)")
-# Attributes whose URL a browser loads without a click. `href` is one only in <link>.
+# Attributes whose URL a browser loads without a click. `href` counts only in <link>.
 LOADED: Final = ("src", "srcset", "poster", "data")
 STYLE_LOADS: Final = re.compile(r"(?:@import\s+|url\()\s*['\"]?((?:https?:)?//[^'\")\s]+)")
 REDIRECT: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>fastopen</title>
@@ -152,7 +152,7 @@ class Page(HTMLParser):
 
 
 def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """Yield a fault for each link of a page without target and each URL that it loads from elsewhere."""
+    """Yield a fault for each link of a page that leads nowhere, and each URL that it loads from elsewhere."""
     for address in (*pages[path].links, *pages[path].loads):
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:

@@ -1,4 +1,4 @@
-"""Include an installed kernel in the wheel, with the offer of its source that its licence requires.
+"""Include an installed kernel in the wheel, and the offer of its source code, which its licence requires.
 
 FASTOPEN_WHEEL_KERNEL names the kernel's folder.
 """

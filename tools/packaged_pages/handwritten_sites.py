@@ -35,7 +35,7 @@ class Site:
     quote: str
     """The facts in the report."""
     assumed: str
-    """The assumptions, for which the report has no facts."""
+    """The assumptions that replace facts missing in the report."""
     parts: tuple[Part, ...]
 
 

@@ -138,7 +138,9 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
 
 
 def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Set each item's reference: the text of `among` that names it and came before its request."""
+    """Set the reference of each item but the first: the text of `among` that names it and precedes its
+    request.
+    """
     for index, item in enumerate(items):
         if index and item.reference is None:
             item.reference = _best_reference(item, among)
@@ -319,7 +321,9 @@ def _mime(item: Item) -> str:
 
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly."""
+    """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly.
+    Responses get a typical size if the quotient is implausible.
+    """
     fetched = [item for item in items if item.fetch is not None]
     written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
     common = round(written / len(fetched))

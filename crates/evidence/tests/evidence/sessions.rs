@@ -84,7 +84,7 @@ fn a_connection_whose_first_request_came_when_its_handshake_was_over_had_nothing
             load.requests[0].end_ns = Some(sent_ns + 20_000_000);
         })
     };
-    // Up to the tolerance, the request counts as one that waited for the handshake.
+    // A request that is sent within the tolerance after the handshake counts as one that waited for it.
     assert!(sent_after_us(LATE_US).kinds().contains(&InvalidKind::NoEarlyData));
     assert!(!sent_after_us(LATE_US + 1).kinds().contains(&InvalidKind::NoEarlyData));
 }
@@ -190,7 +190,7 @@ fn jittery() -> Network {
 
 #[test]
 fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
-    // The network has a round trip of 10 ms. A busy machine may add twice the tolerance.
+    // The network has a round trip of 10 ms. The rule allows twice the tolerance for a busy machine.
     let slack_ns = 2 * LATE_US * 1000;
     for (session, rtts) in [(SessionStart::None, 3), (SessionStart::Resumed, 3), (SessionStart::Early, 2)] {
         let load = |after_ns| {

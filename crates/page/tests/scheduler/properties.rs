@@ -178,7 +178,7 @@ fn scaled(us: u64, policy: &Policy) -> Nanos {
 }
 
 /// Returns the two possible page load times. The load event is due when all awaited resources have ended or
-/// failed. A resource is awaited if its phase is `load` and if its initiator is awaited or it became known
+/// failed. A resource of phase `load` is awaited if its initiator is awaited, or if the resource became known
 /// before the load event. The two times differ only if a resource becomes known at the very time of the load
 /// event.
 fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option<Nanos>; 2] {

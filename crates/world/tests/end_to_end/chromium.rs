@@ -200,8 +200,8 @@ fn loader_and_browser_wait_for_what_an_answer_to_a_script_reveals_in_time() {
         Some([exactly(&job)?, exactly(&in_chromium(job))?].map(|run| plt_ms(run.valid("tcp"))))
     };
     // The RTT is 50 ms: three round trips for the root, two for the first response of each other host, and
-    // one for the resource that the second response names. If that response takes 1000 ms, it comes after the
-    // load event.
+    // one for the resource that the response of c.test names. If that response takes 1000 ms, it comes after
+    // the load event.
     for (answer_after_ms, expected_ms) in [(300, 1500.0), (1000, 850.0)] {
         let Some(found) = plts_ms(answer_after_ms) else { return };
         for found_ms in found {

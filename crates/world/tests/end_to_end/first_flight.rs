@@ -10,8 +10,8 @@ use crate::virtual_time::{exactly, in_virtual_time, written};
 
 const ARMS: [&str; 3] = ["tls", "tls-cold", "tls-warm"];
 
-/// Returns a job that loads the resources with a round trip of 100 ms and no limits of the rate. The
-/// `ClientHello` fits into a SYN.
+/// Returns a job that loads the resources with a round trip of 100 ms and no rate limit. The `ClientHello`
+/// fits into a SYN.
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519"}), tls);
     with(with(job(&page(resources), &network(100_000), &ARMS), json!({"tls": tls})), changes)

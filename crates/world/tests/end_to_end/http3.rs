@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, list, network, number, page, rate, request, root, run, with};
 use crate::virtual_time::{exactly, in_virtual_time, written};
 
-/// Returns a job that loads the resources over HTTP/3, with a round trip of 100 ms and no limits of the rate.
-/// The certificates fit into the bytes that an origin may send before it has validated the client's address.
+/// Returns a job that loads the resources over HTTP/3, with a round trip of 100 ms and no rate limit. The
+/// certificates fit into the bytes that an origin may send before it has validated the client's address.
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519", "chain_bytes": 3000}), tls);
     let http3 = json!({"tls": tls, "origins": {"http": "3"}});

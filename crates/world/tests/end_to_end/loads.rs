@@ -91,8 +91,7 @@ fn the_golden_jobs_make_worlds() {
     let mut job = golden("job");
     job["origins"]["bodies_file"] = json!(bodies);
     job["tolerance"] = forgiving();
-    // No load may follow a flood in the same world, so this load loads the page instead of running
-    // transactions.
+    // No load may follow a flood in the same world, so a load of the page replaces the flood.
     job["loads"][1]["transactions"] = Value::Null;
     let run = run(&job);
     fs::remove_file(&bodies).expect("it is there");

@@ -172,7 +172,7 @@ fn over_https_queries_of_more_hosts_than_usual_streams_are_repeated_in_time() {
     let pictures = (0..120).map(|host| image(&format!("http://h{host}.test/"), 1000));
     let resources: Vec<_> = std::iter::once(root(1000)).chain(pictures).collect();
     let lost = with(network(RTT_US), json!({"names": "doh", "resolver": "drop-first"}));
-    // The profile is `mget`, because that of a browser requests only a few images at once.
+    // The profile is `mget`, because the browser profile requests only a few images at once.
     let client = json!({"client": {"profile": "mget", "connections_total": 200}});
     let Some(run) = exactly(&with(job(&page(&resources), &lost, &["tcp"]), client)) else { return };
     let seen = lookups(run.valid("tcp"));

@@ -31,8 +31,8 @@ fn all_processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns the mount points and files in this process's mount namespace that a world also makes. A world may
-/// make them only in its own mount namespace.
+/// Returns the mount points and files of worlds that are in this process's mount namespace. A world may make
+/// them only in its own.
 fn traces_in_files() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc is mounted");
     let ours = ["/etc/hosts", "/etc/nsswitch.conf"];

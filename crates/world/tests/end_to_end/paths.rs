@@ -76,7 +76,7 @@ fn over(path: &str, page: &Value, arms: &[&str]) -> Value {
 #[test]
 fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say() {
     for (path, arm, [least, most], fail, again, client, origins) in ROWS {
-        // The profile is `mget`, because that of a browser opens a second connection after 250 ms.
+        // The profile is `mget`, because the browser profile opens a second connection after 250 ms.
         let one_connection = json!({"client": {"profile": "mget"}});
         let job = with(over(path, &page(&[root(3000)]), &[arm]), one_connection);
         let Some(run) = exactly(&job) else { return };

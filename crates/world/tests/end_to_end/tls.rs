@@ -13,7 +13,7 @@ const ARMS: [&str; 5] = ["tcp", "warm", "tls", "tls-cold", "tls-warm"];
 /// A key share with which the `ClientHello` fits into a SYN.
 const SMALL: &str = "x25519";
 
-/// Returns a job that loads one resource with a round trip of 100 ms and no limits of the rate.
+/// Returns a job that loads one resource with a round trip of 100 ms and no rate limit.
 fn small_job(tls: &Value) -> Value {
     with(job(&page(&[root(500)]), &network(100_000), &ARMS), json!({"tls": tls}))
 }
