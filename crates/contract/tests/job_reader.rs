@@ -94,8 +94,8 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Changes a value according to `how`: 0 removes a key or element, 1 adds one, and 2 or more replaces the
-/// value by `other`.
+/// Changes a value: if it is an object or a list, 0 as `how` removes a key or element, and 1 adds one.
+/// Otherwise, replaces the value by `other`.
 fn change(place: &mut Value, how: u8, other: Value) {
     match (how, &mut *place) {
         (0, Value::Object(entries)) if !entries.is_empty() => {

@@ -78,8 +78,8 @@ pub(crate) fn given_up_connection(host: &str, at_ms: u64) -> ConnectionRecord {
     }
 }
 
-/// Returns a connection that was opened at `at_ms`. It was established 1 us later with SYN data, and 10 ms
-/// later without.
+/// Returns a connection that was opened at `at_ms`. The call `connect` returned 1 us later with SYN data, and
+/// 10 ms later without.
 pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
     let opened_ns = at_ms * 1_000_000;
     ConnectionRecord {

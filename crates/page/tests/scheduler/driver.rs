@@ -20,7 +20,8 @@ pub(crate) enum RequestOutcome {
     Answered {
         reusable: bool,
     },
-    /// The connection breaks after one RTT: during the response if `answered`, otherwise before it.
+    /// The connection breaks after one RTT and the think time: during the response if `answered`, otherwise
+    /// before it.
     Broken {
         answered: bool,
     },
